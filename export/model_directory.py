@@ -104,7 +104,11 @@ class ModelDirectory:
                 f"languages; {advice}."
             )
         for name, side, expected in (
-            ("source_vocabulary_size", tokenizer.source, config.source_pieces),
+            (
+                "source_vocabulary_size",
+                tokenizer.source,
+                config.num_source_tokens,
+            ),
             ("vocabulary_size", tokenizer.target, config.vocabulary_size),
         ):
             if side.vocabulary_size != expected:

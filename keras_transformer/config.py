@@ -148,14 +148,14 @@ class TransformerConfig:
     r_drop: float = amount("training", 0.0)
     learning_rate_scale: float = positive("training", 1.0)
     warmup_steps: int = count("training", 4000)
-    cooldown_steps: int = count_or_zero("ending", 0)
+    cooldown_steps: int = count_or_zero("duration", 0)
     adam_beta_1: float = probability("training", 0.9)
     adam_beta_2: float = probability("training", 0.98)
     adam_epsilon: float = positive("training", 1e-9)
     clip_norm: float = amount("training", 0.0)
-    train_steps: int = count("ending", 100_000)
+    train_steps: int = count("duration", 100_000)
     batch_tokens: int = count("training", 25_000)
-    average_checkpoints: int = count_or_zero("ending", 5)
+    average_checkpoints: int = count_or_zero("duration", 5)
     beam_size: int = count("decoding", 4, MAX_BEAMS)
     alpha: float = amount("decoding", 0.6, MAX_ALPHA)
     length_penalty: str = choice("decoding", "gnmt", "power")
@@ -221,7 +221,7 @@ class TransformerConfig:
         return self.positions in ("words", "next-word")
 
     @property
-    def source_pieces(self):
+    def num_source_tokens(self):
         """Size of the source vocabulary, separate or joint."""
         return self.source_vocabulary_size or self.vocabulary_size
 
@@ -244,7 +244,7 @@ class TransformerConfig:
         """
         names = field_names("architecture")
         return {name: getattr(self, name) for name in names} | {
-            "source_vocabulary_size": self.source_pieces,
+            "source_vocabulary_size": self.num_source_tokens,
             "num_decoder_layers": self.decoder_layers,
         }
 

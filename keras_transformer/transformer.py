@@ -81,7 +81,7 @@ class Transformer(SequenceLayer, keras.Model):
         self.source_embedding = self.output_embedding = self.target_embedding
         if shared != "all":
             self.source_embedding = self._new_embedding(
-                "source_embedding", config.source_pieces
+                "source_embedding", config.num_source_tokens
             )
         if shared == "none":
             self.output_embedding = self._new_embedding(

@@ -30,8 +30,7 @@ from export.common.processes import folder_lock, run_subcommand
 from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
-from trainers.data import dataset_flags, dataset_kind
-from trainers.data.manifest import validate_kind
+from trainers.data import dataset_flags, dataset_kind, validate_kind
 from trainers.distillation.journal import (
     JOURNAL_FILE,
     read_finished_commands,
@@ -263,7 +262,7 @@ def _student(teacher):
 
 def _facts(digests, distillation):
     """Returns the facts that must stay the same when resuming."""
-    may_change = field_names("ending", "decoding")
+    may_change = field_names("duration", "decoding")
     config = dataclasses.asdict(distillation.config)
     corpus = distillation.corpus
     return {

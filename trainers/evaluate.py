@@ -23,8 +23,7 @@ from export.lines.files import join_lines, read_references
 from export.serving.exported_translator import load_translator
 from export.translators.batches import BATCH_TOKENS
 from export.translators.search_flags import MAX_ALPHA, MAX_BEAMS
-from trainers.data import dataset_flags, dataset_kind
-from trainers.data.manifest import validate_kind
+from trainers.data import dataset_flags, dataset_kind, validate_kind
 from trainers.scores import bleu_tokenizers, provenance
 from trainers.scores.evaluation import (
     evaluate,

@@ -6,16 +6,15 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from trainers.data import dataset_flags, preparation_flags
-from trainers.data.manifest import training_command
+from trainers.data import TRAINING_COMMANDS, dataset_flags
 from trainers.data.preparation import MAX_STORED_TOKENS, prepare_corpus
-from trainers.data.shards import MAX_SENTENCE_LENGTH
+from trainers.data.prepared_corpus import MAX_SENTENCE_LENGTH
 from trainers.training import config_flags
 
 FLAGS = flags.FLAGS
+dataset_flags.define_preparation_flags()
 # Otherwise --help would not show them.
 flags.adopt_module_key_flags(dataset_flags)
-flags.adopt_module_key_flags(preparation_flags)
 
 flags.DEFINE_string("output_dir", None, "Folder for the prepared data.")
 flags.DEFINE_string(
@@ -82,7 +81,7 @@ def main(arguments):
     for name, split in prepared.manifest.splits.items():
         print(
             f"{name}: {split.num_pairs:,} pairs, {split.source_tokens:,} "
-            f"source and {split.target_tokens:,} target pieces, "
+            f"source and {split.target_tokens:,} target tokens, "
             f"{split.num_too_long:,} pairs of more than "
             f"{prepared.manifest.source.max_tokens:,} skipped.",
             flush=True,
@@ -90,7 +89,7 @@ def main(arguments):
     next_flags = [f"--prepared_dir={FLAGS.output_dir}", f"--preset={preset}"]
     if size != default_size:
         next_flags.append(f"--set=vocabulary_size={size}")
-    trainer = training_command(prepared.manifest.kind)
+    trainer = TRAINING_COMMANDS[prepared.manifest.kind]
     command.print_next(command.command_line(trainer, *next_flags))
 
 

@@ -153,7 +153,7 @@ def _split_given(tokenizer, texts, rows, limit):
     texts = tf.constant(texts)
     words = source_word_spans(tokenizer, texts, pad_ids(rows), limit).numpy()
     cut, _ = truncate_text(tokenizer, texts, character_limit(limit))
-    end = tokenizer.id_to_piece(END_ID).encode()
+    end = tokenizer.id_to_token(END_ID).encode()
     pieces = tokenizer.split(cut).to_list()
     for ids, tokens, numbers in zip(rows, pieces, words):
         yield _trim([*tokens[: len(ids) - 1], end], numbers, len(ids))

@@ -36,15 +36,15 @@ def atomic_write(path):
         InputError: the system refused to write (a full disk, for example), or
             `path` is a device or another special file.
     """
-    place = resolve_path(path)
-    write = _write_local if is_local(place) else _write_remote
+    target = resolve_path(path)
+    write = _write_local if is_local(target) else _write_remote
     try:
-        with write(place) as temporary:
+        with write(target) as temporary:
             yield temporary
     except OSError as error:
         raise InputError(
             f"Cannot write {path}: {error_reason(error)}; what was there "
-            "before is untouched. Make room or choose another place, then "
+            "before is untouched. Make room or choose another path, then "
             "run the same command again."
         ) from error
 
@@ -62,37 +62,37 @@ def write_json(path, content):
 
 @contextlib.contextmanager
 def _write_local(path):
-    place = pathlib.Path(os.path.realpath(path))
-    mode = _file_mode(place)
-    temporary = _temporary_path(place)
+    target = pathlib.Path(os.path.realpath(path))
+    mode = _file_mode(target)
+    temporary = _temporary_path(target)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         _remove(temporary)
         yield temporary
         if mode is not None:
             temporary.chmod(mode)
         _flush(temporary)
-        temporary.replace(place)
+        temporary.replace(target)
     finally:
         with contextlib.suppress(OSError):
             _remove(temporary)
 
 
 @contextlib.contextmanager
-def _write_remote(place):
+def _write_remote(path):
     """Writes a local file, uploads it, then renames it remotely."""
     with tempfile.TemporaryDirectory() as folder:
-        temporary = pathlib.Path(folder, place.name)
-        yield temporary
-        there = _temporary_path(place)
-        with convert_remote_errors(place):
-            place.fs.makedirs(place.parent.path, exist_ok=True)
-            place.fs.put_file(str(temporary), there.path)
-            place.fs.mv(there.path, place.path)
+        local = pathlib.Path(folder, path.name)
+        yield local
+        temporary = _temporary_path(path)
+        with convert_remote_errors(path):
+            path.fs.makedirs(path.parent.path, exist_ok=True)
+            path.fs.put_file(str(local), temporary.path)
+            path.fs.mv(temporary.path, path.path)
 
 
-def _temporary_path(place):
-    return place.with_name(f".{_process()}.{place.name}")
+def _temporary_path(path):
+    return path.with_name(f".{_process()}.{path.name}")
 
 
 def remove_temporary_files(folder, pattern):

@@ -27,56 +27,56 @@ def resolve_path(name):
     import upath
 
     try:
-        place = upath.UPath(name)
+        path = upath.UPath(name)
         # Imports the package for the URL.
-        _ = place.fs
+        _ = path.fs
     except Exception as error:
         raise InputError(
             f"Cannot use {name}: {_one_line(error)}. It must be a path, or a "
             "URL that fsspec opens with the packages that are installed, such "
             "as s3://bucket/folder with s3fs."
         ) from error
-    return place
+    return path
 
 
-def is_local(place):
+def is_local(path):
     """Returns whether a path is on this machine, not a URL."""
-    return isinstance(place, pathlib.Path)
+    return isinstance(path, pathlib.Path)
 
 
 @contextlib.contextmanager
-def convert_remote_errors(place):
+def convert_remote_errors(path):
     """Converts any error of a URL in a `with` block to OSError."""
     try:
         yield
     except (OSError, InputError):
         raise
     except Exception as error:
-        if is_local(place):
+        if is_local(path):
             raise
         raise OSError(f"{type(error).__name__}: {error}") from error
 
 
-def explain_file_errors(place):
+def explain_file_errors(path):
     """Converts errors of a file or folder in a `with` block to InputError."""
     return _explain_errors(
-        place,
+        path,
         "Cannot use {}: {}. See to that, then run the same command again.",
     )
 
 
-def explain_read_errors(place):
+def explain_read_errors(path):
     """Converts errors of reading a file in a `with` block to InputError."""
-    return _explain_errors(place, "Cannot read {}: {}.")
+    return _explain_errors(path, "Cannot read {}: {}.")
 
 
 @contextlib.contextmanager
-def _explain_errors(place, sentence):
+def _explain_errors(path, sentence):
     try:
-        with convert_remote_errors(place):
+        with convert_remote_errors(path):
             yield
     except OSError as error:
-        raise InputError(sentence.format(place, error_reason(error))) from error
+        raise InputError(sentence.format(path, error_reason(error))) from error
 
 
 def list_names(folder):

@@ -172,7 +172,7 @@ def _make_program(path, config):
             "load_python_source_tokenizer",
             f"with open({str(source)!r}, 'rb') as file:",
             "    source = load_python_source_tokenizer(file.read())",
-            "pieces = source.pieces('...')",
+            "pieces = source.tokens('...')",
         ]
     return [
         *lines,

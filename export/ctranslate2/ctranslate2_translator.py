@@ -71,7 +71,7 @@ class CTranslate2Translator:
         `on_progress` is called with the number of sentences just translated.
         """
         sources = [
-            self._source.pieces(text)[: self._limit - 1]
+            self._source.tokens(text)[: self._limit - 1]
             for text in list_of_texts(texts)
         ]
         answers = translate_in_batches(

@@ -81,7 +81,9 @@ def save_ctranslate2(
     files = {VOCABULARY_FILE: target}
     if source is not target:
         files[SOURCE_VOCABULARY_FILE] = source
-    spec.register_source_vocabulary(_list_pieces(source, config.source_pieces))
+    spec.register_source_vocabulary(
+        _list_pieces(source, config.num_source_tokens)
+    )
     pieces = _list_pieces(target, size)
     spec.register_target_vocabulary([pieces[number] for number in ids])
     spec.config.add_source_eos = True

@@ -92,7 +92,7 @@ class Parser:
         batch_tokens=BATCH_TOKENS,
     ):
         config = model.config
-        expected = config.source_pieces, config.vocabulary_size
+        expected = config.num_source_tokens, config.vocabulary_size
         sizes = tokenizer.vocabulary_size, symbols.vocabulary_size
         if sizes != expected:
             raise ValueError(
@@ -206,7 +206,7 @@ class Parser:
         """Returns each sentence's words in the form that trees use."""
         if not sentences:
             return []
-        self.tokenizer.pieces.restore_resources()
+        self.tokenizer.subwords.restore_resources()
         found = self.tokenizer.split_words(tf.constant(sentences)).to_list()
         return [[word.decode("utf-8") for word in each] for each in found]
 

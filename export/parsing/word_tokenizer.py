@@ -21,7 +21,7 @@ class WordTokenizer(tf.Module):
     unknown.
 
     Attributes:
-        pieces: Tokenizer.
+        subwords: Tokenizer.
         vocabulary_size: number of ids.
         first_word_id: the lowest id of a piece that begins a word.
 
@@ -31,10 +31,12 @@ class WordTokenizer(tf.Module):
     """
 
     def __init__(self, proto):
-        self.pieces = Tokenizer(proto)
-        super().__init__(name=f"words_of_{self.pieces.name}")
-        self.vocabulary_size = self.pieces.vocabulary_size
-        names = self.pieces.pieces(tf.range(self.vocabulary_size)).numpy()
+        self.subwords = Tokenizer(proto)
+        super().__init__(name=f"words_of_{self.subwords.name}")
+        self.vocabulary_size = self.subwords.vocabulary_size
+        names = self.subwords.ids_to_tokens(
+            tf.range(self.vocabulary_size)
+        ).numpy()
         begins = np.array([name.startswith(_SPACE) for name in names])
         if _SPACE not in names:
             raise ValueError("This SentencePiece model has no lone space.")
@@ -53,7 +55,7 @@ class WordTokenizer(tf.Module):
         Returns a RaggedTensor string [B, None]; brackets are -LRB- and -RRB-,
         and Unicode's white space beyond ASCII is removed.
         """
-        text = self.pieces.clean_text(text)
+        text = self.subwords.clean_text(text)
         for pattern, replacement in (
             (UNICODE_SPACE, ""),
             (r"\(", "-LRB-"),
@@ -68,7 +70,7 @@ class WordTokenizer(tf.Module):
         Returns a RaggedTensor int32 [B, None], every row ending with the end
         id, and the number of words of each sentence, int32 [B].
         """
-        words = tf.strings.split(self.pieces.clean_text(text))
+        words = tf.strings.split(self.subwords.clean_text(text))
         return self.encode_words(words), tf.cast(words.row_lengths(), tf.int32)
 
     def encode_words(self, words):
@@ -78,7 +80,7 @@ class WordTokenizer(tf.Module):
         id.
         """
         # Drops the end id of each word.
-        pieces = self.pieces.tokenize(words.values)[:, :-1]
+        pieces = self.subwords.tokenize(words.values)[:, :-1]
         lengths = pieces.row_lengths()
         is_first = tf.ragged.range(lengths).values == 0
         first = tf.gather(self._first, pieces.values)
@@ -95,7 +97,7 @@ class WordTokenizer(tf.Module):
         """Tokenizes a list of str to a list of int32 arrays."""
         if not texts:
             return []
-        self.pieces.restore_resources()
+        self.subwords.restore_resources()
         ragged, _ = self.tokenize(tf.constant(texts))
         values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
         return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]

@@ -207,7 +207,7 @@ class ServedTranslator(tf.Module):
         Returns:
             `ids`, int32 [B, K, T]; `scores`, float32 [B, K], as in `n_best`.
         """
-        known = (ids >= 0) & (ids < self.config.source_pieces)
+        known = (ids >= 0) & (ids < self.config.num_source_tokens)
         source, truncated = truncate_ids(
             tf.where(known, ids, UNKNOWN_ID), self.max_source_tokens
         )

@@ -45,7 +45,7 @@ class PythonTokenizer:
             model_proto=proto
         )
 
-    def pieces(self, text):
+    def tokens(self, text):
         """Returns the tokens of a text, list of str, without the end token."""
         return self._processor.id_to_piece(self.ids(text)[:-1])
 

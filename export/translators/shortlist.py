@@ -6,7 +6,6 @@ source token "NULL" stands for every sentence. trainers.shortlist writes them.
 """
 
 import gzip
-import math
 import pathlib
 
 import numpy as np
@@ -26,8 +25,6 @@ SIZE = 1024
 # with the same text at this probability, since names are copied.
 _BEST = 100
 _SAME_TEXT = 0.01
-
-_MERGED_AT_LEAST = 1_000_000
 
 
 def load_output_vocabulary(search, tokenizer, config):
@@ -110,7 +107,7 @@ def read_shortlist(path, tokenizer, config, size=None):
             f"There is nothing in {path}; make it with trainers.shortlist."
         )
     targets, probabilities = _table(
-        np.array(pairs), np.array(values), config.source_pieces
+        np.array(pairs), np.array(values), config.num_source_tokens
     )
     # The last column is the target token with the same text.
     for source, name in enumerate(source_names):
@@ -149,65 +146,3 @@ def _table(pairs, values, source_size):
     table[places] = targets[is_kept]
     probabilities[places] = values[order][is_kept]
     return table, probabilities
-
-
-class AlignmentCounts:
-    """Counts of target tokens aligned with source tokens.
-
-    Attributes:
-        target_counts: float64 [V], occurrences of each target token.
-    """
-
-    def __init__(self, target_size):
-        self.target_counts = np.zeros(target_size)
-        self._keys = np.zeros(0, np.int64)
-        self._values = np.zeros(0)
-        self._added, self._num_added = [], 0
-
-    def add(self, sources, targets, weights):
-        """Adds n pairs of ids; `weights` [n] are the target's share in each."""
-        np.add.at(self.target_counts, targets, weights)
-        keys = sources.astype(np.int64) * len(self.target_counts) + targets
-        self._added.append((keys, weights))
-        self._num_added += len(keys)
-        # A merge sorts all pairs, so it is done rarely.
-        if self._num_added > max(len(self._keys), _MERGED_AT_LEAST):
-            self._merge()
-
-    def _merge(self):
-        keys, values = zip((self._keys, self._values), *self._added)
-        self._keys, places = np.unique(
-            np.concatenate(keys), return_inverse=True
-        )
-        self._values = np.bincount(places, np.concatenate(values))
-        self._added, self._num_added = [], 0
-
-    def pairs(self):
-        """Returns source ids, target ids and counts, likeliest target first."""
-        self._merge()
-        sources, targets = np.divmod(self._keys, len(self.target_counts))
-        order = np.lexsort((targets, -self._values, sources))
-        return sources[order], targets[order], self._values[order]
-
-
-def format_shortlist(counts, tokenizer, best):
-    """Yields the lines of a file with the `best` targets of each source."""
-    source_names = _names(tokenizer.source)
-    target_names = _names(tokenizer.target)
-    total = math.fsum(counts.target_counts)
-    for target in np.argsort(-counts.target_counts, kind="stable"):
-        if not counts.target_counts[target]:
-            break
-        share = counts.target_counts[target] / total
-        yield f"{target_names[target]} {ANY_SOURCE} {share:.6g}"
-    sources, targets, values = counts.pairs()
-    begins = np.flatnonzero(np.diff(sources, prepend=-1))
-    for begin, end in zip(begins, [*begins[1:], len(sources)]):
-        name = source_names[sources[begin]]
-        if name == ANY_SOURCE:
-            # In the format it would stand for every sentence.
-            continue
-        total = sum(values[begin:end].tolist())
-        for place in range(begin, min(begin + best, end)):
-            share = values[place] / total
-            yield f"{target_names[targets[place]]} {name} {share:.6g}"

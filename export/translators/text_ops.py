@@ -81,7 +81,7 @@ def trim(tokens):
 
 def id_to_token(tokenizer, ids):
     """Returns tokens, string [B, S]: "" for padding, "<unk>" if unknown."""
-    return tf.where(ids == PAD_ID, "", tokenizer.pieces(ids))
+    return tf.where(ids == PAD_ID, "", tokenizer.ids_to_tokens(ids))
 
 
 def source_word_spans(tokenizer, text, ids, limit):

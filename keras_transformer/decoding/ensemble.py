@@ -28,7 +28,7 @@ class Ensemble:
             raise ValueError("An ensemble needs at least one model.")
         if mean not in MEANS:
             raise ValueError(f"mean must be {' or '.join(MEANS)}, not {mean}.")
-        for side in ("source_pieces", "vocabulary_size"):
+        for side in ("num_source_tokens", "vocabulary_size"):
             sizes = {getattr(model.config, side) for model in models}
             if len(sizes) > 1:
                 raise ValueError(

@@ -238,7 +238,7 @@ class LexicalShortlist(OutputVocabulary):
 
     def _output_layer(self, model):
         expected = self.weights[0].shape[0], self.vocabulary_size
-        sizes = model.config.source_pieces, model.config.vocabulary_size
+        sizes = model.config.num_source_tokens, model.config.vocabulary_size
         if sizes != expected:
             raise ValueError(
                 f"Expected source and target vocabularies of {expected} "

@@ -29,8 +29,8 @@ OPTIONS = {
     "char": {"model_type": "char"},
     "bytes": {"byte_fallback": True, "vocab_size": 420},
     "across_words": {"split_by_whitespace": False, **_UNIGRAM},
-    "symbols": {"user_defined_symbols": ["ba ka", ">>fra<<", "<b>"]},
-    "spaces_as_they_are": {"escape_whitespaces": False},
+    "user_symbols": {"user_defined_symbols": ["ba ka", ">>fra<<", "<b>"]},
+    "unescaped_spaces": {"escape_whitespaces": False},
 }
 CONTROL = ("<pad>", "<s>", "<mask>")
 TAGS = (">>fra<<", ">>deu<<")

@@ -12,21 +12,36 @@ from trainers.data.tatoeba import NAME as TATOEBA
 from trainers.data.tatoeba import TatoebaCorpus
 from trainers.data.text_files import TextCorpus
 
-__all__ = ["Corpus", "EvaluationSet", "dataset_kind", "open_corpus"]
+__all__ = [
+    "TRAINING_COMMANDS",
+    "Corpus",
+    "EvaluationSet",
+    "dataset_kind",
+    "open_corpus",
+    "validate_kind",
+]
+
+# The command that trains on each kind of corpus.
+TRAINING_COMMANDS = {"text": "trainers.wmt", "trees": "trainers.parsing"}
 
 
-def dataset_kind(dataset: str) -> str:
+def dataset_kind(dataset):
     """Returns the kind of a dataset, "text" or "trees", from its name."""
     return "trees" if dataset.startswith("trees:") else "text"
 
 
+def validate_kind(name, kind, expected):
+    """Raises InputError unless a corpus is of the expected kind."""
+    if kind != expected:
+        raise InputError(
+            f"{name} holds {kind}, but {expected} was expected; train on it "
+            f"with python -m {TRAINING_COMMANDS[kind]}, or give other data."
+        )
+
+
 def open_corpus(
-    dataset: str,
-    source_language: str | None,
-    target_language: str | None,
-    data_dir: str | None = None,
-    manual_dir: str | None = None,
-) -> Corpus:
+    dataset, source_language, target_language, data_dir=None, manual_dir=None
+):
     """Opens a corpus by name, for one translation direction.
 
     `dataset` is "tatoeba-en-fr", "text:PREFIX" (see `text_files`),

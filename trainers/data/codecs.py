@@ -1,30 +1,45 @@
 """Codecs, which turn the text of each kind of corpus into token ids.
 
 The files of a codec are stored with the shards. Sequences of ids end with the
-end id on both sides.
+end id on both sides. `tokenize` runs a codec in several threads.
 """
 
+import collections
+import concurrent.futures
+import functools
 import itertools
 import math
+import typing
+import unicodedata
 
 import numpy as np
 
 from export.common.errors import InputError
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
-from keras_transformer.config import END_ID
-from trainers.data.normalization import (
+from keras_transformer.config import END_ID, UNKNOWN_ID
+from trainers.data.prepared_corpus import (
+    NO_UNKNOWN_TOKENS,
+    NUM_EXAMPLES,
+    SYMBOLS_FILE,
+    VOCABULARY_FILE,
+    UnknownTokens,
+    add_unknown_tokens,
+)
+from trainers.data.vocabulary import (
     choose_normalization,
     count_code_points,
+    frequent_characters,
+    train_vocabulary,
 )
-from trainers.data.prepared_corpus import SYMBOLS_FILE, VOCABULARY_FILE
-from trainers.data.vocabulary import frequent_characters, train_vocabulary
 
-# A larger sample hardly changes 37,000 pieces, and SentencePiece holds it in
+# A larger sample hardly changes 37,000 tokens, and SentencePiece holds it in
 # memory (about 0.5 kB per pair).
 _VOCABULARY_PAIRS = 1_000_000
-# Maximum share of pieces for rare characters: Chinese has thousands of them.
+# Maximum share of tokens for rare characters: Chinese has thousands of them.
 _CHARACTERS = 0.25
 _COUNTED_PAIRS = 10_000
+# Pairs per chunk: large enough to make call overhead negligible.
+_CHUNK = 5_000
 
 
 class TextCodec:
@@ -40,7 +55,10 @@ class TextCodec:
         source_vocabulary_size: int.
         target_vocabulary_size: int.
         models: bytes of each SentencePiece model, the source model first.
+        vocabulary_sides: number of sides that the vocabulary is trained on.
     """
+
+    vocabulary_sides = 2
 
     def __init__(self, files):
         tokenizer = load_tokenizer(files[VOCABULARY_FILE])
@@ -49,17 +67,6 @@ class TextCodec:
         self.encode_targets = tokenizer.target.encode
         self.source_vocabulary_size = tokenizer.source.vocabulary_size
         self.target_vocabulary_size = tokenizer.target.vocabulary_size
-
-    @staticmethod
-    def vocabulary_texts(pair):
-        """Returns the texts of a pair that the vocabulary is trained on."""
-        return pair
-
-    @staticmethod
-    def extra_files(corpus, symbols):
-        """Returns all files except the vocabulary: dict of name to bytes."""
-        del corpus, symbols
-        return {}
 
     def explain_unencodable(self, target):
         """Returns why a target cannot be encoded, or "" if it can."""
@@ -74,6 +81,8 @@ class TreeCodec:
     the symbols are those of the train split. Has the interface of `TextCodec`.
     """
 
+    vocabulary_sides = 1
+
     def __init__(self, files):
         # nltk takes seconds to import.
         from export.parsing.linearization import SymbolVocabulary
@@ -85,23 +94,6 @@ class TreeCodec:
         self.encode_sources = tokenizer.encode
         self.source_vocabulary_size = tokenizer.vocabulary_size
         self.target_vocabulary_size = self._symbols.vocabulary_size
-
-    @staticmethod
-    def vocabulary_texts(pair):
-        """Returns the source words, without the tree."""
-        return pair[:1]
-
-    @staticmethod
-    def extra_files(corpus, symbols):
-        """Returns the symbol file, by default of the train split's symbols."""
-        from export.parsing.linearization import SymbolVocabulary
-
-        if symbols is None:
-            pairs = corpus.pairs("train")
-            symbols = SymbolVocabulary.from_lines(
-                target.split() for _, target in pairs
-            )
-        return {SYMBOLS_FILE: symbols.to_json().encode()}
 
     def explain_unencodable(self, target):
         """Returns which label, tag or depth is unknown, or "" if none is."""
@@ -129,12 +121,12 @@ def count_pairs(corpus):
     pairs, and a list with the `count_code_points` of each side that the
     vocabulary is trained on.
     """
-    texts_of = _CODECS[corpus.kind].vocabulary_texts
-    pairs, total, counts = corpus.pairs("train"), 0, None
+    sides = _CODECS[corpus.kind].vocabulary_sides
+    pairs, total, counts = corpus.pairs("train"), 0, 0
     while part := list(itertools.islice(pairs, _COUNTED_PAIRS)):
         total += len(part)
-        more = [count_code_points(side) for side in zip(*map(texts_of, part))]
-        counts = more if counts is None else [*map(np.add, counts, more)]
+        texts = [*zip(*part)][:sides]
+        counts = np.add(counts, [count_code_points(side) for side in texts])
     return total, counts
 
 
@@ -146,23 +138,30 @@ def make_codec_files(
     Trains a vocabulary unless `vocabulary` is given. `counts` are those of
     `count_pairs`; see `prepare_corpus` for `vocabulary` and `symbols`.
     """
-    codec = _CODECS[corpus.kind]
+    sides = _CODECS[corpus.kind].vocabulary_sides
 
     def texts():
         stride = math.ceil(num_pairs / _VOCABULARY_PAIRS)
         sample = itertools.islice(corpus.pairs("train"), 0, None, stride)
-        return itertools.chain.from_iterable(
-            map(codec.vocabulary_texts, sample)
-        )
+        return (text for pair in sample for text in pair[:sides])
 
     if vocabulary is None:
         size = source.vocabulary_size
-        print(f"Training a vocabulary of {size:,} pieces.", flush=True)
+        print(f"Training a vocabulary of {size:,} tokens.", flush=True)
         rules = choose_normalization(source.normalization, counts)
         limit = int(_CHARACTERS * size)
         characters = frequent_characters(texts(), limit, rules)
         vocabulary = train_vocabulary(texts(), size, characters, rules)
-    return {VOCABULARY_FILE: vocabulary, **codec.extra_files(corpus, symbols)}
+    files = {VOCABULARY_FILE: vocabulary}
+    if corpus.kind == "trees":
+        if symbols is None:
+            from export.parsing.linearization import SymbolVocabulary
+
+            symbols = SymbolVocabulary.from_lines(
+                target.split() for _, target in corpus.pairs("train")
+            )
+        files[SYMBOLS_FILE] = symbols.to_json().encode()
+    return files
 
 
 def make_codec(kind, files):
@@ -171,3 +170,101 @@ def make_codec(kind, files):
         return _CODECS[kind](files)
     except ValueError as error:
         raise InputError(f"The vocabulary cannot be used: {error}") from error
+
+
+class TokenizedChunk(typing.NamedTuple):
+    """Token ids of consecutive pairs.
+
+    Of the `num_read` pairs read, those not skipped are in `ids`, int32
+    [tokens], source and target in turn, and `lengths`, int [pairs, 2].
+    `unencodable` has (index among the pairs read, reason) of pairs skipped
+    because their target cannot be encoded.
+    """
+
+    num_read: int
+    ids: np.ndarray
+    lengths: np.ndarray
+    unencodable: list
+    unknown: UnknownTokens = NO_UNKNOWN_TOKENS
+
+    @classmethod
+    def concatenate(cls, chunks):
+        """Concatenates a list of chunks."""
+        sizes = [chunk.num_read for chunk in chunks]
+        return cls(
+            sum(sizes),
+            np.concatenate([chunk.ids for chunk in chunks]),
+            np.concatenate([chunk.lengths for chunk in chunks]),
+            [
+                (start + index, reason)
+                for start, chunk in zip(
+                    itertools.accumulate(sizes, initial=0), chunks
+                )
+                for index, reason in chunk.unencodable
+            ],
+            functools.reduce(add_unknown_tokens, (c.unknown for c in chunks)),
+        )
+
+
+def tokenize(pairs, codec, max_tokens, workers):
+    """Yields TokenizedChunks in order, tokenized by `workers` threads.
+
+    SentencePiece releases the GIL. At most two chunks per thread are held.
+    Skips pairs with a side of more than `max_tokens` ids or a target that
+    cannot be encoded. `pairs` is an iterator of (source, target) str, `codec`
+    a result of `make_codec`.
+    """
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        pending = collections.deque()
+        try:
+            while chunk := list(itertools.islice(pairs, _CHUNK)):
+                pending.append(
+                    pool.submit(_tokenize_chunk, chunk, codec, max_tokens)
+                )
+                if len(pending) == 2 * workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def _tokenize_chunk(chunk, codec, max_tokens):
+    reasons = [codec.explain_unencodable(target) for _, target in chunk]
+    pairs = [pair for pair, reason in zip(chunk, reasons) if not reason]
+    sources = codec.encode_sources([source for source, _ in pairs])
+    targets = codec.encode_targets([target for _, target in pairs])
+    sides = [list(map(len, sources)), list(map(len, targets))]
+    lengths = np.array(sides, np.int64).T
+    stored = np.flatnonzero(lengths.max(axis=1) <= max_tokens)
+    ids = [np.zeros(0, np.int32)]
+    for index in stored:
+        ids += sources[index], targets[index]
+    ids, lengths = np.concatenate(ids), lengths[stored]
+    return TokenizedChunk(
+        len(chunk),
+        ids,
+        lengths,
+        [each for each in enumerate(reasons) if each[1]],
+        _count_unknown(ids, lengths, [pairs[index] for index in stored], codec),
+    )
+
+
+def _count_unknown(ids, lengths, pairs, codec):
+    # The text index of each unknown id; sources and targets alternate.
+    texts = np.searchsorted(
+        lengths.cumsum(), np.flatnonzero(ids == UNKNOWN_ID), side="right"
+    )
+    unknown = []
+    for side, encode in enumerate((codec.encode_sources, codec.encode_targets)):
+        of_side = texts[texts % 2 == side]
+        examples = [
+            pairs[text // 2][side] for text in np.unique(of_side)[:NUM_EXAMPLES]
+        ]
+        text = unicodedata.normalize("NFC", " ".join(examples))
+        characters = [c for c in dict.fromkeys(text) if not c.isspace()]
+        is_unknown = (UNKNOWN_ID in ids for ids in encode(characters))
+        found = "".join(itertools.compress(characters, is_unknown))
+        unknown.append((len(of_side), found[:NUM_EXAMPLES]))
+    return tuple(unknown)

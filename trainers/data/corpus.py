@@ -6,15 +6,13 @@ import hashlib
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from export.common.errors import InputError
 from export.common.paths import explain_read_errors
 from export.lines.files import join_lines
 
-# A source and its references, before cleaning.
-Row = tuple[str, tuple[str, ...]]
+_DIGITS = 16
+_MEGABYTE = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +25,7 @@ class EvaluationSet:
     sources: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         if len(self.sources) != len(self.references):
             raise ValueError(
                 f"Expected references for {len(self.sources)} sources, got "
@@ -38,7 +36,7 @@ class EvaluationSet:
             raise ValueError("Expected text in each reference.")
 
     @property
-    def scored_indices(self) -> list[int]:
+    def scored_indices(self):
         """Indices of the sentences with text on both sides."""
         return [
             index
@@ -46,7 +44,7 @@ class EvaluationSet:
             if source.strip() and self.references[index]
         ]
 
-    def subset(self, indices: Iterable[int]) -> "EvaluationSet":
+    def subset(self, indices):
         """Returns the sentences at these indices, in this order."""
         chosen = list(indices)
         return EvaluationSet(
@@ -54,7 +52,7 @@ class EvaluationSet:
             tuple(self.references[index] for index in chosen),
         )
 
-    def reference_streams(self) -> list[list[str | None]]:
+    def reference_streams(self):
         """Returns the references in the format of `sacrebleu.corpus_bleu`.
 
         Stream i holds reference i of every sentence; sacreBLEU skips None,
@@ -69,39 +67,32 @@ class Corpus(abc.ABC):
     """Sentence pairs for one translation direction, in up to three splits.
 
     Subclasses list the splits and yield raw rows, which this class cleans: one
-    line per sentence, stripped, without empty references.
-
-    Attributes:
-        name: name in `--dataset`.
-        source_language: language code.
-        target_language: language code.
-        attribution: credit to print, or "".
-        kind: "text", or "trees" if targets are lines of symbols.
+    line per sentence, stripped, without empty references. `name` is that of
+    --dataset, `attribution` a credit to print, and `kind` "text", or "trees" if
+    targets are lines of symbols.
     """
 
-    attribution: str = ""
-    kind: str = "text"
+    attribution = ""
+    kind = "text"
 
-    def __init__(
-        self, name: str, source_language: str, target_language: str
-    ) -> None:
+    def __init__(self, name, source_language, target_language):
         self.name = name
         self.source_language = source_language
         self.target_language = target_language
 
     @abc.abstractmethod
-    def splits(self) -> tuple[str, ...]:
+    def splits(self):
         """Returns the available splits out of "train", "dev" and "test"."""
 
     @abc.abstractmethod
-    def fingerprint(self) -> str:
+    def fingerprint(self):
         """Returns a string that changes when the data changes."""
 
     @abc.abstractmethod
-    def _rows(self, split: str) -> Iterator[Row]:
-        """Yields the raw rows of a split."""
+    def _rows(self, split):
+        """Yields (source, tuple of references) for a split, not cleaned."""
 
-    def pairs(self, split: str) -> Iterator[tuple[str, str]]:
+    def pairs(self, split):
         """Yields (source, target) for each reference of a split, in order.
 
         Both sides are stripped, single-line and not empty. Raises InputError if
@@ -115,7 +106,7 @@ class Corpus(abc.ABC):
             for reference in references
         )
 
-    def evaluation_set(self, split: str) -> EvaluationSet:
+    def evaluation_set(self, split):
         """Returns all rows of a split, aligned with the lines of its files.
 
         Raises InputError if the split is missing or malformed, or has no pair.
@@ -124,17 +115,17 @@ class Corpus(abc.ABC):
         sources, references = zip(*self._clean_rows(split))
         return EvaluationSet(sources, references)
 
-    def _validate_split(self, split: str) -> None:
+    def _validate_split(self, split):
         if split not in self.splits():
-            raise InputError(self._missing_split(split))
+            raise InputError(
+                f"{self.name} has no {split!r} split: {self._hint(split)}."
+            )
 
-    def _missing_split(self, split: str) -> str:
-        return (
-            f"{self.name} has no {split!r} split; "
-            f"it has {', '.join(self.splits())}."
-        )
+    def _hint(self, split):
+        """Returns why a split is missing."""
+        return f"it has {', '.join(self.splits())}"
 
-    def _clean_rows(self, split: str) -> Iterator[Row]:
+    def _clean_rows(self, split):
         is_empty = True
         for source, references in self._rows(split):
             source, *references = (
@@ -150,13 +141,7 @@ class Corpus(abc.ABC):
             )
 
 
-def resolve_languages(
-    dataset: str,
-    languages: Sequence[str],
-    source: str | None,
-    target: str | None,
-    default: tuple[str, str] | None,
-) -> tuple[str, str]:
+def resolve_languages(dataset, languages, source, target, default):
     """Returns (source language, target language), with defaults filled in.
 
     One of two languages implies the other; `default` applies if none is given.
@@ -173,27 +158,25 @@ def resolve_languages(
     if len(languages) == 2 and (source is None) != (target is None):
         other = languages[1 - languages.index(source or target)]
         source, target = source or other, target or other
+    return validate_direction(dataset, source, target, listed)
+
+
+def validate_direction(dataset, source, target, listed):
+    """Returns (source, target); InputError if one is missing, or both same."""
     if source is None or target is None:
         raise InputError(
             f"{dataset} needs a source and a target language "
             f"(--source_language, --target_language); it has {listed}."
         )
-    validate_direction(dataset, source, target, listed)
-    return source, target
-
-
-def validate_direction(
-    dataset: str, source: str, target: str, listed: str
-) -> None:
-    """Raises InputError if both languages are the same."""
     if source == target:
         raise InputError(
             f"The source and the target language of {dataset} are both "
             f"{source!r}; choose two different ones of: {listed}."
         )
+    return source, target
 
 
-def validate_language_code(language: str, hint: str) -> None:
+def validate_language_code(language, hint):
     """Raises InputError, ending with `hint`, unless safe in a file name."""
     if not re.fullmatch(r"\w[\w-]*", language):
         raise InputError(
@@ -201,18 +184,14 @@ def validate_language_code(language: str, hint: str) -> None:
         )
 
 
-_DIGITS = 16
-_MEGABYTE = 1 << 20
-
-
-def text_fingerprint(*parts: str) -> str:
+def text_fingerprint(*parts):
     """Returns a hash of strings and their order, as 16 hex digits."""
     # The length prefix distinguishes ("ab", "c") from ("a", "bc").
     joined = "".join(f"{len(part)}:{part}" for part in parts)
     return hashlib.sha256(joined.encode()).hexdigest()[:_DIGITS]
 
 
-def file_fingerprint(paths: Iterable[Path]) -> str:
+def file_fingerprint(paths):
     """Returns name, size and 16 hex digits for each file, in order.
 
     Only the first and the last MiB are hashed, so a change in the middle of a
@@ -221,7 +200,7 @@ def file_fingerprint(paths: Iterable[Path]) -> str:
     return "; ".join(map(_fingerprint, paths))
 
 
-def _fingerprint(path: Path) -> str:
+def _fingerprint(path):
     digest = hashlib.sha256()
     with explain_read_errors(path), path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
@@ -232,21 +211,8 @@ def _fingerprint(path: Path) -> str:
     return f"{path.name} {size} {digest.hexdigest()[:_DIGITS]}"
 
 
-def describe_fingerprint_change(before: str, now: str) -> str:
-    """Returns a clause that says how two fingerprints differ."""
-    old, new = before.split("; "), now.split("; ")
-    removed, added = (
-        dict(each.rsplit(" ", 2)[:2] for each in files if " " in each)
-        for files in (set(old) - set(new), set(new) - set(old))
-    )
-    changes = {name: f"{name} is missing" for name in removed}
-    for name, size in added.items():
-        changes[name] = f"{name} is new"
-        if name in removed:
-            changes[name] = (
-                f"{name} has {size} bytes with other content than before "
-                f"({removed[name]} bytes)"
-            )
-    if changes:
-        return ", ".join(changes[name] for name in sorted(changes))
-    return f"its fingerprint was {before} and is {now}"
+def describe_fingerprint_change(before, now):
+    """Returns a clause with the files in which two fingerprints differ."""
+    changed = set(before.split("; ")) ^ set(now.split("; "))
+    names = sorted({each.rsplit(" ", 2)[0] for each in changed})
+    return f"its fingerprint differs in {', '.join(names)}"

@@ -5,7 +5,7 @@ import multiprocessing
 
 from absl import flags
 
-from export.common import processes
+from export.common import command, processes
 from trainers.data import open_corpus
 
 FLAGS = flags.FLAGS
@@ -37,6 +37,31 @@ flags.DEFINE_integer(
     "that translate; by default the number of processors.",
     lower_bound=1,
 )
+
+
+def define_preparation_flags():
+    """Defines --normalization and --max_unknown."""
+    # Both load TensorFlow.
+    from trainers.data.preparation import MAX_UNKNOWN
+    from trainers.data.vocabulary import NORMALIZATIONS
+
+    flags.DEFINE_enum(
+        "normalization",
+        "auto",
+        NORMALIZATIONS,
+        "How the text is normalized before a vocabulary is trained on it; the "
+        "vocabulary keeps it. auto is nmt_nfkc, or nmt_nfc where that would "
+        "change more than a few characters of the text. See docs/data.md.",
+    )
+    flags.DEFINE_float(
+        "max_unknown",
+        MAX_UNKNOWN,
+        "Highest share of a side's tokens in a split that may be unknown to "
+        "the vocabulary; 1 takes any text.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    command.require_finite("max_unknown")
 
 
 def workers():

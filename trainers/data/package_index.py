@@ -10,10 +10,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
-from typing import Any
 
-_DEFAULT_INDEX = "https://pypi.org/simple"
 # Later ones win. Many users set their index for `pip install` only.
 _SECTIONS = ("global", "install", "download", ":env:")
 
@@ -22,7 +19,7 @@ class FetchError(Exception):
     """No source has the file; a one-line message without passwords."""
 
 
-def fetch_source_distribution(name: str, version: str, size: int) -> bytes:
+def fetch_source_distribution(name, version, size):
     """Downloads the source distribution of a package, at most `size` bytes.
 
     Tries the sources of pip's configuration in turn: links, the main index,
@@ -31,11 +28,12 @@ def fetch_source_distribution(name: str, version: str, size: int) -> bytes:
     """
     options = read_pip_options()
     failures = []
-    for kind, url in _list_sources(options):
+    for source in _list_sources(options):
         try:
-            return _download({kind: [url]}, options, name, version, size)
+            return _download(source, options, name, version, size)
         # After any failure, the next source may have the file.
         except Exception as error:
+            [[url]] = source.values()
             failures.append(f"{url}: {error or type(error).__name__}")
     message = " ".join("; ".join(failures).split())
     raise FetchError(
@@ -43,7 +41,7 @@ def fetch_source_distribution(name: str, version: str, size: int) -> bytes:
     )
 
 
-def read_pip_options() -> dict[str, str]:
+def read_pip_options():
     """Returns pip's options from its files and environment variables."""
     listing = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"],
@@ -59,47 +57,48 @@ def read_pip_options() -> dict[str, str]:
     return options
 
 
-def _list_sources(options: dict[str, str]) -> list[tuple[str, str]]:
+def _list_sources(options):
+    """Returns PackageFinder's arguments for each source."""
     indexes = [
-        options.get("index-url") or _DEFAULT_INDEX,
+        options.get("index-url") or "https://pypi.org/simple",
         *options.get("extra-index-url", "").split(),
     ]
     if options.get("no-index", "").lower() in ("1", "true", "yes", "on"):
         indexes = []
-    links = options.get("find-links", "").split()
     return [
-        *(("find_links", link) for link in links),
-        *(("index_urls", index) for index in indexes),
+        *(
+            {"find_links": [url]}
+            for url in options.get("find-links", "").split()
+        ),
+        *({"index_urls": [url]} for url in indexes),
     ]
 
 
-def _download(source, options, name: str, version: str, size: int) -> bytes:
+def _download(source, options, name, version, size):
     from unearth import PackageFinder
     from unearth.auth import MultiDomainBasicAuth
     from unearth.fetchers import PyPIClient
 
-    def check_size(link: Any, completed: int, total: int | None) -> None:
+    def check_size(link, completed, total):
         if completed > size:
             raise FetchError(f"the file is larger than {size} bytes")
 
-    certificates = options.get("cert")
     # PyPIClient has attributes that the finder's interface lacks.
-    client: Any
+
     with PyPIClient(
         trusted_hosts=options.get("trusted-host", "").split(),
-        verify=ssl.create_default_context(cafile=certificates or None),
+        verify=ssl.create_default_context(cafile=options.get("cert") or None),
     ) as client:
         # A job without a terminal must fail, not wait for a password.
         client.auth = MultiDomainBasicAuth(
             prompting=False, index_urls=source.get("index_urls", [])
         )
         finder = PackageFinder(session=client, no_binary=[name], **source)
-        found = finder.find_matches(f"{name}=={version}")
-        match = next(iter(found), None)
+        match = next(iter(finder.find_matches(f"{name}=={version}")), None)
         if match is None:
             raise FetchError(f"it has no {name} {version}")
         with tempfile.TemporaryDirectory() as folder:
-            path: Path = finder.download(
+            path = finder.download(
                 match.link, folder, hashes={}, download_reporter=check_size
             )
             # Files of local sources are not reported.

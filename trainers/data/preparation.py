@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import json
 import pathlib
-import shutil
 
 import numpy as np
 
@@ -15,31 +14,35 @@ from export.common.errors import InputError
 from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
 from export.model_directory import ModelDirectory
-from trainers.data.codecs import count_pairs, make_codec, make_codec_files
+from trainers.data.codecs import (
+    TokenizedChunk,
+    count_pairs,
+    make_codec,
+    make_codec_files,
+    tokenize,
+)
 from trainers.data.corpus import describe_fingerprint_change
-from trainers.data.manifest import (
+from trainers.data.prepared_corpus import (
     MANIFEST_FILE,
+    SYMBOLS_FILE,
+    TEST_FILE,
+    VOCABULARY_FILE,
     DataSource,
     Manifest,
+    PreparedCorpus,
     Split,
+    read_codec_files,
     read_manifest,
+    validate_symbols,
     validate_vocabulary,
     write_manifest,
+    write_shard,
 )
-from trainers.data.normalization import (
+from trainers.data.vocabulary import (
     describe_normalization,
     format_characters,
     normalization_name,
 )
-from trainers.data.prepared_corpus import (
-    SYMBOLS_FILE,
-    TEST_FILE,
-    VOCABULARY_FILE,
-    PreparedCorpus,
-    read_codec_files,
-    validate_symbols,
-)
-from trainers.data.shards import TokenizedChunk, tokenize, write_shard
 
 # Far longer than sentences; trainers.wmt applies its own --max_tokens.
 MAX_STORED_TOKENS = 1024
@@ -77,47 +80,33 @@ def prepare_corpus(
 ):
     """Tokenizes a corpus into shards, and returns the PreparedCorpus.
 
-    Resumes an interrupted preparation, and only opens a complete one.
-
-    Args:
-        folder: output path.
-        corpus: Corpus.
-        vocabulary_size: number of pieces.
-        max_tokens: maximum length of a side, end id included; longer pairs are
-            skipped and counted.
-        workers: number of threads.
-        vocabulary: bytes of a SentencePiece model; None to train one.
-        symbols: SymbolVocabulary for trees; None for the train split's.
-        normalization: one of `NORMALIZATIONS`, for training a vocabulary.
-        max_unknown: maximum share of unknown pieces on a side of a split.
-
-    Raises:
-        InputError: the corpus is malformed or does not fit the vocabulary or
-            its size; or the folder holds other data, is locked by another
-            preparation or cannot be written.
+    Resumes an interrupted preparation, and only opens a complete one. Pairs
+    with a side of more than `max_tokens` ids are skipped and counted. `workers`
+    is a number of threads. `vocabulary` has the bytes of a SentencePiece model
+    and `symbols` is a SymbolVocabulary for trees; with None, they are those of
+    the train split. `max_unknown` is the maximum share of unknown tokens on a
+    side of a split. Raises InputError if the corpus is malformed or does not
+    fit the vocabulary or its size; or if the folder holds other data, is locked
+    by another preparation or cannot be written.
     """
     folder = pathlib.Path(folder)
-    try:
-        folders = (folder, *folder.parents)
-        created = [each for each in folders if not each.exists()]
-    except OSError as error:
-        raise InputError(
-            f"Cannot keep prepared data in {folder}: {error.strerror}."
-        ) from error
     source = make_data_source(
         corpus, vocabulary_size, max_tokens, normalization
     )
-    preparation = _Preparation(folder, corpus, source, workers, max_unknown)
     # Complete data may be in a read-only folder.
     if not _is_complete(_reusable_manifest(folder, source)):
-        with folder_lock(folder, "preparation"):
-            try:
+        folders = (folder, *folder.parents)
+        created = [each for each in folders if not each.exists()]
+        preparation = _Preparation(folder, corpus, source, workers, max_unknown)
+        try:
+            with folder_lock(folder, "preparation"):
                 preparation.run(vocabulary, symbols)
-            except InputError as error:
-                # After "disk full" one can resume; other errors would repeat.
-                if created and not isinstance(error.__cause__, OSError):
-                    _remove_folders(created)
-                raise
+        except InputError:
+            for each in created:
+                # It may hold shards, or files of another process.
+                with contextlib.suppress(OSError):
+                    each.rmdir()
+            raise
     prepared = PreparedCorpus(folder)
     validate_vocabulary(folder, prepared.manifest, vocabulary)
     validate_symbols(folder, prepared.manifest, symbols)
@@ -126,14 +115,6 @@ def prepare_corpus(
 
 def _is_complete(manifest):
     return manifest is not None and manifest.complete
-
-
-def _remove_folders(created):
-    shutil.rmtree(created[0], ignore_errors=True)
-    for parent in created[1:]:
-        # Another process may have created files there.
-        with contextlib.suppress(OSError):
-            parent.rmdir()
 
 
 def _reusable_manifest(folder, source):
@@ -149,20 +130,14 @@ def _reusable_manifest(folder, source):
         for name, value in dataclasses.asdict(source).items()
         if old[name] != value
     )
+    difference = f"{name}={old[name]}, not {value}"
     if name == "fingerprint":
-        raise InputError(
-            f"{source.dataset} changed since {folder} was prepared: "
-            f"{describe_fingerprint_change(old[name], value)}; restore it, "
-            "or use another folder for the changed data."
-        )
+        change = describe_fingerprint_change(old[name], value)
+        difference = f"other files: {change}"
     raise InputError(
-        f"{folder} holds data prepared with {name}={old[name]}, not "
-        f"{value}; use another folder, or the same flags as before."
+        f"{folder} holds data prepared with {difference}; use another folder, "
+        "or the same files and flags as before."
     )
-
-
-class _TooManyUnknown(InputError):
-    """The vocabulary does not cover the text."""
 
 
 class _Preparation:
@@ -187,29 +162,31 @@ class _Preparation:
         if "dev" in corpus.splits():
             totals["dev"] = sum(1 for _ in corpus.pairs("dev"))
         is_new = manifest is None
-        if is_new:
-            manifest = self._start(num_train, counts, vocabulary, symbols)
-        validate_vocabulary(folder, manifest, vocabulary)
-        validate_symbols(folder, manifest, symbols)
+        had_vocabulary = (folder / VOCABULARY_FILE).exists()
+        if is_new and ModelDirectory(folder).config_path.exists():
+            raise InputError(
+                f"{folder} is a model directory; give another folder for the "
+                "prepared data."
+            )
         try:
-            self._finish(manifest, totals)
-        except _TooManyUnknown:
-            # Otherwise a retry with another vocabulary would be rejected.
             if is_new:
+                manifest = self._start(num_train, counts, vocabulary, symbols)
+            validate_vocabulary(folder, manifest, vocabulary)
+            validate_symbols(folder, manifest, symbols)
+            self._finish(manifest, totals)
+        except InputError as error:
+            # After "disk full" one can resume. Other errors would repeat, also
+            # with another vocabulary.
+            if is_new and not isinstance(error.__cause__, OSError):
                 _clear(folder)
-                (folder / VOCABULARY_FILE).unlink()
+                if not had_vocabulary:
+                    (folder / VOCABULARY_FILE).unlink(missing_ok=True)
             raise
 
     def _start(self, num_train, counts, vocabulary, symbols):
         """Writes vocabulary, symbols and the manifest, which it returns."""
         folder, source = self._folder, self._source
-        if ModelDirectory(folder).config_path.exists():
-            raise InputError(
-                f"{folder} is a model directory; give another folder for the "
-                "prepared data."
-            )
-        if (folder / MANIFEST_FILE).exists():
-            _clear(folder)
+        _clear(folder)
         files = make_codec_files(
             self._corpus, source, num_train, counts, vocabulary, symbols
         )
@@ -217,7 +194,7 @@ class _Preparation:
         size = codec.source_vocabulary_size
         if size != source.vocabulary_size:
             raise InputError(
-                f"The vocabulary to use has {size} pieces, not "
+                f"The vocabulary to use has {size} tokens, not "
                 f"vocabulary_size={source.vocabulary_size}; use "
                 f"--set=vocabulary_size={size}, or with trainers.prepare "
                 f"--vocabulary_size={size}."
@@ -273,7 +250,7 @@ class _Preparation:
             # wait for them when no thread can start or end.
             contextlib.closing(self._tokenize(pairs, codec)) as chunks,
             ProgressBar(
-                f"Tokenising {name}", total, "pairs", done=split.num_read
+                f"Tokenizing {name}", total, "pairs", done=split.num_read
             ) as bar,
         ):
             while part := list(itertools.islice(chunks, _SHARD_CHUNKS)):
@@ -299,14 +276,14 @@ class _Preparation:
         if not split.num_pairs:
             raise InputError(
                 f"No sentence pair of {name} is left ({split.num_too_long:,} "
-                f"have more than {self._source.max_tokens} pieces on a side, "
+                f"have more than {self._source.max_tokens} tokens on a side, "
                 f"{split.num_unencodable:,} a target that cannot be encoded); "
                 "check the data set."
             )
         return manifest
 
     def _check_unknown(self, name, tokens, unknown):
-        """Prints the share of unknown pieces of each side, or raises."""
+        """Prints the share of unknown tokens of each side, or raises."""
         for side, total, (count, examples) in zip(
             ("source", "target"), tokens, unknown
         ):
@@ -315,11 +292,11 @@ class _Preparation:
             share = count / total
             such_as = f", such as {format_characters(examples)}"
             text = (
-                f"{share:.2%} of the {side} pieces of {name} are unknown"
+                f"{share:.2%} of the {side} tokens of {name} are unknown"
                 f"{such_as if examples else ''}"
             )
             if share > self._max_unknown:
-                raise _TooManyUnknown(
+                raise InputError(
                     f"{text}: more than --max_unknown={self._max_unknown}. Use "
                     "a vocabulary of this text's characters, or a larger one; "
                     "or raise --max_unknown to train all the same."
@@ -328,9 +305,12 @@ class _Preparation:
 
 
 def _clear(folder):
-    # Manifest last: without it, other files may belong to another program.
+    """Removes prepared data except the vocabulary."""
+    # Without a manifest, the files may belong to another program.
+    if not (folder / MANIFEST_FILE).exists():
+        return
     files = (SYMBOLS_FILE, TEST_FILE, MANIFEST_FILE)
-    for pattern in ("*.ids.npy", "*.lengths.npy", *files):
+    for pattern in ("train-*.npy", "dev-*.npy", *files):
         for path in folder.glob(pattern):
             path.unlink()
 

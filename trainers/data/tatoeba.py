@@ -25,7 +25,7 @@ From English, a reference may also translate another English sentence in train
 ("Va !" is "Go." and "Move."), as in any test set that is split by source.
 
 The data are one text file in the source distribution of the Python package
-`nmt` 0.0.6. Its hash is checked; nothing of the package is installed or run.
+`nmt` 0.0.6; nothing of the package is installed or run.
 """
 
 import hashlib
@@ -36,7 +36,6 @@ import sys
 import tarfile
 import unicodedata
 import zipfile
-from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -44,14 +43,10 @@ from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from trainers.data.corpus import (
     Corpus,
-    Row,
     resolve_languages,
     text_fingerprint,
 )
-from trainers.data.package_index import (
-    FetchError,
-    fetch_source_distribution,
-)
+from trainers.data.package_index import FetchError, fetch_source_distribution
 
 NAME = "tatoeba-en-fr"
 LANGUAGES = ("en", "fr")
@@ -72,25 +67,15 @@ _ZIP_IN_TAR = f"{_PACKAGE}-{_VERSION}/data/fra-eng.zip"
 _TEXT_IN_ZIP = "fra.txt"
 _CACHE_VARIABLE = "KERAS_TRANSFORMER_CACHE"
 
-Pair = tuple[str, str]
-Splits = dict[str, list[Pair]]
-
 
 class TatoebaCorpus(Corpus):
-    """The embedded corpus, in either direction (see the module docstring).
-
-    Raises InputError if a language is unknown, both are the same, or the
-    corpus is not available.
-    """
+    """The embedded corpus, in either direction (see the module docstring)."""
 
     attribution = ATTRIBUTION
 
     def __init__(
-        self,
-        dataset: str = NAME,
-        source_language: str | None = None,
-        target_language: str | None = None,
-    ) -> None:
+        self, dataset=NAME, source_language=None, target_language=None
+    ):
         languages = resolve_languages(
             dataset, LANGUAGES, source_language, target_language, LANGUAGES
         )
@@ -98,29 +83,29 @@ class TatoebaCorpus(Corpus):
         splits = split_by_english(parse_pairs(read_tatoeba_text()))
         if self.source_language != LANGUAGES[0]:
             splits = {
-                name: [(french, english) for english, french in pairs]
+                name: [pair[::-1] for pair in pairs]
                 for name, pairs in splits.items()
             }
         self._pairs_of = drop_shared_sources(splits)
 
-    def splits(self) -> tuple[str, ...]:
+    def splits(self):
         """Returns the available splits."""
         return tuple(self._pairs_of)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self):
         """Returns a hash of archive, rules and direction, as 16 hex digits."""
         return text_fingerprint(
             SHA256, _RULES, self.source_language, self.target_language
         )
 
-    def _rows(self, split: str) -> Iterator[Row]:
+    def _rows(self, split):
         pairs = self._pairs_of[split]
         if split == "train":
             return ((source, (target,)) for source, target in pairs)
         return map(_row_of_variants, _group_by_source_key(pairs).values())
 
 
-def parse_pairs(text: str) -> list[Pair]:
+def parse_pairs(text):
     """Returns the distinct (English, French) pairs of fra.txt, in order.
 
     Lines have the fields English, French and attribution, separated by tabs.
@@ -135,15 +120,13 @@ def parse_pairs(text: str) -> list[Pair]:
     ]
 
 
-def variant_key(sentence: str) -> str:
+def variant_key(sentence):
     """Returns the key that a sentence shares with its variants (rule 2)."""
     folded = unicodedata.normalize("NFKC", sentence).casefold()
     return re.sub(r"[\W_]+", "", folded)
 
 
-def split_by_english(
-    pairs: Iterable[Pair], held_out: int = HELD_OUT_KEYS
-) -> Splits:
+def split_by_english(pairs, held_out=HELD_OUT_KEYS):
     """Splits (English, French) pairs; dev and test get `held_out` keys each."""
     groups = list(_group_by_source_key(pairs).values())
     parts = {
@@ -154,10 +137,10 @@ def split_by_english(
     return {name: list(chain(*part)) for name, part in parts.items()}
 
 
-def drop_shared_sources(splits: Splits) -> Splits:
+def drop_shared_sources(splits):
     """Drops pairs with the source key of an evaluation split (rule 4)."""
-    result: Splits = {}
-    seen: set[str] = set()
+    result = {}
+    seen = set()
     for name in ("test", "dev", "train"):
         keyed = [(variant_key(pair[0]), pair) for pair in splits[name]]
         result[name] = [pair for key, pair in keyed if key not in seen]
@@ -165,29 +148,29 @@ def drop_shared_sources(splits: Splits) -> Splits:
     return {name: result[name] for name in splits}
 
 
-def _group_by_source_key(pairs: Iterable[Pair]) -> dict[str, list[Pair]]:
+def _group_by_source_key(pairs):
     """Groups pairs by source key, in the order of the keys' sha256."""
-    groups: dict[str, list[Pair]] = {}
+    groups = {}
     for pair in pairs:
         groups.setdefault(variant_key(pair[0]), []).append(pair)
     ordered = sorted(groups, key=lambda key: _sha256(key.encode()))
     return {key: groups[key] for key in ordered}
 
 
-def _sha256(content: bytes) -> str:
+def _sha256(content):
     return hashlib.sha256(content).hexdigest()
 
 
-def _row_of_variants(variants: Iterable[Pair]) -> Row:
+def _row_of_variants(variants):
     """Returns the variant with the most references (rule 5)."""
-    references: dict[str, list[str]] = {}
+    references = {}
     for source, target in variants:
         references.setdefault(source, []).append(target)
     chosen = min(references, key=lambda s: (-len(references[s]), s))
     return chosen, tuple(references[chosen])
 
 
-def read_tatoeba_text() -> str:
+def read_tatoeba_text():
     """Returns the text of fra.txt, downloading the archive if needed.
 
     The archive is cached. Its hash is checked at every use, and a damaged
@@ -195,20 +178,30 @@ def read_tatoeba_text() -> str:
     not the expected one, or cannot be stored.
     """
     path = cache_folder() / FILE_NAME
-    content = _read_cached(path)
-    if content is None:
-        content = _fetch(path.parent)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        content = b""
+    except OSError as error:
+        raise InputError(
+            f"Cannot read {path} ({error.strerror}); set {_CACHE_VARIABLE} "
+            "to a folder that can be read and written."
+        ) from error
+    if not _is_genuine(content):
+        size = f"{SIZE / 1e6:.1f} MB"
+        print(
+            f"Fetching the Tatoeba corpus ({size}) to {path}.", file=sys.stderr
+        )
+        content = _fetch()
         with atomic_write(path) as partial:
             partial.write_bytes(content)
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
-        packed = tar.extractfile(_ZIP_IN_TAR)
-        # None would mean a folder of that name, which the hash excludes.
-        assert packed is not None
-        with zipfile.ZipFile(io.BytesIO(packed.read())) as archive:
-            return archive.read(_TEXT_IN_ZIP).decode("utf-8")
+        packed = tar.extractfile(_ZIP_IN_TAR).read()
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        return archive.read(_TEXT_IN_ZIP).decode("utf-8")
 
 
-def cache_folder() -> Path:
+def cache_folder():
     """Returns the download folder, which need not exist yet.
 
     $KERAS_TRANSFORMER_CACHE if set, else keras_transformer in
@@ -224,46 +217,24 @@ def cache_folder() -> Path:
     return general / "keras_transformer"
 
 
-def _is_genuine(content: bytes) -> bool:
+def _is_genuine(content):
     return len(content) == SIZE and _sha256(content) == SHA256
 
 
-def _read_cached(path: Path) -> bytes | None:
-    try:
-        content = path.read_bytes()
-        if _is_genuine(content):
-            return content
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InputError(
-            f"Cannot read {path} ({error.strerror}); set {_CACHE_VARIABLE} "
-            "to a folder that can be read and written."
-        ) from error
-    print(
-        f"{path} is damaged (wrong size or sha256); fetching it again.",
-        file=sys.stderr,
-    )
-    return None
-
-
-def _fetch(folder: Path) -> bytes:
-    print(
-        f"Fetching the Tatoeba corpus ({SIZE / 1e6:.1f} MB) to {folder}.",
-        file=sys.stderr,
+def _fetch():
+    advice = (
+        f"set {_CACHE_VARIABLE} to a folder that holds {FILE_NAME}, or train "
+        "on your own files with --dataset=text:PREFIX."
     )
     try:
         content = fetch_source_distribution(_PACKAGE, _VERSION, SIZE)
     except FetchError as error:
         raise InputError(
-            f"Cannot fetch the Tatoeba corpus ({error}); set "
-            f"{_CACHE_VARIABLE} to a folder that holds {FILE_NAME}, or train "
-            "on your own files with --dataset=text:PREFIX."
+            f"Cannot fetch the Tatoeba corpus ({error}); {advice}"
         ) from error
     if not _is_genuine(content):
         raise InputError(
             f"The {FILE_NAME} of the package index is not the expected file "
-            f"({SIZE} bytes, sha256 {SHA256}); set {_CACHE_VARIABLE} to a "
-            "folder that holds the right one."
+            f"({SIZE} bytes, sha256 {SHA256}); {advice}"
         )
     return content

@@ -10,20 +10,18 @@ supports.
 """
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 from export.common.errors import InputError
 from export.common.paths import error_reason, is_local, list_names, resolve_path
 from export.lines.files import aligned_lines
 from trainers.data.corpus import (
     Corpus,
-    Row,
     file_fingerprint,
     validate_direction,
     validate_language_code,
 )
 
+# File names of a split, in order of priority.
 _SPLITS = {
     "train": ("train",),
     "dev": ("dev", "val", "valid"),
@@ -39,63 +37,90 @@ class TextCorpus(Corpus):
     is no split, or if a split has only one side or no pair.
     """
 
-    def __init__(
-        self,
-        dataset: str,
-        source_language: str | None,
-        target_language: str | None,
-    ) -> None:
+    def __init__(self, dataset, source_language, target_language):
         prefix = dataset.removeprefix("text:")
         if not prefix:
             raise InputError(
                 "text: needs a prefix, as in text:data/wmt14 for the files "
                 "data/wmt14.train.en, data/wmt14.train.de and so on."
             )
-        layout = self._layout = _TextLayout(prefix)
-        listed = ", ".join(layout.languages()) or "none"
-        hint = f"{dataset} has training files for: {listed}."
-        source, target = source_language, target_language
-        if source is None or target is None:
-            raise InputError(
-                f"{dataset} needs a source and a target language "
-                f"(--source_language, --target_language); {hint}"
-            )
+        self._prefix = _Prefix(prefix)
+        listed = self._prefix.languages() or "no training files"
+        source, target = validate_direction(
+            dataset, source_language, target_language, listed
+        )
         for language in (source, target):
-            validate_language_code(language, hint)
-        validate_direction(dataset, source, target, listed)
+            validate_language_code(language, f"{dataset} has {listed}.")
         super().__init__(dataset, source, target)
-        found = {split: layout.find(split, source, target) for split in _SPLITS}
+        found = {split: self._find(split) for split in _SPLITS}
         self._files = {split: files for split, files in found.items() if files}
         if not self._files:
-            raise InputError(self._missing_split("train"))
+            self._validate_split("train")
         for split in self._files:
             next(self.pairs(split))
 
-    def splits(self) -> tuple[str, ...]:
+    def splits(self):
         """Returns the available splits."""
         return tuple(self._files)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self):
         """Returns the `file_fingerprint` of all files."""
         return file_fingerprint(
             path for files in self._files.values() for path in files
         )
 
-    def _rows(self, split: str) -> Iterator[Row]:
+    def _rows(self, split):
         for source, *references in aligned_lines(self._files[split]):
             yield source, tuple(references)
 
-    def _missing_split(self, split: str) -> str:
-        expected = self._layout.explain_missing(
-            split, self.source_language, self.target_language
+    def _find(self, split):
+        """Returns the files of a split, the source first; () if none exist."""
+        names = _SPLITS[split]
+        if split == "test":
+            tests = self._test_sets()
+            names += tuple(tests) if len(tests) == 1 else ()
+        for name in names:
+            sides = [
+                f"{name}.{language}"
+                for language in (self.source_language, self.target_language)
+            ]
+            files = [*filter(None, map(self._prefix.find, sides))]
+            if len(files) == 1:
+                missing = " or ".join(map(self._prefix.path, sides))
+                raise InputError(
+                    f"There is only {files[0]} of {missing}, plain or .gz; "
+                    "both languages are needed."
+                )
+            if files:
+                if split != "train":
+                    files += self._prefix.numbered(sides[1])
+                return tuple(files)
+        return ()
+
+    def _test_sets(self):
+        """Returns names such as test_2016_flickr."""
+        language = re.escape(self.source_language)
+        return self._prefix.matching(rf"(test.*)\.{language}")
+
+    def _hint(self, split):
+        tests = self._test_sets()
+        if split == "test" and len(tests) > 1:
+            return (
+                f"there are several, {', '.join(tests)}; link or rename the "
+                "one to use as test"
+            )
+        expected = self._prefix.path(f"{split}.{self.source_language}")
+        return (
+            f"expected {expected}, plain or .gz, and its translation; of its "
+            f"languages, there are {self._prefix.languages() or 'none'}. Check "
+            'the prefix, which for a folder ends with "/"'
         )
-        return f"{self.name} has no {split!r} split: {expected}"
 
 
-class _TextLayout:
-    """File names that start with a prefix (path or URL)."""
+class _Prefix:
+    """Files whose path or URL starts with a prefix; names lack the prefix."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix):
         try:
             path = resolve_path(prefix)
             path = path.expanduser() if is_local(path) else path
@@ -111,7 +136,7 @@ class _TextLayout:
         except OSError as error:
             raise InputError(
                 f"Cannot list {self._folder} ({error_reason(error)}); "
-                f"expected files such as {self._path('train.en')} there."
+                f"expected files such as {self.path('train.en')} there."
             ) from error
         self._names = {
             name.removeprefix(self._start)
@@ -119,82 +144,28 @@ class _TextLayout:
             if name.startswith(self._start)
         }
 
-    def languages(self) -> list[str]:
-        return self._matching(r"train\.([\w-]+)")
+    def path(self, name):
+        return str(self._folder / f"{self._start}{name}")
 
-    def find(self, split: str, source: str, target: str) -> tuple[Path, ...]:
-        """Returns the files of a split, the source first; () if none exist."""
-        candidates = _SPLITS[split]
-        if split == "test":
-            tests = self._test_sets(source)
-            candidates += tuple(tests) if len(tests) == 1 else ()
-        for name in candidates:
-            source_file = self._file(f"{name}.{source}")
-            target_file = self._file(f"{name}.{target}")
-            if source_file and target_file:
-                files = source_file, target_file
-                if split == "train":
-                    return files
-                return *files, *self._extra_references(name, target)
-            if source_file or target_file:
-                missing = self._path(
-                    f"{name}.{target if source_file else source}"
-                )
-                raise InputError(
-                    f"There is {source_file or target_file}, but neither "
-                    f"{missing} nor {missing}.gz; both languages are needed."
-                )
-        return ()
+    def find(self, name):
+        """Returns the path of a plain or compressed file, if it exists."""
+        for candidate in (name, f"{name}.gz"):
+            if candidate in self._names:
+                return self._folder / f"{self._start}{candidate}"
+        return None
 
-    def explain_missing(self, split: str, source: str, target: str) -> str:
-        """Returns which files of a split were expected, and which exist."""
-        expected = ", ".join(
-            f"{self._path(f'{split}.{language}')}{packing}"
-            for language in (source, target)
-            for packing in ("", ".gz")
-        )
-        return f"none of {expected} exists; {self._hint(split, source)}"
-
-    def _hint(self, split: str, source: str) -> str:
-        tests = self._test_sets(source)
-        if split == "test" and len(tests) > 1:
-            return (
-                f"there are several others ({', '.join(tests)}), so link or "
-                "rename the one to use as test."
-            )
-        languages = self.languages()
-        if languages:
-            return f"there are training files for: {', '.join(languages)}."
-        folder = self._folder / self._start.removesuffix(".")
-        if self._start and folder.is_dir():
-            return f"for the files in that folder, write text:{folder}/."
-        return "check the prefix."
-
-    def _test_sets(self, language: str) -> list[str]:
-        """Returns names such as test_2016_flickr."""
-        return self._matching(rf"(test.*)\.{re.escape(language)}")
-
-    def _extra_references(self, name: str, target: str) -> Iterator[Path]:
-        """Returns the files of additional references, in numeric order."""
-        base = f"{name}.{target}"
-        numbers = self._matching(rf"{re.escape(base)}\.(\d+)")
-        files = (
-            self._file(f"{base}.{number}")
-            for number in sorted(numbers, key=int)
-        )
-        return filter(None, files)
-
-    def _matching(self, pattern: str) -> list[str]:
+    def matching(self, pattern):
         """Returns the first group of all matching names, sorted."""
         compiled = re.compile(rf"{pattern}(?:\.gz)?")
         found = map(compiled.fullmatch, self._names)
         return sorted({match[1] for match in found if match})
 
-    def _file(self, name: str) -> Path | None:
-        for candidate in (name, f"{name}.gz"):
-            if candidate in self._names:
-                return self._path(candidate)
-        return None
+    def languages(self):
+        """Lists the languages of training files."""
+        return ", ".join(self.matching(r"train\.([\w-]+)"))
 
-    def _path(self, name: str) -> Path:
-        return self._folder / f"{self._start}{name}"
+    def numbered(self, name):
+        """Returns the files NAME.1, NAME.2 and so on, in numeric order."""
+        numbers = self.matching(rf"{re.escape(name)}\.(\d+)")
+        files = (self.find(f"{name}.{n}") for n in sorted(numbers, key=int))
+        return [*filter(None, files)]

@@ -1,14 +1,11 @@
 """Translation data sets of TensorFlow Datasets (TFDS), in any direction."""
 
 import contextlib
-import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+import textwrap
 
 from export.common.errors import InputError
 from trainers.data.corpus import (
     Corpus,
-    Row,
     file_fingerprint,
     resolve_languages,
     text_fingerprint,
@@ -34,12 +31,12 @@ class TfdsCorpus(Corpus):
 
     def __init__(
         self,
-        dataset: str,
-        source_language: str | None = None,
-        target_language: str | None = None,
-        data_dir: str | None = None,
-        manual_dir: str | None = None,
-    ) -> None:
+        dataset,
+        source_language=None,
+        target_language=None,
+        data_dir=None,
+        manual_dir=None,
+    ):
         with _one_sentence(
             f"{dataset} needs TensorFlow Datasets, which cannot be imported",
             "install tensorflow-datasets",
@@ -47,11 +44,17 @@ class TfdsCorpus(Corpus):
         ):
             import tensorflow_datasets as tfds
         self._tfds = tfds
-        builder = self._builder = _find_builder(tfds, dataset, data_dir)
+        # Network, disk, archives and third-party code may raise anything.
+        with _one_sentence(
+            f"TensorFlow Datasets cannot open {dataset!r}",
+            "give one of its translation sets, such as wmt14_translate/de-en",
+        ):
+            builder = tfds.builder(dataset, data_dir=data_dir)
+        self._builder = builder
         self._field, self._feature = _find_translation(
             tfds, dataset, builder.info.features
         )
-        known: Sequence[str] = self._feature.languages
+        known = self._feature.languages
         default = builder.info.supervised_keys
         if not default or not set(default) <= set(known):
             default = None
@@ -59,7 +62,6 @@ class TfdsCorpus(Corpus):
             dataset, known, source_language, target_language, default
         )
         super().__init__(dataset, *languages)
-        # Network, disk, archives and third-party code may raise anything.
         with _one_sentence(
             f"TensorFlow Datasets cannot prepare {dataset}",
             "check the network, or give --data_dir with the prepared data or "
@@ -77,12 +79,12 @@ class TfdsCorpus(Corpus):
                 f"it has: {', '.join(builder.info.splits)}."
             )
 
-    def splits(self) -> tuple[str, ...]:
+    def splits(self):
         """Returns the available splits."""
         names = self._builder.info.splits
         return tuple(split for split, name in _SPLITS.items() if name in names)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self):
         """Returns a hash of prepared data and direction, as 16 hex digits."""
         info = self._builder.info
         return text_fingerprint(
@@ -96,7 +98,7 @@ class TfdsCorpus(Corpus):
             ),
         )
 
-    def _rows(self, split: str) -> Iterator[Row]:
+    def _rows(self, split):
         import tensorflow as tf
 
         data = self._builder.as_dataset(
@@ -118,7 +120,7 @@ class TfdsCorpus(Corpus):
         ):
             yield from read(data)
 
-    def _fixed_rows(self, data: Any) -> Iterator[Row]:
+    def _fixed_rows(self, data):
         # TensorFlow passes batches to Python several times as fast.
         for batch in data.batch(_BATCH).prefetch(1).as_numpy_iterator():
             sources = batch[self.source_language]
@@ -126,9 +128,9 @@ class TfdsCorpus(Corpus):
             for source, target in zip(sources, targets, strict=True):
                 yield source.decode("utf-8"), (target.decode("utf-8"),)
 
-    def _variable_rows(self, data: Any) -> Iterator[Row]:
+    def _variable_rows(self, data):
         for example in data.prefetch(1).as_numpy_iterator():
-            sentences: dict[str, list[str]] = {}
+            sentences = {}
             for language, text in zip(
                 example["language"], example["translation"], strict=True
             ):
@@ -141,41 +143,13 @@ class TfdsCorpus(Corpus):
                     yield source, references
 
 
-def _find_builder(tfds: Any, dataset: str, data_dir: str | None) -> Any:
-    try:
-        return tfds.builder(dataset, data_dir=data_dir)
-    except tfds.core.DatasetNotFoundError as error:
-        names = [name for name in tfds.list_builders() if "translate" in name]
-        raise InputError(
-            f"TensorFlow Datasets has no {dataset!r}; its translation sets "
-            f"are, among others: {', '.join(names)}."
-        ) from error
-    # Builders are third-party code, which may raise anything.
-    except Exception as error:
-        raise InputError(
-            f"TensorFlow Datasets cannot open {dataset!r} "
-            f"({_one_line(error)}){_configurations(tfds, dataset)}."
-        ) from error
-
-
-def _configurations(tfds: Any, dataset: str) -> str:
-    try:
-        builder = tfds.builder_cls(re.split("[/:]", dataset)[0])
-    except (ValueError, ImportError):
-        return ""
-    names = [configuration.name for configuration in builder.BUILDER_CONFIGS]
-    return f"; its configurations are: {', '.join(names)}" if names else ""
-
-
-def _find_translation(
-    tfds: Any, dataset: str, features: Any
-) -> tuple[str | None, Any]:
+def _find_translation(tfds, dataset, features):
     """Returns (name, feature); name None means the whole example."""
     kinds = (
         tfds.features.Translation,
         tfds.features.TranslationVariableLanguages,
     )
-    candidates: dict[str | None, Any] = {None: features}
+    candidates = {None: features}
     if isinstance(features, tfds.features.FeaturesDict):
         candidates |= dict(features.items())
     for field, feature in candidates.items():
@@ -188,16 +162,11 @@ def _find_translation(
 
 
 @contextlib.contextmanager
-def _one_sentence(problem: str, action: str, errors: Any = Exception):
-    """Converts errors to a one-sentence InputError."""
+def _one_sentence(problem, action, errors=Exception):
+    """Converts errors to an InputError of one line."""
     try:
         yield
     except errors as error:
-        raise InputError(
-            f"{problem} ({_one_line(error)}); {action}."
-        ) from error
-
-
-def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 300 else f"{text[:300]}…"
+        text = f"{type(error).__name__}: {error}"
+        text = textwrap.shorten(text, 300, placeholder="…")
+        raise InputError(f"{problem} ({text}); {action}.") from error

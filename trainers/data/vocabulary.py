@@ -1,23 +1,40 @@
-"""Trains a joint SentencePiece vocabulary."""
+"""Unicode normalization rules, and training of a SentencePiece vocabulary.
 
+A SentencePiece model contains its rules, so training, translation and exports
+normalize text in the same way.
+"""
+
+import collections
+import functools
 import io
 import itertools
 import re
 import signal
 import sys
+import unicodedata
 
 import numpy as np
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 
 from export.common import processes
 from export.common.errors import InputError
 from export.common.processes import StopSignals
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
-from trainers.data.normalization import (
-    DEFAULT_RULES,
-    count_code_points,
-    make_normalizer,
+
+DEFAULT_RULES = "nmt_nfkc"
+NFC_RULES = "nmt_nfc"
+NORMALIZATIONS = (
+    *("auto", DEFAULT_RULES, NFC_RULES),
+    *("nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"),
 )
+
+# Share of a side's characters that the rules change: 0.02 % in European text
+# ("…", "²"), over 1 % in Persian (ZWNJ), Thai (sara am), Chinese (，！？).
+_MAX_CHANGED = 0.002
+_CODE_POINTS = 0x110000
+_EXAMPLES = 8
+_BYTE_ORDER_MARK = "\ufeff"
 
 # Rarer characters occur too seldom to learn their translation.
 _MIN_COUNT = 3
@@ -29,6 +46,103 @@ _SPACE, _UNKNOWN, _BOUNDARY = "\u2581", "\u2585", "\x1f"
 # SentencePiece skips longer sentences; UTF-8 has at most 4 bytes per character.
 _MAX_BYTES = 4192
 _PART = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
+
+
+@functools.cache
+def make_normalizer(name):
+    """Returns the SentencePieceNormalizer for a name other than "auto"."""
+    if name != NFC_RULES:
+        return sentencepiece.SentencePieceNormalizer(rule_name=name)
+    # Otherwise SentencePiece logs the size of the rules.
+    sentencepiece.set_min_log_level(2)
+    rules = sentencepiece.SentencePieceNormalizer(norm_map=_canonical_rules())
+    spec = sentencepiece_model_pb2.NormalizerSpec.FromString(
+        rules.serialized_normalizer_spec()
+    )
+    spec.name = name
+    return sentencepiece.SentencePieceNormalizer(normalizer_spec=spec)
+
+
+def _canonical_rules():
+    """Returns the white space rules of nmt_nfkc, and NFC composition."""
+    rules = {}
+    for text, result in make_normalizer(DEFAULT_RULES).decompile():
+        # Joiners and direction marks belong to the spelling of words.
+        is_format = unicodedata.category(text[0]) == "Cf"
+        is_space = not result.strip() and not is_format
+        if is_space or text == _BYTE_ORDER_MARK:
+            rules[text] = result
+            continue
+        composed = unicodedata.normalize("NFC", text)
+        for form in (text, unicodedata.normalize("NFD", text)):
+            if form != composed:
+                rules[form] = composed
+    return list(rules.items())
+
+
+def normalization_name(model):
+    """Returns the name of the rules in a serialized SentencePiece model."""
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    return proto.normalizer_spec.name
+
+
+def count_code_points(texts):
+    """Counts the code points of texts, as int64 [0x110000]."""
+    text = "".join(texts).encode("utf-32-le")
+    codes = np.frombuffer(text, np.uint32)
+    return np.bincount(codes, minlength=_CODE_POINTS)
+
+
+def choose_normalization(name, counts):
+    """Returns the rules for training a vocabulary.
+
+    `name` is one of `NORMALIZATIONS`; "auto" means nmt_nfkc, or nmt_nfc if
+    nmt_nfkc would change over 0.2 % of the characters of a side. `counts` is a
+    list of the `count_code_points` of each side.
+    """
+    if name != "auto":
+        return name
+    normalizer = make_normalizer(DEFAULT_RULES)
+    shares = [_measure_change(each, normalizer)[0] for each in counts]
+    return DEFAULT_RULES if max(shares) <= _MAX_CHANGED else NFC_RULES
+
+
+def describe_normalization(counts, models):
+    """Returns a line on what the models' rules change on each side."""
+    sides = []
+    for side, count, model in zip(("source", "target"), counts, models):
+        normalizer = sentencepiece.SentencePieceNormalizer(model_proto=model)
+        share, changed = _measure_change(count, normalizer)
+        shown = f" ({format_characters(changed)})" if changed else ""
+        sides.append(f"{share:.2%} of the {side} characters{shown}")
+    name = normalization_name(models[0])
+    return f"Normalization {name} changes {', '.join(sides)}."
+
+
+def _measure_change(counts, normalizer):
+    """Returns the share of changed characters, and the most frequent ones."""
+    total, changed = 0, collections.Counter()
+    for code in np.flatnonzero(counts).tolist():
+        character = chr(code)
+        if character.isspace():
+            continue
+        total += int(counts[code])
+        canonical = unicodedata.normalize("NFC", character)
+        result = normalizer.normalize(character).strip(_SPACE)
+        if result not in (character, canonical):
+            changed[character] = int(counts[code])
+    examples = "".join(each for each, _ in changed.most_common(_EXAMPLES))
+    return changed.total() / max(total, 1), examples
+
+
+def format_characters(characters):
+    """Joins characters with spaces, invisible ones as U+ABCD."""
+    return " ".join(
+        each
+        if each.isprintable() and not unicodedata.combining(each)
+        else f"U+{ord(each):04X}"
+        for each in characters
+    )
 
 
 def frequent_characters(sentences, limit, normalization=DEFAULT_RULES):
@@ -58,10 +172,10 @@ def train_vocabulary(
     """Trains a byte-pair encoding; returns the bytes of its model.
 
     As in section 5.1, `sentences` are those of both languages. `size` includes
-    the four special pieces. Each of `characters` gets a piece, however rare;
+    the four special tokens. Each of `characters` gets a token, however rare;
     others get one if they are within the first 99.95 % of the text.
     `normalization` is a name for `make_normalizer`. Raises InputError if the
-    text cannot give so many or so few pieces.
+    text cannot give so many or so few tokens.
     """
     model = io.BytesIO()
     iterator = _SentenceIterator(sentences)
@@ -128,7 +242,7 @@ def _explain(message, size):
             "No vocabulary can be trained on a text without any character; "
             "check the train split."
         )
-    vocabulary = f"A vocabulary of {size} pieces is"
+    vocabulary = f"A vocabulary of {size} tokens is"
     if "as int" in message:
         return f"{vocabulary} too large for any text; lower vocabulary_size."
     highest = re.search(r"value <= (\d+)", message)
@@ -143,4 +257,4 @@ def _explain(message, size):
             f"{vocabulary} too small for this text, whose characters alone "
             f"need {smallest[1]}; raise vocabulary_size."
         )
-    return f"No vocabulary of {size} pieces can be trained: {message}"
+    return f"No vocabulary of {size} tokens can be trained: {message}"

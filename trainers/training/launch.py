@@ -13,12 +13,7 @@ from export.common.errors import InputError
 from export.common.processes import folder_lock
 from export.model_directory import ModelDirectory
 from keras_transformer.presets import PRESETS
-from trainers.data import dataset_flags, preparation_flags
-from trainers.data.manifest import (
-    read_manifest,
-    validate_kind,
-    validate_vocabulary,
-)
+from trainers.data import dataset_flags, validate_kind
 from trainers.data.preparation import (
     MAX_STORED_TOKENS,
     make_data_source,
@@ -26,7 +21,9 @@ from trainers.data.preparation import (
 )
 from trainers.data.prepared_corpus import (
     PreparedCorpus,
+    read_manifest,
     validate_symbols,
+    validate_vocabulary,
 )
 from trainers.scores import provenance
 from trainers.training import (
@@ -41,8 +38,7 @@ from trainers.training.strategies import is_chief, make_strategy, split_cpu
 from trainers.training.training_options import TrainingOptions
 
 FLAGS = flags.FLAGS
-# So that commands which adopt this module's flags get these as well.
-flags.adopt_module_key_flags(preparation_flags)
+dataset_flags.define_preparation_flags()
 
 flags.DEFINE_string(
     "prepared_dir",
@@ -247,7 +243,7 @@ def _open_data(task, config, options, init_directory):
         if not FLAGS["normalization"].present:
             normalization = manifest.source.normalization
     source = make_data_source(
-        raw, config.source_pieces, max_tokens, normalization
+        raw, config.num_source_tokens, max_tokens, normalization
     )
     directory = _model_directory(source, init_directory)
     options = task.finalize_options(options, directory, source)
@@ -260,7 +256,7 @@ def _open_data(task, config, options, init_directory):
     corpus = prepare_corpus(
         folder or directory.path / "data",
         raw,
-        config.source_pieces,
+        config.num_source_tokens,
         max_tokens,
         dataset_flags.workers(),
         *_known_ids(task, directory, init_directory),

@@ -43,11 +43,11 @@ def load_inputs(directory, config, corpus, options):
     """
     source = corpus.manifest.source
     validate_same_training(directory, config, source, options)
-    if source.vocabulary_size != config.source_pieces:
+    if source.vocabulary_size != config.num_source_tokens:
         raise InputError(
             f"The data in {corpus.folder} were prepared with "
             f"vocabulary_size={source.vocabulary_size}, not "
-            f"{config.source_pieces}; use "
+            f"{config.num_source_tokens}; use "
             f"--set=vocabulary_size={source.vocabulary_size}."
         )
     corpus.check()
@@ -123,7 +123,7 @@ def validate_same_training(directory, config, source, options):
         return
     old = dataclasses.asdict(directory.read_config()) | directory.read_run()
     new = dataclasses.asdict(config) | _run_facts(source, options)
-    may_change = field_names("ending", "decoding")
+    may_change = field_names("duration", "decoding")
     for name, value in new.items():
         if name in may_change or old.get(name) == value:
             continue

@@ -169,7 +169,7 @@ def expected_list(translator, path, text):
     """What the file says of a sentence, added up line by line."""
     tokenizer = translator.tokenizer
     ids = tokenizer.encode([text])[0]
-    counts = collections.Counter(map(tokenizer.id_to_piece, ids.tolist()))
+    counts = collections.Counter(map(tokenizer.id_to_token, ids.tolist()))
     score = collections.Counter()
     for line in gzip.decompress(path.read_bytes()).decode().splitlines():
         target, source, probability = line.split(" ")
@@ -177,7 +177,7 @@ def expected_list(translator, path, text):
         score[target] += times * float(probability)
     for piece, times in counts.items():
         score[piece] += times * 0.01
-    names = [tokenizer.id_to_piece(number) for number in range(200)]
+    names = [tokenizer.id_to_token(number) for number in range(200)]
     best = sorted(range(4, 200), key=lambda each: (-score[names[each]], each))
     return sorted([0, 1, 2, 3, *best[: SIZE - 4]])
 

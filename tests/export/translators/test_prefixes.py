@@ -89,7 +89,7 @@ def test_a_compiled_search_finds_the_same(translator, compiled):
 
 def words_of(translator, ids):
     """First and last word of each token; the end has none."""
-    pieces = [translator.tokenizer.id_to_piece(int(each)) for each in ids[:-1]]
+    pieces = [translator.tokenizer.id_to_token(int(each)) for each in ids[:-1]]
     begun = np.cumsum([piece.startswith("\u2581") for piece in pieces])
     # A first token without a space before it begins a word, too.
     words = begun - int(pieces[0].startswith("\u2581"))

@@ -252,7 +252,7 @@ def test_score_of_blanks(translator):
 def test_ids_that_the_vocabulary_lacks_end_no_process(translator):
     ids = tf.constant([[50, 10**6, -7, 200, 3, 0]])
     (pieces,) = id_to_token(translator.tokenizer, ids).numpy().tolist()
-    known = translator.tokenizer.id_to_piece(50).encode()
+    known = translator.tokenizer.id_to_token(50).encode()
     assert pieces == [known, *[b"<unk>"] * 3, b"</s>", b""]
 
 

@@ -1,4 +1,4 @@
-"""What the tests of data share: text files, a small archive, small shards."""
+"""Text files, a small archive of Tatoeba, and small shards."""
 
 import gzip
 import hashlib
@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from trainers.data import preparation, shards, tatoeba
+from trainers.data import codecs, preparation, tatoeba
 
 
 def _write_text(path, lines):
@@ -19,11 +19,12 @@ def _write_text(path, lines):
 
 @pytest.fixture
 def write_text():
-    """Writes lines to a path, packed where the path ends in .gz."""
+    """Writes lines to a path, compressed if the path ends in .gz."""
     return _write_text
 
 
-def _archive_of(text):
+def _make_archive(text):
+    """Makes a source distribution like nmt's around the text of fra.txt."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr("_about.txt", "about")
@@ -41,14 +42,8 @@ def _archive_of(text):
 
 
 @pytest.fixture
-def archive_of():
-    """Makes a source distribution like nmt's around the text of fra.txt."""
-    return _archive_of
-
-
-@pytest.fixture
 def index(monkeypatch, tmp_path):
-    """A package index that holds whatever `serve` is given; no network."""
+    """A package index that holds what `serve` is given; no network."""
     return _Index(monkeypatch, tmp_path / "cache")
 
 
@@ -63,7 +58,7 @@ class _Index:
 
     def serve(self, text):
         """Serves an archive of this text as the one that is expected."""
-        self.content = _archive_of(text)
+        self.content = _make_archive(text)
         digest = hashlib.sha256(self.content).hexdigest()
         self._monkeypatch.setattr(tatoeba, "SHA256", digest)
         self._monkeypatch.setattr(tatoeba, "SIZE", len(self.content))
@@ -78,5 +73,5 @@ class _Index:
 @pytest.fixture
 def small_shards(monkeypatch):
     """Shards of 14 pairs, so that there are several."""
-    monkeypatch.setattr(shards, "_CHUNK", 7)
+    monkeypatch.setattr(codecs, "_CHUNK", 7)
     monkeypatch.setattr(preparation, "_SHARD_CHUNKS", 2)

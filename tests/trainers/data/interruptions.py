@@ -4,7 +4,7 @@ import contextlib
 
 from export.common import atomic_files
 from export.common.atomic_files import atomic_write
-from trainers.data import preparation, shards
+from trainers.data import preparation, prepared_corpus
 
 
 class Killed(BaseException):
@@ -17,19 +17,13 @@ def at_write(
     number=None,
     when="after",
     error=Killed,
-    modules=(atomic_files, preparation, shards),
+    modules=(atomic_files, preparation, prepared_corpus),
 ):
     """Raises `error` at one write of these modules.
 
-    Args:
-        monkeypatch: pytest's.
-        number: of the write, from 0; None for none of them.
-        when: "before" it, "half" through it, or "after" it.
-        error: what is raised.
-        modules: those whose writes count.
-
-    Yields:
-        The names of the files that were written, in order; added to.
+    `number` counts writes from 0; with None, none of them fails. `when` is
+    "before" the write, "half" through it, or "after" it. Yields the list of the
+    names of written files, in order.
     """
     names = []
 

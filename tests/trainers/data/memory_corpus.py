@@ -1,4 +1,4 @@
-"""A corpus that is no file, and how its prepared data are made here."""
+"""A corpus in memory, and preparation of its data."""
 
 import functools
 import pathlib
@@ -15,13 +15,10 @@ SIZE = 64
 
 
 class MemoryCorpus(Corpus):
-    """Rows as they are given.
+    """A corpus of rows in memory.
 
-    Args:
-        splits: name to a list of (source, references), or to a function
-            that makes an iterator of them.
-        name: what the user called it.
-        fingerprint: of the data.
+    `splits` maps a name to a list of (source, references), or to a function
+    that returns an iterator of them.
     """
 
     def __init__(self, splits, name="memory", fingerprint="f"):

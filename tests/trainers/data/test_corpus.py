@@ -1,16 +1,35 @@
-"""What all corpora share: directions, evaluation sets, fingerprints."""
+"""All corpora: any text, directions, evaluation sets and fingerprints."""
+
+import dataclasses
+import gzip
+import pathlib
+import tempfile
 
 import pytest
 import sacrebleu
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from export.common.errors import InputError
-from trainers.data import EvaluationSet, open_corpus
+from export.lines.files import join_lines
+from export.translators.text_ids import IdPair
+from export.translators.text_translator import Translation
+from tests.trainers.data.memory_corpus import MemoryCorpus, prepare
+from tests.trainers.synthesis import jobs
+from trainers.data import EvaluationSet, open_corpus, tatoeba
 from trainers.data.corpus import (
     describe_fingerprint_change,
     file_fingerprint,
     resolve_languages,
     text_fingerprint,
 )
+from trainers.data.tatoeba import TatoebaCorpus
+from trainers.data.text_files import TextCorpus
+from trainers.data.trees import TreeCorpus
+from trainers.distillation.steps import write_mixture
+from trainers.synthesis.generate import generate_pairs
+from trainers.synthesis.job import synthesize
+from trainers.synthesis.shards import corpus_source
 
 MEGABYTE = 1 << 20
 
@@ -23,14 +42,14 @@ def test_unknown_names_are_refused(name):
 
 def test_direction_of_a_corpus():
     both = ("en", "fr")
-    for given, expected in (
+    for languages, expected in (
         ((None, None), ("en", "fr")),
         (("fr", None), ("fr", "en")),
         ((None, "en"), ("fr", "en")),
         (("fr", "en"), ("fr", "en")),
     ):
-        assert resolve_languages("x", both, *given, both) == expected
-    for *given, default in (
+        assert resolve_languages("x", both, *languages, both) == expected
+    for *languages, default in (
         ("it", "fr", None),
         ("en", "it", None),
         ("en", "en", None),
@@ -38,7 +57,7 @@ def test_direction_of_a_corpus():
         (None, None, None),
     ):
         with pytest.raises(InputError, match="de, en, fr"):
-            resolve_languages("x", ("de", "en", "fr"), *given, default)
+            resolve_languages("x", ("de", "en", "fr"), *languages, default)
 
 
 def test_sacrebleu_scores_each_sentence_against_its_own_references():
@@ -72,15 +91,11 @@ def test_sentences_that_lack_a_side_are_not_scored():
         ("a", "", "c", " ", "e"), (("A", "A2"), ("B",), (), ("D",), ("E",))
     )
     assert every.scored_indices == [0, 4]
-    assert every.subset(every.scored_indices) == EvaluationSet(
-        ("a", "e"), (("A", "A2"), ("E",))
-    )
-    for sources, references in (
-        (("a",), ()),
-        (("a", "b"), (("A",), ("B", " "))),
-    ):
+    scored = EvaluationSet(("a", "e"), (("A", "A2"), ("E",)))
+    assert every.subset(every.scored_indices) == scored
+    for references in ((), (("B", " "),)):
         with pytest.raises(ValueError):
-            EvaluationSet(sources, references)
+            EvaluationSet(("a",), references)
 
 
 def test_fingerprints_change_with_content_names_and_order(tmp_path):
@@ -106,14 +121,146 @@ def test_fingerprints_change_with_content_names_and_order(tmp_path):
 
 
 def test_a_change_is_described_by_file(tmp_path):
-    paths = [tmp_path / name for name in ("a.en", "a.xx", "c")]
+    paths = [tmp_path / name for name in ("a b.en", "a.xx", "c")]
     for path in paths:
         path.write_bytes(b"abc")
     before = file_fingerprint(paths[:2])
     paths[0].write_bytes(b"abcd")
     changed = describe_fingerprint_change(before, file_fingerprint(paths))
-    assert "a.en has 4 bytes" in changed and "c is new" in changed
-    assert "a.xx" not in changed
-    missing = describe_fingerprint_change(before, file_fingerprint(paths[1:2]))
-    assert missing == "a.en is missing"
-    assert "was ab and is ac" in describe_fingerprint_change("ab", "ac")
+    assert changed.endswith("differs in a b.en, c")
+    assert "ab, ac" in describe_fingerprint_change("ab", "ac")
+
+
+BREAKS = "\n\r\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029"
+TEXT = st.text(
+    st.sampled_from(f"{BREAKS}\0\t \u00a0\u3000\u200b\u200cab-é")
+    | st.characters(exclude_categories=["Cs"], exclude_characters="\ufeff"),
+    max_size=8,
+)
+# With letters, without which Tatoeba has no sentence.
+PAIRS = st.lists(
+    st.tuples(TEXT.map("a{}z".format), TEXT.map("b{}y".format)), max_size=5
+).map(lambda pairs: [("a", "b"), *pairs, ("\n", "c"), ("d", "\u2028")])
+
+
+def _memory(pairs, folder):
+    rows = [(source, (target,)) for source, target in pairs]
+    return MemoryCorpus({"train": rows, "test": rows})
+
+
+def _files(pairs, folder, packing=""):
+    for language, texts in zip(("en", "xx"), zip(*pairs)):
+        lines = [text.replace("\n", "\r") + "\n" for text in texts]
+        content = "".join(lines).encode()
+        path = folder / f"train.{language}{packing}"
+        path.write_bytes(gzip.compress(content, 0) if packing else content)
+    return TextCorpus(f"text:{folder}/", "en", "xx")
+
+
+def _packed(pairs, folder):
+    return _files(pairs, folder, ".gz")
+
+
+def _tatoeba(pairs, folder):
+    corpus = TatoebaCorpus.__new__(TatoebaCorpus)
+    super(TatoebaCorpus, corpus).__init__("tatoeba-en-fr", "en", "xx")
+    # A line feed ends a line of fra.txt, a tab a side.
+    lines = (
+        "\t".join(text.translate({10: 13, 9: 13}) for text in pair)
+        for pair in pairs
+    )
+    corpus._pairs_of = {"train": tatoeba.parse_pairs("\n".join(lines))}
+    return corpus
+
+
+def _words(text):
+    return tuple(text.replace("\0", "").split())
+
+
+@pytest.mark.parametrize("make", [_memory, _files, _packed, _tatoeba])
+@settings(max_examples=10)
+@given(PAIRS)
+def test_a_sentence_is_one_line_in_every_corpus(make, pairs):
+    with tempfile.TemporaryDirectory() as name:
+        corpus = make(pairs, pathlib.Path(name))
+        found = list(corpus.pairs("train"))
+    expected = [tuple(map(_words, pair)) for pair in pairs]
+    expected = [pair for pair in expected if all(pair)]
+    if make is _tatoeba:
+        # It has each pair once.
+        expected = [*dict.fromkeys(expected)]
+    assert [tuple(map(_words, pair)) for pair in found] == expected
+    for text in (text for pair in found for text in pair):
+        assert text and text == text.strip() == join_lines(text)
+
+
+class _Breaks:
+    """A translator whose vocabulary has all line breaks."""
+
+    beam_size = 1
+
+    def n_best(self, texts, n):
+        return [n * [Translation(f"{BREAKS}{t}\r\n\t.", 0.0)] for t in texts]
+
+    def lengths(self, texts):
+        return [len(text) and 2 for text in texts]
+
+    def given_ids(self, texts, translations):
+        return [IdPair([0], [0], False) for _ in zip(texts, translations)]
+
+
+def _synthesized(job, shards):
+    for shard in shards:
+        yield shard, generate_pairs(_Breaks(), shard.lines, job.options)
+
+
+@settings(max_examples=10)
+@given(PAIRS)
+def test_every_writer_writes_a_line_for_each_sentence(pairs):
+    corpus = _memory(pairs, None)
+    pairs = list(corpus.pairs("train"))
+    sources = corpus.evaluation_set("test").sources
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        prepared = prepare(folder / "data", corpus, max_unknown=1)
+        assert prepared.manifest.splits["train"].num_read == len(pairs)
+        assert prepared.test_set().sources == sources
+        model = jobs.made_up_model(folder / "model")
+        options = dataclasses.replace(jobs.OPTIONS, keep_duplicates=True)
+        lines = corpus_source(corpus, "train", "forward")
+        synthesize(folder / "made", lines, (model,), options, _synthesized)
+        write_mixture(folder / "mixed", corpus, [], True)
+        for file, count in (
+            *(("made/train.aa", len(pairs)), ("made/train.bb", len(pairs))),
+            ("mixed/train.en", len({*pairs})),
+            ("mixed/train.xx", len({*pairs})),
+            *(("mixed/test.en", len(sources)), ("mixed/test.xx", len(sources))),
+        ):
+            # `str.splitlines` sees most line ends.
+            text = (folder / file).read_bytes().decode()
+            assert len(text.splitlines()) == count
+
+
+@settings(max_examples=20)
+@given(TEXT)
+def test_a_tree_has_one_line_on_both_sides(text):
+    leaf = "".join(text.split()).strip("()") or "x"
+    with tempfile.TemporaryDirectory() as name:
+        tree = f"(S (NN {leaf}) (NN b{text.replace(chr(10), ' ')}))\n"
+        pathlib.Path(name, "train.ptb").write_text(tree, "utf-8", newline="")
+        try:
+            corpus = TreeCorpus(f"trees:{name}/", None, None)
+            # Once from the file, once from the temporary one.
+            first, again = (list(corpus.pairs("train")) for _ in range(2))
+        except InputError as error:
+            assert len(str(error).splitlines()) == 1
+            return
+    assert first == again
+    for side in first[0]:
+        assert len(side.splitlines()) == 1 and "\t" not in side
+
+
+def test_half_a_character_is_refused():
+    for text in ("a\ud800b", "\udc00"):
+        with pytest.raises(InputError):
+            next(iter(_memory([(text, "b")], None).pairs("train")))

@@ -1,10 +1,15 @@
+"""Tokenization of a corpus into shards: order, refusals, kills, full disks."""
+
+import contextlib
 import errno
-import json
+import itertools
 import os
 import threading
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
@@ -19,21 +24,123 @@ from tests.trainers.data.memory_corpus import (
     splits,
     vocabulary,
 )
+from trainers.batches.token_pairs import decode_pairs
 from trainers.data import codecs
+from trainers.data.codecs import TokenizedChunk, tokenize
 
 pytestmark = pytest.mark.usefixtures("small_shards")
+
+END, CHUNK = 3, 7
+
+
+class _Letters:
+    """A codec whose ids are the letters' codes; it has none for a z."""
+
+    def explain_unencodable(self, target):
+        return f"{target} has a z" if "z" in target else ""
+
+    def encode(self, texts):
+        return [np.array([*map(ord, text), END], np.int32) for text in texts]
+
+    def encode_sources(self, texts):
+        return self.encode(texts)
+
+    def encode_targets(self, texts):
+        return self.encode(texts)
+
+
+def _texts(chunks):
+    """The pairs as text again."""
+    pairs = []
+    for chunk in chunks:
+        ids = iter(chunk.ids.tolist())
+        for lengths in chunk.lengths.tolist():
+            pair = [[next(ids) for _ in range(n)] for n in lengths]
+            assert all(side[-1] == END for side in pair)
+            pairs.append(tuple("".join(map(chr, s[:-1])) for s in pair))
+        assert next(ids, None) is None
+    return pairs
+
+
+TEXT = st.text("abc", max_size=6)
+TARGET = st.text("abz", max_size=4)
+
+
+# The fixture does the same for every example.
+@settings(
+    max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(st.tuples(TEXT, TARGET), max_size=4 * CHUNK),
+    *(st.integers(1, 7), st.integers(1, 4)),
+)
+def test_pairs_come_in_order_without_long_and_unencodable_ones(
+    pairs, max_tokens, workers
+):
+    chunks = list(tokenize(iter(pairs), _Letters(), max_tokens, workers))
+    expected = [
+        pair
+        for pair in pairs
+        if max(map(len, pair)) + 1 <= max_tokens and "z" not in pair[1]
+    ]
+    assert _texts(chunks) == expected
+    assert [chunk.num_read for chunk in chunks[:-1]] == [CHUNK] * (
+        len(chunks) - 1
+    )
+    if chunks:
+        joined = TokenizedChunk.concatenate(chunks)
+        assert joined.ids.dtype == np.int32
+        assert _texts([joined]) == expected
+        assert joined.num_read == len(pairs)
+        assert joined.unencodable == [
+            (index, f"{target} has a z")
+            for index, (_, target) in enumerate(pairs)
+            if "z" in target
+        ]
+
+
+def test_at_most_two_chunks_per_thread_are_held():
+    read, yielded = [], 0
+
+    def endless():
+        for number in itertools.count():
+            read.append(number)
+            yield "s", "t"
+
+    chunks = tokenize(endless(), _Letters(), 99, workers=3)
+    for _ in range(20):
+        yielded += next(chunks).num_read
+        assert len(read) - yielded == 5 * CHUNK
+    chunks.close()
+    assert len(read) - yielded == 5 * CHUNK
+
+
+def test_errors_come_after_finished_chunks_and_end_all_threads():
+    def broken():
+        yield from [("a", "b")] * 10 * CHUNK
+        raise InputError("Line 71 of x.en is not UTF-8.")
+
+    class Broken(_Letters):
+        def encode(self, texts):
+            if "bad" in texts:
+                raise MemoryError
+            return super().encode(texts)
+
+    before = threading.enumerate()
+    chunks = tokenize(broken(), _Letters(), 9, 2)
+    assert [next(chunks).num_read for _ in range(7)] == [CHUNK] * 7
+    with pytest.raises(InputError, match="Line 71"):
+        list(chunks)
+    pairs = [("a", "b")] * 9 + [("bad", "b")] + [("a", "b")] * 99
+    with pytest.raises(MemoryError):
+        list(tokenize(iter(pairs), Broken(), 9, 2))
+    assert set(threading.enumerate()) <= set(before)
 
 
 def _decoded(prepared, split):
     """A split as text again, in its order."""
-    tokenizer = Tokenizer(prepared.vocabulary)
-    pairs = prepared.pairs(split)
-    texts = []
-    for number in range(len(pairs)):
-        one = np.array([number])
-        sides = pairs.sources(one), pairs.targets(one)
-        texts.append(tuple(tokenizer.decode(side[None])[0] for side in sides))
-    return texts
+    tokenizer, pairs = Tokenizer(prepared.vocabulary), prepared.pairs(split)
+    return [*zip(*decode_pairs(tokenizer, pairs, np.arange(len(pairs))))]
 
 
 def test_the_text_comes_back_from_the_ids(tmp_path):
@@ -46,29 +153,22 @@ def test_the_text_comes_back_from_the_ids(tmp_path):
     assert prepared.test_set() == corpus.evaluation_set("test")
     assert prepared.vocabulary == vocabulary()
     arrays = [
-        f"{split}-{number:05d}.{end}.npy"
-        for split, count in (("train", 3), ("dev", 1))
-        for number in range(count)
-        for end in ("ids", "lengths")
+        f"{shard}.{array}.npy"
+        for shard in ("train-00000", "train-00001", "train-00002", "dev-00000")
+        for array in ("ids", "lengths")
     ]
     others = ["manifest.json", "vocabulary.model", "test.json"]
     assert sorted(contents(prepared.folder)) == sorted(arrays + others)
-    # The test split is readable text.
-    text = (prepared.folder / "test.json").read_text(encoding="utf-8")
-    assert "Où ?" in text
-    assert json.loads(text)["references"] == [["Where?", "Whereto?"]]
     # The number of workers changes no byte.
-    for workers in (2, 7):
-        folder = tmp_path / f"{workers}"
-        prepare(folder, corpus, workers=workers, max_unknown=1)
-        assert contents(folder) == contents(prepared.folder)
+    prepare(tmp_path / "7", corpus, workers=7, max_unknown=1)
+    assert contents(tmp_path / "7") == contents(prepared.folder)
 
 
 def test_without_a_vocabulary_one_is_trained_on_train(tmp_path, monkeypatch):
     # Room for all, in a vocabulary that text of ten syllables can fill.
     monkeypatch.setattr(codecs, "_CHARACTERS", 0.5)
-    train = rows(2000, 1)
-    for number in (5, 700, 1500):
+    train = rows(800, 1)
+    for number in (5, 300, 700):
         train[number] = ("in 1984 (K): 25 %", ("1984 (K) : 25 %",))
     corpus = MemoryCorpus({"train": train})
     prepared = prepare(tmp_path, corpus, vocabulary=None, vocabulary_size=100)
@@ -95,17 +195,17 @@ def test_long_pairs_are_skipped_and_counted(tmp_path):
         assert counted.num_too_long == count - len(stored) > 0
         assert counted.source_tokens == sum(lengths[n][0] for n in stored)
         assert counted.target_tokens == sum(lengths[n][1] for n in stored)
+    # A shard may be empty.
     long, short = ("ba " * 50, ("yz " * 50,)), ("ba", ("yz",))
-    corpus = MemoryCorpus({"train": [long] * 14 + [short] + [long] * 30})
+    corpus = MemoryCorpus({"train": [long] * 14 + [short]})
     prepared = prepare(tmp_path / "few", corpus, max_tokens=9)
     shards = prepared.manifest.splits["train"].shards
-    assert [shard.num_pairs for shard in shards] == [0, 1, 0, 0]
+    assert [shard.num_pairs for shard in shards] == [0, 1]
     assert _decoded(prepared, "train") == [("ba", "yz")]
-    prepared.check()
 
 
 class _Numbers:
-    """A tokenizer of numbers, with as many pieces as asked for."""
+    """A tokenizer of numbers, with a vocabulary of any size."""
 
     proto = property(lambda self: vocabulary())
 
@@ -128,8 +228,7 @@ def test_ids_and_lengths_take_two_bytes_if_they_fit(
     long = "7 " * 65_534
     train = [
         (f"4 {size - 1}", (f"{size - 1} {size - 2} 5",)),
-        (long, (long,)),
-        (long + "7", ("7",)),
+        *((long, (long,)), (long + "7", ("7",))),
     ]
     prepared = prepare(
         tmp_path,
@@ -146,7 +245,7 @@ def test_ids_and_lengths_take_two_bytes_if_they_fit(
     assert pairs.sources(np.array([1])).tolist() == [7] * 65_534 + [3]
 
 
-def test_finished_data_and_other_files_are_left_alone(tmp_path):
+def test_finished_data_and_other_files_are_unchanged(tmp_path):
     own = {"my.ids.npy": b"1", ".hidden.json": b"3", "sub/manifest.json": b""}
     (tmp_path / "sub").mkdir()
     for name, content in own.items():
@@ -160,8 +259,8 @@ def test_finished_data_and_other_files_are_left_alone(tmp_path):
         raise AssertionError
 
     again = MemoryCorpus(splits(train=unread, dev=unread, test=unread))
-    for given in (vocabulary(), None):
-        prepared = prepare(tmp_path, again, vocabulary=given)
+    for model in (vocabulary(), None):
+        prepared = prepare(tmp_path, again, vocabulary=model)
         assert len(prepared.pairs("train")) == 40
     assert contents(tmp_path) == before
     assert times == {p: p.stat().st_mtime_ns for p in tmp_path.iterdir()}
@@ -184,12 +283,10 @@ def test_data_of_another_source(tmp_path, monkeypatch, name):
     if name == "vocabulary_size":
         changes["vocabulary"] = vocabulary(size=60)
     prepare(tmp_path / "fresh", **changes)
-    for number in (1, 10):
-        folder = tmp_path / f"{number}"
-        with at_write(monkeypatch, number), pytest.raises(Killed):
-            prepare(folder)
-        prepare(folder, **changes)
-        assert contents(folder) == contents(tmp_path / "fresh")
+    with at_write(monkeypatch, 10), pytest.raises(Killed):
+        prepare(tmp_path / "killed")
+    prepare(tmp_path / "killed", **changes)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "fresh")
     prepare(tmp_path / "data")
     before = contents(tmp_path)
     assert_refused(name, tmp_path / "data", **changes)
@@ -200,19 +297,14 @@ def test_data_of_another_source(tmp_path, monkeypatch, name):
 def test_data_with_another_vocabulary_are_refused(
     tmp_path, monkeypatch, number
 ):
-    try:
-        with at_write(monkeypatch, number):
-            prepare(tmp_path)
-    except Killed:
-        assert number == 1
+    with at_write(monkeypatch, number), contextlib.suppress(Killed):
+        prepare(tmp_path)
     before = contents(tmp_path)
     assert_refused("another vocabulary", tmp_path, vocabulary=vocabulary(8))
     assert contents(tmp_path) == before
     # Nor may its own file be another one than before.
-    for content in (vocabulary(8), None):
-        path = tmp_path / "vocabulary.model"
-        path.write_bytes(content) if content else path.unlink()
-        assert_refused("vocabulary.model", tmp_path)
+    (tmp_path / "vocabulary.model").write_bytes(vocabulary(8))
+    assert_refused("vocabulary.model", tmp_path)
 
 
 def _broken_after(pairs):
@@ -226,32 +318,31 @@ def _broken_after(pairs):
 
 
 LONG = [("ba " * 99, ("yz " * 99,))] * 3
-NO_VOCABULARY = {"vocabulary": None}
 # What is refused: the message, the corpus, and changes of the arguments.
 REFUSED = [
-    ("has 64 pieces", splits(), {"vocabulary_size": 60}),
+    ("has 64 tokens", splits(), {"vocabulary_size": 60}),
     ("not a SentencePiece", splits(), {"vocabulary": b"none"}),
     ("'train'", {"dev": rows(5, 1)}, {}),
-    ("'train'", {"dev": rows(5, 1)}, NO_VOCABULARY),
-    ("train is left", splits(train=LONG), {"max_tokens": 20}),
     ("dev is left", splits(dev=LONG), {"max_tokens": 20}),
-    ("Line 7", splits(train=_broken_after(rows(30, 1))), NO_VOCABULARY),
-    *(
-        ("Line 7", splits(**{name: _broken_after(rows(9, 1))}), {})
-        for name in ("train", "dev", "test")
-    ),
+    ("Line 7", splits(train=_broken_after(rows(30, 1))), {"vocabulary": None}),
+    ("Line 7", splits(dev=_broken_after(rows(9, 1))), {}),
+    ("Line 7", splits(test=_broken_after(rows(9, 1))), {}),
 ]
 
 
 @pytest.mark.parametrize("match, content, changes", REFUSED)
 def test_refusals_leave_nothing(tmp_path, match, content, changes):
-    (tmp_path / "notes").write_bytes(b"mine")
-    folder = tmp_path / "new" / "data"
-    assert_refused(match, folder, MemoryCorpus(content), **changes)
-    assert contents(tmp_path) == {"notes": b"mine"}
+    corpus = MemoryCorpus(content)
+    assert_refused(match, tmp_path / "new" / "data", corpus, **changes)
     assert not (tmp_path / "new").exists()
-    assert_refused(match, tmp_path, MemoryCorpus(content), **changes)
-    assert (tmp_path / "notes").exists()
+    # Nor in a folder with other files, which are kept.
+    own = {"notes": b"1", "my.ids.npy": b"2", "vocabulary.model": b"3"}
+    own["sub/manifest.json"] = b"4"
+    (tmp_path / "sub").mkdir()
+    for name, content in own.items():
+        (tmp_path / name).write_bytes(content)
+    assert_refused(match, tmp_path, corpus, **changes)
+    assert contents(tmp_path).keys() == own.keys()
 
 
 def test_impossible_folders(tmp_path):
@@ -277,46 +368,45 @@ def uninterrupted(tmp_path, monkeypatch):
     return expected, names
 
 
-@pytest.mark.parametrize("when", ["before", "half", "after"])
-def test_interrupted_anywhere_the_same_command_resumes(
-    tmp_path, monkeypatch, uninterrupted, when
+def test_interrupted_at_any_write_the_same_command_resumes(
+    tmp_path, monkeypatch, uninterrupted
 ):
     expected, names = uninterrupted
-    for number in range(len(names)):
+    moments = itertools.cycle(("before", "half", "after", "after"))
+    for number, (name, when) in enumerate(zip(names, moments)):
         folder = tmp_path / f"{number}"
         with at_write(monkeypatch, number, when), pytest.raises(Killed):
             prepare(folder, max_tokens=LIMIT, workers=1 + number % 3)
         # SIGKILL leaves nobody to remove its temporary files.
-        is_last = number == len(names) - 1
-        if folder.exists() and not (is_last and when == "after"):
-            for name in ("train-00001.ids.npy", "manifest.json"):
-                (folder / f".{os.getpid() + 1}.{name}").write_bytes(b"half")
+        is_complete = number == len(names) - 1 and when == "after"
+        if folder.exists() and not is_complete:
+            for left in ("train-00001.ids.npy", "manifest.json"):
+                (folder / f".{os.getpid() + 1}.{left}").write_bytes(b"half")
         with at_write(monkeypatch) as again:
             prepare(folder, max_tokens=LIMIT, workers=1 + number % 2)
-        assert contents(folder) == expected, names[number]
+        assert contents(folder) == expected, name
         # Except for the test split, which is small, at most a shard and its
         # manifest are repeated.
         assert len(again) <= max(len(names) - number, 0) + 4
 
 
-@pytest.mark.parametrize("when", ["before", "half"])
 def test_a_full_disk_keeps_finished_shards(
-    tmp_path, monkeypatch, uninterrupted, when
+    tmp_path, monkeypatch, uninterrupted
 ):
     expected, names = uninterrupted
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    for number, name in enumerate(names):
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    refusal = InputError("No space left on device")
+    refusal.__cause__ = error
+    failures = itertools.cycle((("before", refusal), ("half", error)))
+    for number, failure in zip(range(0, len(names), 2), failures):
         folder = tmp_path / f"{number}"
-        if when == "before":
-            full = InputError("No space left on device")
-            full.__cause__ = OSError(errno.ENOSPC, "")
         with (
-            at_write(monkeypatch, number, when, full),
+            at_write(monkeypatch, number, *failure),
             pytest.raises(InputError, match="No space left on device"),
         ):
             prepare(folder, max_tokens=LIMIT)
         there = contents(folder) if folder.exists() else {}
-        assert not any(each.startswith(".") for each in there), name
+        assert not any(each.startswith(".") for each in there)
         shards = [each for each in names[:number] if each.endswith(".npy")]
         assert all(there[each] == expected[each] for each in shards)
         prepare(folder, max_tokens=LIMIT)

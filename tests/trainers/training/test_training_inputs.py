@@ -132,7 +132,7 @@ def test_what_may_change_when_a_training_resumes(corpus, claimed):
         ("source", {"source_language": "xx"}, "source_language=en, not xx"),
         ("source", {"target_language": "en"}, "target_language=xx, not en"),
         ("source", {"max_tokens": 77}, "max_tokens=100, not 77"),
-        ("source", {"fingerprint": "g"}, "its fingerprint was f and is g"),
+        ("source", {"fingerprint": "g"}, "its fingerprint differs in f, g"),
     ],
 )
 def test_another_training_is_refused(corpus, claimed, kind, changes, message):
