@@ -384,8 +384,8 @@ MUTATIONS = [
         (
             "first micro-batch counted twice",
             "trainers/training/training_model.py",
-            "(tf.constant(1), of_part(0))",
-            "(tf.constant(0), of_part(0))",
+            "(tf.constant(1), compute_part(0))",
+            "(tf.constant(0), compute_part(0))",
             _STEP,
         ),
         (
@@ -404,9 +404,9 @@ MUTATIONS = [
         ),
         (
             "Adam without bias correction",
-            "trainers/training/optimizer.py",
-            "return learning_rate * tf.sqrt(of_square) / of_mean",
-            "return learning_rate",
+            "trainers/training/training_model.py",
+            "rate = learning_rate * tf.sqrt(square_factor) / mean_factor",
+            "rate = learning_rate",
             "tests/trainers/training/test_optimizer.py",
         ),
         # Checkpoints.
@@ -420,7 +420,7 @@ MUTATIONS = [
         (
             "the latest checkpoints are removed",
             "trainers/training/checkpoints.py",
-            "for old in self.steps()[: -self.keep]:",
+            "for old in self.steps()[::-1][self.keep :]:",
             "for old in self.steps()[self.keep :]:",
             _CHECKPOINTS,
         ),
@@ -434,8 +434,8 @@ MUTATIONS = [
         (
             "random states are not saved",
             "trainers/training/checkpoints.py",
-            "for n, v in enumerate(others)),",
-            "for n, v in enumerate(others[:0])),",
+            "*_name_variables(\"state\", state),",
+            "*_name_variables(\"state\", state[:0]),",
             f"{_CHECKPOINTS} tests/trainers/wmt/test_resume.py",
         ),
         # Scores.

@@ -91,26 +91,25 @@ def test_killed_between_two_writes_the_directory_is_free(
             load_inputs(directory, config, corpus, OPTIONS)
 
 
-MAY_CHANGE = [
-    *({"train_steps": 7}, {"cooldown_steps": 5}, {"average_checkpoints": 3}),
-    *({"beam_size": 9}, {"alpha": 0.1}, {"length_penalty": "power"}),
-]
-OPTIONS_MAY_CHANGE = [
-    *({"accumulate": 4}, {"jit": True}, {"precision": "mixed_bfloat16"}),
-    *({"patience": 3}, {"train_minutes": 3.0}, {"dev_steps": 7}),
-    *({"dev_bleu_sentences": 7}, {"dev_f1_sentences": 7}),
-    *({"report_steps": 7}, {"checkpoint_steps": 7}, {"keep_checkpoints": 7}),
-]
-
-
 def test_what_may_change_when_a_training_resumes(corpus, claimed):
-    for changes in OPTIONS_MAY_CHANGE:
-        load_inputs(claimed, CONFIG, corpus, changed(**changes))
-    for changes in MAY_CHANGE:
-        config = CONFIG.replace(**changes)
-        load_inputs(claimed, config, corpus, OPTIONS)
-        write_run_files(claimed, config, corpus, OPTIONS)
-        assert claimed.read_config() == config
+    options = changed(
+        accumulate=4,
+        jit=True,
+        precision="mixed_bfloat16",
+        patience=3,
+        train_minutes=3.0,
+        dev_steps=7,
+        dev_bleu_sentences=7,
+        report_steps=7,
+        checkpoint_steps=7,
+        keep_checkpoints=7,
+    )
+    config = CONFIG.replace(
+        train_steps=7, cooldown_steps=5, average_checkpoints=3, beam_size=9
+    )
+    load_inputs(claimed, config, corpus, options)
+    write_run_files(claimed, config, corpus, options)
+    assert claimed.read_config() == config
 
 
 @pytest.mark.parametrize(
@@ -118,7 +117,6 @@ def test_what_may_change_when_a_training_resumes(corpus, claimed):
     [
         ("config", {"d_ff": 13}, "d_ff=12, not 13"),
         ("config", {"batch_tokens": 65}, "batch_tokens=64, not 65"),
-        ("config", {"dropout": 0.5}, "dropout=0.0, not 0.5"),
         ("options", {"seed": 2}, "seed=1, not 2"),
         # These decide which pairs make up which batch: a resumed training
         # would see some pairs twice and miss others.
@@ -129,7 +127,6 @@ def test_what_may_change_when_a_training_resumes(corpus, claimed):
         # A checkpoint without an average cannot resume with one.
         ("options", {"ema": 0.9}, "ema=0.0, not 0.9"),
         ("source", {"dataset": "text:other"}, "dataset=text:toy, not"),
-        ("source", {"source_language": "xx"}, "source_language=en, not xx"),
         ("source", {"target_language": "en"}, "target_language=xx, not en"),
         ("source", {"max_tokens": 77}, "max_tokens=100, not 77"),
         ("source", {"fingerprint": "g"}, "its fingerprint was f and is g"),
@@ -147,17 +144,12 @@ def test_another_training_is_refused(corpus, claimed, kind, changes, message):
     assert message in refusal
     assert str(claimed.path) in refusal
     if kind != "source":
-        del things["source"]
-        config, options = things.values()
+        config, options = things["config"], things["options"]
         for function in (load_inputs, write_run_files):
             refusal = _refusal(function, claimed, config, corpus, options)
             assert message in refusal
     assert contents(claimed.path) == before
-
-
-def test_a_higher_limit_of_the_stored_data_is_the_same_training(
-    corpus, claimed
-):
+    # A higher limit of the stored data is the same training.
     source = dataclasses.replace(corpus.manifest.source, max_tokens=777)
     validate_same_training(claimed, CONFIG, source, OPTIONS)
 
@@ -176,16 +168,14 @@ def test_damaged_run_files_are_refused(corpus, claimed):
     assert "run.json" in refusal
 
 
-@pytest.mark.parametrize(
-    "flag", ["keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences"]
-)
-def test_without_dev_what_needs_it_is_refused(tmp_path, directory, flag):
+def test_without_dev_what_needs_it_is_refused(tmp_path, directory):
     corpus = prepare(tmp_path / "data", MemoryCorpus({"train": rows(9, 1)}))
     inputs = load_inputs(directory, CONFIG, corpus, OPTIONS)
     assert (inputs.dev, inputs.test) == (None, None)
-    options = changed(**{flag: 1})
-    refusal = _refusal(load_inputs, directory, CONFIG, corpus, options)
-    assert f"--{flag}" in refusal
+    for flag in ("keep_best", "patience", "dev_bleu_sentences"):
+        options = changed(**{flag: 1})
+        refusal = _refusal(load_inputs, directory, CONFIG, corpus, options)
+        assert f"--{flag}" in refusal
 
 
 def test_too_long_pairs_are_skipped_and_counted(corpus, directory, capsys):
