@@ -333,21 +333,21 @@ MUTATIONS = [
         # Batches.
         (
             "end ids enter the decoder",
-            "trainers/batches/collate.py",
+            "trainers/batches/token_pairs.py",
             "        target[labels == 0] = 0\n",
             "",
             _BATCHES,
         ),
         (
             "rows lost where replicas do not divide",
-            "trainers/batches/collate.py",
+            "trainers/batches/token_pairs.py",
             "len(labels) * end // replicas for end",
             "len(labels) // replicas * end for end",
             _BATCHES,
         ),
         (
             "packed positions from 1",
-            "trainers/batches/collate.py",
+            "trainers/batches/token_pairs.py",
             "ranges(np.zeros(len(self._lengths), np.int64), self._lengths)",
             "ranges(np.ones(len(self._lengths), np.int64), self._lengths)",
             _BATCHES,
@@ -434,8 +434,8 @@ MUTATIONS = [
         (
             "random states are not saved",
             "trainers/training/checkpoints.py",
-            "*_name_variables(\"state\", state),",
-            "*_name_variables(\"state\", state[:0]),",
+            '*_name_variables("state", state),',
+            '*_name_variables("state", state[:0]),',
             f"{_CHECKPOINTS} tests/trainers/wmt/test_resume.py",
         ),
         # Scores.

@@ -4,7 +4,7 @@ import itertools
 
 import tensorflow as tf
 
-from trainers.batches.collate import (
+from trainers.batches.token_pairs import (
     make_batch,
     make_packed_batch,
     shard_for_replica,
@@ -16,9 +16,9 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 def training_data(strategy, pairs, plan, step):
     """Returns endless training batches, skipping the first `step` ones.
 
-    A tf.distribute.DistributedDataset of (inputs, labels), see
-    `collate.make_batch`. Each replica gets its rows of the global batch, which
-    is the same for any number of replicas.
+    A tf.distribute.DistributedDataset of (inputs, labels), see `make_batch`.
+    Each replica gets its rows of the global batch, which is the same for any
+    number of replicas.
     """
     return _distribute(strategy, pairs, plan, lambda: plan.from_step(step))
 

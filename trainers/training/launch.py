@@ -151,7 +151,7 @@ class Task(abc.ABC):
 
     def symbols_from_directory(self, directory):
         """Returns the SymbolVocabulary of a ModelDirectory, or None."""
-        return None
+        return
 
     @abc.abstractmethod
     def config_from_directory(self, config, directory):

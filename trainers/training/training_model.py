@@ -2,8 +2,8 @@
 
 An update on several replicas (devices of one or several machines):
 
-1. `shard_for_replica` of `trainers/batches/collate.py` gives each replica rows
-   of the global batch.
+1. `shard_for_replica` (`trainers/batches/token_pairs.py`) gives each replica
+   rows of the global batch.
 2. `train_step` sums the numbers of target tokens over all replicas.
 3. `_loss_and_gradient` divides the replica's sum of token losses, or that of
    each micro-batch, by that number.

@@ -16,7 +16,7 @@ from tests.trainers.wmt.slow_batches import (
     slowly,
     some_texts,
 )
-from trainers.batches.collate import (
+from trainers.batches.token_pairs import (
     make_batch,
     make_packed_batch,
     shard_for_replica,

@@ -13,7 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from tests.trainers.helpers import made_up_pairs, minute_config, plan_of
-from trainers.batches import collate, input_pipeline
+from trainers.batches import input_pipeline
+from trainers.batches.token_pairs import make_batch
 from trainers.training.strategies import make_strategy, split_cpu
 from trainers.training.training_model import TrainingTransformer
 
@@ -87,7 +88,7 @@ def draw_dropout(strategy):
         for layer in model._flatten_layers()
         if isinstance(layer, keras.layers.Dropout) and layer.rate
     ]
-    batch = collate.make_batch(TRAINING, next(PLAN.from_step(0)))
+    batch = make_batch(TRAINING, next(PLAN.from_step(0)))
 
     def draw():
         context = tf.distribute.get_replica_context()

@@ -6,7 +6,7 @@ import pytest
 from tests import processes
 from tests.trainers.helpers import plan_of
 from tests.trainers.training import replica_training
-from trainers.batches import collate
+from trainers.batches.token_pairs import make_batch
 from trainers.training.strategies import make_strategy
 
 
@@ -70,7 +70,7 @@ def test_dev_weighs_every_token_alike(made):
         weight.assign(made[f"one/after/{number}"])
     plan = plan_of(replica_training.DEV, batch_tokens=10_000, shapes=1)
     assert plan.batches_per_epoch == 1
-    inputs, labels = collate.make_batch(replica_training.DEV, plan.epoch(0)[0])
+    inputs, labels = make_batch(replica_training.DEV, plan.epoch(0)[0])
     losses = model.token_loss.token_losses(labels, model(inputs))
     tokens = (labels != 0).sum()
     expected = [

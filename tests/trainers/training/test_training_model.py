@@ -16,8 +16,9 @@ from tests.trainers.helpers import (
     plan_of,
     weights_of,
 )
-from trainers.batches import collate, input_pipeline
+from trainers.batches import input_pipeline
 from trainers.batches.batch_plan import Batch, BatchShape
+from trainers.batches.token_pairs import make_batch
 
 # Not the paper's, which is the default.
 SMOOTHING = 0.4
@@ -36,8 +37,7 @@ def _eager():
 def _batches(count):
     batches = plan_of(PAIRS).from_step(0)
     return [
-        collate.make_batch(PAIRS, batch)
-        for batch in itertools.islice(batches, count)
+        make_batch(PAIRS, batch) for batch in itertools.islice(batches, count)
     ]
 
 
@@ -130,7 +130,7 @@ def test_dev_weighs_every_token_of_uneven_batches_alike():
         verbose=0,
     )
     every = np.arange(len(pairs))
-    inputs, labels = collate.make_batch(
+    inputs, labels = make_batch(
         pairs, Batch(every, every, BatchShape(24, 9, 9))
     )
     expected = figures(_logits(model, inputs), labels, SMOOTHING)
@@ -280,7 +280,7 @@ def test_update_n_has_the_rate_of_step_n():
 def test_micro_batches_make_the_same_update():
     pairs = made_up_pairs(14, seed=6)
     every = np.arange(14)
-    batch = collate.make_batch(pairs, Batch(every, every, BatchShape(14, 9, 9)))
+    batch = make_batch(pairs, Batch(every, every, BatchShape(14, 9, 9)))
     changes, logs = [], []
     for micro_batches in (1, 4):
         model = _with_sgd()
@@ -298,7 +298,7 @@ def test_micro_batches_draw_dropout_of_their_own():
     """The same rows four times, without a rate: four losses in one sum."""
     pairs = helpers.token_pairs(4 * [[5, 6, 3]], 4 * [[7, 8, 3]])
     every = np.arange(4)
-    batch = collate.make_batch(pairs, Batch(every, every, BatchShape(4, 3, 3)))
+    batch = make_batch(pairs, Batch(every, every, BatchShape(4, 3, 3)))
     row = ({k: v[:1] for k, v in batch[0].items()}, batch[1][:1])
     losses = []
     for part, micro_batches in ((row, 1), (batch, 4)):
