@@ -97,7 +97,7 @@ def _fewest_buckets(candidates, cells, batch_tokens, max_positions):
         shapes = balanced_shape(*buckets, batch_tokens)
         number = len(shapes.rows)
         batches = -(-buckets[0] // shapes.rows)
-        if (batches * shapes.positions).sum() <= max_positions:
+        if (batches * shapes.num_positions).sum() <= max_positions:
             break
     else:
         number = np.inf

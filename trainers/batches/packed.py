@@ -62,9 +62,9 @@ def plan_packed(source_lengths, target_lengths, batch_tokens, row_tokens, seed):
                 Bucket.balanced(pairs[packed], starts, *lengths, batch_tokens)
             )
             real = source_lengths[pairs].sum() + target_lengths[pairs].sum()
-            if 1 - real / found[-1].positions < _GOOD_PADDING:
+            if 1 - real / found[-1].num_positions < _GOOD_PADDING:
                 break
-        buckets.append(min(found, key=lambda bucket: bucket.positions))
+        buckets.append(min(found, key=lambda bucket: bucket.num_positions))
     return BatchPlan(buckets, seed)
 
 

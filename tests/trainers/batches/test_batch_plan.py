@@ -85,10 +85,10 @@ def test_batches_of_a_bucket_by_hand():
     batch = bucket.batch(np.array([2, 0, 1]), 0)
     assert batch.pairs.tolist() == [7, 2, 3, 4, 5, 9]
     assert batch.rows.tolist() == [0, 0, 0, 1, 1, 2]
-    assert batch.shape.positions == 8 * 21
+    assert batch.shape.num_positions == 8 * 21
     bucket = _bucket([[number] for number in range(19)], (8, 3, 3))
     batches = [bucket.batch(np.arange(19)[::-1], n) for n in range(3)]
-    assert bucket.batches == 3
+    assert bucket.num_batches == 3
     assert [batch.pairs.tolist() for batch in batches] == [
         [18, 17, 16, 15, 14, 13],
         [12, 11, 10, 9, 8, 7],
@@ -195,7 +195,7 @@ def test_a_balanced_bucket_by_hand():
     )
     assert bucket.shape == (856, 10, 4)
     assert {type(size) for size in bucket.shape} == {int}
-    assert bucket.batches == 2
+    assert bucket.num_batches == 2
 
 
 def test_a_batch_costs_its_positions_and_a_tenth_of_a_full_one():
@@ -217,7 +217,7 @@ def test_padding_is_the_rest_of_the_arrays(plan):
     for batch in plan.epoch(0):
         positions += batch.shape.rows * sum(batch.shape[1:])
         real += (source + target)[batch.pairs].sum()
-    assert plan.positions == positions
+    assert plan.num_positions == positions
     share = padding_share(plan, source, target)
     assert share == pytest.approx(1 - real / positions)
 

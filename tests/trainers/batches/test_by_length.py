@@ -52,7 +52,7 @@ def test_every_pair_is_in_one_batch_within_the_budget(lengths, tokens, shapes):
         rows, *longest = bucket.shape
         assert [side[bucket.pairs].max() for side in lengths] == longest
         batches = -(-len(bucket.pairs) // _max_rows(*longest, tokens))
-        assert bucket.batches == batches
+        assert bucket.num_batches == batches
         assert batches * rows - len(bucket.pairs) < 8 * batches
 
 
@@ -113,7 +113,7 @@ def _cost_over_best(cells, tokens, shapes):
         if len(groups) <= shapes
     )
     plan = plan_by_length(*_lengths(cells), tokens, shapes, seed=0)
-    cost = plan.positions + 0.1 * 2 * tokens * plan.batches_per_epoch
+    cost = plan.num_positions + 0.1 * 2 * tokens * plan.batches_per_epoch
     return cost / best
 
 
@@ -184,4 +184,4 @@ def test_merging_rare_lengths_costs_little(monkeypatch):
     merged = plan_by_length(source, target, 4096, 16, seed=0)
     pairs = np.concatenate([bucket.pairs for bucket in merged.buckets])
     assert sorted(pairs.tolist()) == list(range(len(source)))
-    assert exact.positions < merged.positions < 1.05 * exact.positions
+    assert exact.num_positions < merged.num_positions < 1.05 * exact.num_positions

@@ -143,9 +143,9 @@ def test_outliers_neither_exceed_the_budget_nor_decide_a_plan(
         plans.append(plan)
     one, other = plans
     updates = 1.15 * one.batches_per_epoch + len(outliers)
-    positions = 1.15 * one.positions + 2 * tokens * len(outliers)
+    positions = 1.15 * one.num_positions + 2 * tokens * len(outliers)
     assert other.batches_per_epoch <= updates
-    assert other.positions <= positions
+    assert other.num_positions <= positions
 
 
 def test_seeds_pack_differently_and_neighbors_are_parted():
