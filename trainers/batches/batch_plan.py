@@ -102,7 +102,9 @@ class BatchPlan:
     def __init__(self, buckets, seed):
         self.buckets = tuple(buckets)
         self.seed = seed
-        self.batches_per_epoch = sum(bucket.num_batches for bucket in self.buckets)
+        self.batches_per_epoch = sum(
+            bucket.num_batches for bucket in self.buckets
+        )
 
     @property
     def shapes(self):

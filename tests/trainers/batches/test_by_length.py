@@ -56,20 +56,6 @@ def test_every_pair_is_in_one_batch_within_the_budget(lengths, tokens, shapes):
         assert batches * rows - len(bucket.pairs) < 8 * batches
 
 
-def test_a_plan_depends_on_lengths_and_seed_only():
-    lengths = np.random.default_rng(0).integers(1, 30, (2, 300))
-    one, again, other = (
-        [
-            batch.pairs.tolist()
-            for batch in plan_by_length(
-                *lengths.astype(dtype), 200, 4, seed
-            ).epoch(2)
-        ]
-        for dtype, seed in (("int64", 1), ("int32", 1), ("int64", 2))
-    )
-    assert one == again != other
-
-
 def _partitions(items):
     """Yields all ways to put items into groups."""
     if not items:
@@ -120,7 +106,7 @@ def _cost_over_best(cells, tokens, shapes):
 def test_buckets_cost_little_more_than_the_best():
     random = np.random.default_rng(0)
     ratios = []
-    for _ in range(300):
+    for _ in range(150):
         lengths = random.integers(1, random.choice([4, 8, 30]), (6, 2)) + 1
         counts = random.integers(1, random.choice([3, 20, 200]), 6)
         cells = dict(zip(map(tuple, lengths.tolist()), counts.tolist()))
@@ -165,8 +151,7 @@ def test_buckets_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("tokens", "shapes", "padding"),
-    [(25_000, 0, 0.03), (4_096, 0, 0.03), (4_096, 16, 0.10)],
+    ("tokens", "shapes", "padding"), [(25_000, 0, 0.03), (4_096, 16, 0.10)]
 )
 def test_real_sentences_have_little_padding(tokens, shapes, padding):
     lengths = tatoeba_lengths.lengths()
@@ -184,4 +169,6 @@ def test_merging_rare_lengths_costs_little(monkeypatch):
     merged = plan_by_length(source, target, 4096, 16, seed=0)
     pairs = np.concatenate([bucket.pairs for bucket in merged.buckets])
     assert sorted(pairs.tolist()) == list(range(len(source)))
-    assert exact.num_positions < merged.num_positions < 1.05 * exact.num_positions
+    assert (
+        exact.num_positions < merged.num_positions < 1.05 * exact.num_positions
+    )

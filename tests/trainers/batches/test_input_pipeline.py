@@ -8,7 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.trainers.wmt.slow_batches import (
+from tests.trainers.batches.batch_loop import (
     assert_equal,
     batch_of,
     pairs_of,
