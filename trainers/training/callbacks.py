@@ -196,20 +196,12 @@ def format_metrics(metrics):
 class EvaluateDev(keras.callbacks.Callback):
     """Evaluates on dev every N updates and after the last.
 
-    With a moving average of the weights, evaluates the average. Stops fit when
-    `patience` evaluations brought no improvement; 0 for no limit. An evaluation
-    is a dict of step, loss, perplexity, accuracy and, with a DevScore, the
-    score under its name.
-
-    Args:
-        counter: StepCounter.
-        data: argument of `model.evaluate`.
-        batches: number of batches of the whole split.
-        every_steps: updates between evaluations.
-        patience: see above.
-        history: list of evaluations, to which new ones are appended.
-        report: function called with each evaluation.
-        score: DevScore, or None.
+    With a moving average of the weights, evaluates the average. An evaluation
+    is a dict of step, loss, perplexity, accuracy and, with a dev score `score`,
+    the score under its name; it is appended to `history` and passed to the
+    function `report`. Stops fit when `patience` evaluations, if not 0, brought
+    no improvement. `batches` is the number of batches of `data` that are the
+    whole split.
     """
 
     def __init__(
@@ -269,13 +261,10 @@ class SaveCheckpoints(keras.callbacks.Callback):
     the second one, since the sums of a step are read after the next one, in
     order not to wait for it.
 
-    Args:
-        counter: StepCounter.
-        save: function that saves a checkpoint of the current step.
-        save_stop: function that does so for a step saved only due to a signal.
-        every_steps: steps between checkpoints; 0 for none by steps.
-        every_minutes: minutes between checkpoints; 0 for none by minutes.
-        stop_time: `time.monotonic()` at which to stop fit, or None.
+    `save` is a function that saves a checkpoint of the current step,
+    `save_stop` one for a step saved only due to a signal. Of `every_steps` and
+    `every_minutes`, 0 is for none; `stop_time` is the `time.monotonic()` at
+    which to stop fit, or None.
 
     Attributes:
         interrupted: whether fit was stopped by a signal.

@@ -37,10 +37,8 @@ def make_strategy(name):
     "one" uses a single device, "mirrored" all GPUs of this machine (without
     GPUs all logical CPUs), "auto" mirrored with several GPUs and otherwise
     one. "multiworker", for the machines of TF_CONFIG, must be made before any
-    TensorFlow operation and waits for all workers.
-
-    Raises:
-        InputError: TF_CONFIG is missing or invalid.
+    TensorFlow operation and waits for all workers; InputError if TF_CONFIG is
+    missing or invalid.
     """
     if name == "multiworker":
         validate_tf_config(os.environ.get("TF_CONFIG", ""))

@@ -86,13 +86,10 @@ class FusedAdam(keras.optimizers.Adam):
 
 
 def non_padding_positions(labels, states):
-    """Returns labels and states of the positions that are not padding.
+    """Returns labels, int32 [N], and states, [N, D], without padding.
 
     Saves the logits of padding, which dominate the cost of a position. Not for
     XLA, which would compile for each number of tokens.
-
-    Takes int32 [B, T], 0 on padding, and float [B, T, D]; returns int32 [N]
-    and float [N, D].
     """
     labels = tf.reshape(labels, [-1])
     indices = tf.where(labels != PAD_ID)[:, 0]
@@ -131,7 +128,7 @@ class TrainingTransformer(kt.Transformer):
             else non_padding_positions
         )
         self.signal_stop_flag = self.time_stop_flag = 0.0
-        self._evaluation = TokenMeans()
+        self.reset_metrics()
         self._gradient = tf.function(
             self._loss_and_gradient,
             jit_compile=compile_gradient,
@@ -141,8 +138,7 @@ class TrainingTransformer(kt.Transformer):
     def compile_for_training(self, ema=0.0):
         """Compiles with Adam and the schedule of the config (section 5.3).
 
-        `ema` is the momentum of an exponential moving average of the weights;
-        0 for none.
+        `ema` is the momentum of a moving average of the weights; 0 for none.
         """
         config = self.config
         optimizer = FusedAdam(

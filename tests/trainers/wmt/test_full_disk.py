@@ -37,7 +37,7 @@ def disk(tmp_path):
 FULL_AT = {
     64: "data/vocabulary.model",
     496: "logs",
-    660: "checkpoints/step-00000004.npz",
+    680: "checkpoints/step-00000004.npz",
 }
 
 

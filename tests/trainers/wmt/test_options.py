@@ -124,9 +124,9 @@ def test_the_best_step_by_bleu_becomes_the_model(worker, folder):
     best = scores.index(max(scores))
     # It ended after two evaluations without a better score.
     assert len(scores) - 1 - best == 2 and last == 3 * len(scores)
-    assert f"BLEU was the best, {scores[best]:.2f}." in result.out
-    log = json.loads((folder / "m" / "training.json").read_text())
     step = history[best]["step"]
+    assert f"Final weights: step {step}, the best by dev BLEU;" in result.out
+    log = json.loads((folder / "m" / "training.json").read_text())
     assert log["weights"]["step"] == step
     model = weights_files.of_the_model(folder / "m")
     _assert_close(model, _saved_weights(folder, step, "best"))
