@@ -126,16 +126,11 @@ def test_the_score_is_that_of_the_translations(lines, trained, raw_data):
 
 def test_it_ends_with_samples_and_what_to_do_next(lines, raw_data):
     pairs = dict(raw_data.pairs("test"))
-    samples = [
-        (line, *lines[number + 1 : number + 3])
-        for number, line in enumerate(lines)
-        if line.startswith("  source:      ")
-    ]
-    assert len(samples) == 5
-    for line, translation, reference in samples:
-        source = line.removeprefix("  source:      ")
-        assert translation.startswith("  translation:")
-        assert reference == f"  reference:   {pairs[source]}"
+    sources = [line for line in lines if line.startswith("  source:      ")]
+    assert len(sources) == 5
+    for line in sources:
+        reference = pairs[line.removeprefix("  source:      ")]
+        assert lines[lines.index(line) + 2] == f"  reference:   {reference}"
     assert lines[lines.index("Next:") + 1 :] == [
         "  tensorboard --logdir runs/tiny-en-xx/logs",
         "  python -m export.saved_model --model_dir runs/tiny-en-xx "
