@@ -427,8 +427,8 @@ MUTATIONS = [
         (
             "resume skips a step",
             "trainers/training/checkpoints.py",
-            "return Restored(step, json.loads(",
-            "return Restored(step + 1, json.loads(",
+            "return TrainingState(step, json.loads(",
+            "return TrainingState(step + 1, json.loads(",
             _CHECKPOINTS,
         ),
         (

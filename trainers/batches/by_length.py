@@ -17,8 +17,8 @@ from trainers.batches.batch_plan import (
 )
 
 # With shapes=0: maximum share of padding, and maximum number of shapes.
-_FREE_PADDING = 0.03
-_FREE_SHAPES = 128
+_AUTO_PADDING = 0.03
+_AUTO_SHAPES = 128
 # Numbers of strips to try, per shape.
 _STRIPS_PER_SHAPE = 0.5 ** np.arange(0, 2.5, 0.25)
 # Rare lengths are merged until about this many cells are left: dynamic
@@ -70,9 +70,9 @@ def _count_cells(source_lengths, target_lengths, batch_tokens):
 def _buckets(cells, batch_tokens, shapes):
     """Returns the bucket of each cell, int64 [n], numbered from 0."""
     pairs, source, target = cells
-    limit = shapes or _FREE_SHAPES
+    limit = shapes or _AUTO_SHAPES
     real = (pairs * (source + target)).sum()
-    max_positions = 0 if shapes else real / (1 - _FREE_PADDING)
+    max_positions = 0 if shapes else real / (1 - _AUTO_PADDING)
     by_longer = np.lexsort([source + target, np.maximum(source, target)])
     strips = list(optimal_segments(cells, by_longer, limit, batch_tokens))
     found = [_fewest_buckets(strips, cells, batch_tokens, max_positions)]

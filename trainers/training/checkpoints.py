@@ -34,7 +34,7 @@ _HISTORY = "history"
 _FILE = re.compile(r"(step|best|stop)-(\d{8,})\.npz")
 
 
-class Restored(typing.NamedTuple):
+class TrainingState(typing.NamedTuple):
     """Number of updates, and evaluations on dev, of a checkpoint."""
 
     step: int
@@ -110,13 +110,13 @@ class Checkpoints:
             arrays = _read(path)
             if arrays is not None:
                 _assign(model, arrays, path)
-                return Restored(step, json.loads(str(arrays[_HISTORY])))
+                return TrainingState(step, json.loads(str(arrays[_HISTORY])))
         if files:
             raise InputError(
                 f"All checkpoints in {self.folder} are damaged; remove the "
                 "folder to start again."
             )
-        return Restored(0, [])
+        return TrainingState(0, [])
 
     def restore_step(self, model, step):
         """Loads the checkpoint of a step; returns whether it succeeded."""

@@ -228,7 +228,9 @@ def _load_final_weights(model, options, config, checkpoints, step, history):
         return step, f"moving average of momentum {options.ema}", last
     if config.average_checkpoints > 1:
         used = checkpoints.load_average(
-            model, config.average_checkpoints, _first_averaged(config, step)
+            model,
+            config.average_checkpoints,
+            _first_step_to_average(config, step),
         )
         if used:
             steps = ", ".join(map(str, used))
@@ -238,7 +240,7 @@ def _load_final_weights(model, options, config, checkpoints, step, history):
     return step, "the last step", last
 
 
-def _first_averaged(config, step):
+def _first_step_to_average(config, step):
     """Returns the step of the earliest checkpoint that may be averaged."""
     # During the cooldown the model improves so much that averaging checkpoints
     # of its first two thirds would undo part of it.

@@ -260,7 +260,9 @@ def _open_data(task, config, options, init_directory):
         _validate_data_flags(folder, source)
         directory = _model_directory(source, init_directory)
         options = task.finalize_options(options, directory, source)
-        vocabulary, symbols = _known_ids(task, directory, init_directory)
+        vocabulary, symbols = _read_vocabularies(
+            task, directory, init_directory
+        )
         validate_vocabulary(folder, corpus.manifest, vocabulary)
         validate_symbols(folder, corpus.manifest, symbols)
         return corpus, directory, options
@@ -289,7 +291,7 @@ def _open_data(task, config, options, init_directory):
         config.source_pieces,
         max_tokens,
         dataset_flags.workers(),
-        *_known_ids(task, directory, init_directory),
+        *_read_vocabularies(task, directory, init_directory),
         normalization,
         FLAGS.max_unknown,
     )
@@ -316,7 +318,7 @@ def _model_directory(source, init_directory):
     return ModelDirectory(FLAGS.model_dir or f"runs/{name}")
 
 
-def _known_ids(task, directory, init_directory):
+def _read_vocabularies(task, directory, init_directory):
     """Returns vocabulary and symbols of existing models, or None for each."""
     directories = [each for each in (directory, init_directory) if each]
     vocabularies = (

@@ -205,7 +205,7 @@ class ModelInitializer:
 
     flag = "init_from"
     # Fields of the architecture in which the models may differ.
-    _may_differ = ()
+    _ignored_fields = ()
 
     def __init__(self, directory):
         self.directory = directory
@@ -234,7 +234,7 @@ class ModelInitializer:
         source = self.directory.read_config()
         own = config.architecture()
         for name, needed in source.architecture().items():
-            if name not in self._may_differ and needed != own[name]:
+            if name not in self._ignored_fields and needed != own[name]:
                 needed, value = getattr(source, name), getattr(config, name)
                 raise InputError(
                     f"The model of {self.flag_text} has {name}={needed}, not "
@@ -255,7 +255,7 @@ class LayerInitializer(ModelInitializer):
     """Initializes with embeddings and layers of a teacher."""
 
     flag = "init_layers_from"
-    _may_differ = _NUMBERS
+    _ignored_fields = _NUMBERS
 
     def load(self, model):
         """Sets the weights and prints which layers of the teacher are used."""
@@ -284,12 +284,12 @@ def teacher_layers(student, teacher):
     """
     own, others = student.architecture(), teacher.architecture()
     return {
-        stack: _spaced(own[number], others[number])
+        stack: _space_evenly(own[number], others[number])
         for stack, number in _STACKS.items()
     }
 
 
-def _spaced(count, layers):
+def _space_evenly(count, layers):
     steps = max(count - 1, 1)
     return [1 + round(n * (layers - 1) / steps) for n in range(count)]
 

@@ -37,4 +37,4 @@ def test_the_seed_decides_the_first_weights():
 )
 def test_a_falling_rate_decides_what_is_averaged(cooldown, step, first):
     config = CONFIG.replace(train_steps=900, cooldown_steps=cooldown)
-    assert fit._first_averaged(config, step) == first
+    assert fit._first_step_to_average(config, step) == first
