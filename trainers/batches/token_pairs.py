@@ -76,20 +76,17 @@ def ranges(starts, lengths):
 
 def decode_pairs(tokenizer, pairs, numbers):
     """Returns sources and targets of the numbered TokenPairs as text."""
+    sources, targets = pairs.sources(numbers), pairs.targets(numbers)
     return (
-        tokenizer.source.decode(
-            _pad(pairs.sources(numbers), pairs.source_lengths[numbers])
-        ),
-        tokenizer.target.decode(
-            _pad(pairs.targets(numbers), pairs.target_lengths[numbers])
-        ),
+        _decode(tokenizer.source, sources, pairs.source_lengths[numbers]),
+        _decode(tokenizer.target, targets, pairs.target_lengths[numbers]),
     )
 
 
-def _pad(ids, lengths):
-    padded = np.zeros((len(lengths), lengths.max(initial=1)), np.int32)
-    padded[np.arange(padded.shape[1]) < lengths[:, None]] = ids
-    return padded
+def _decode(tokenizer, ids, lengths):
+    shape = len(lengths), lengths.max(initial=1)
+    layout = _Layout(lengths, np.arange(len(lengths)), shape)
+    return tokenizer.decode(layout.scatter(ids))
 
 
 def shard_for_replica(arrays, replica, replicas):
@@ -106,24 +103,14 @@ def shard_for_replica(arrays, replica, replicas):
     return rows, labels[first:last]
 
 
-def make_batch(pairs, batch):
-    """Returns inputs and labels of a Batch with one pair per row.
+def make_batch(pairs, batch, packed=False):
+    """Returns inputs and labels of a Batch.
 
     They are ({"source", "target"}, labels), int32 [B, S], [B, T] and [B, T].
+    If rows are packed with several pairs, the inputs also have
+    `source_segments`, `target_segments`, `source_positions` and
+    `target_positions`.
     """
-    return _make_batch(pairs, batch, is_packed=False)
-
-
-def make_packed_batch(pairs, batch):
-    """Returns inputs and labels of a Batch with several pairs per row.
-
-    In addition to those of `make_batch`, the inputs have `source_segments`,
-    `target_segments`, `source_positions` and `target_positions`.
-    """
-    return _make_batch(pairs, batch, is_packed=True)
-
-
-def _make_batch(pairs, batch, is_packed):
     rows, *widths = batch.shape
     source, target = (
         _Layout(lengths[batch.pairs], batch.rows, (rows, width))
@@ -136,7 +123,7 @@ def _make_batch(pairs, batch, is_packed):
         "source": source.scatter(pairs.sources(batch.pairs)),
         "target": target.shift_right(labels),
     }
-    if is_packed:
+    if packed:
         for name, layout in (("source", source), ("target", target)):
             inputs[f"{name}_segments"] = layout.segments()
             inputs[f"{name}_positions"] = layout.positions()

@@ -19,7 +19,6 @@ from tests.trainers.helpers import END, minute_config
 from trainers.batches.token_pairs import (
     TokenPairs,
     make_batch,
-    make_packed_batch,
     ranges,
     shard_for_replica,
 )
@@ -132,8 +131,9 @@ def test_a_batch_equals_a_loop(texts, padding, packed, data):
     steps = st.integers(0, 2) if packed else st.integers(1, 3)
     rows = np.cumsum([data.draw(steps) for _ in numbers])
     batch = batch_of(texts, rows.tolist(), numbers, padding)
-    make = make_packed_batch if packed else make_batch
-    assert_equal(make(pairs_of(texts), batch), slowly(texts, batch, packed))
+    assert_equal(
+        make_batch(pairs_of(texts), batch, packed), slowly(texts, batch, packed)
+    )
 
 
 TWO = [([5, 6, END], [7, END]), ([END], [8, 9, 10, END])]
@@ -154,7 +154,7 @@ def test_a_batch_by_hand():
 
 def test_a_packed_batch_by_hand():
     batch = batch_of(TWO, [0, 0], room=(0, 1, 0))
-    inputs, labels = make_packed_batch(pairs_of(TWO), batch)
+    inputs, labels = make_batch(pairs_of(TWO), batch, packed=True)
     assert {name: array.tolist() for name, array in inputs.items()} == {
         "source": [[5, 6, END, END, 0]],
         "source_segments": [[1, 1, 1, 2, 0]],
@@ -182,7 +182,7 @@ def test_packed_pairs_get_the_logits_they_get_alone(changes):
     rows = sorted(np.random.default_rng(2).integers(0, 4, len(texts)).tolist())
     packed = batch_of(texts, rows, room=(1, 2, 3))
     alone = batch_of(texts, list(range(len(texts))), room=(0, 0, 1))
-    packed_logits = model(make_packed_batch(pairs, packed)[0]).numpy()
+    packed_logits = model(make_batch(pairs, packed, packed=True)[0]).numpy()
     logits = model(make_batch(pairs, alone)[0]).numpy()
     ends = collections.Counter()
     for number, row in enumerate(rows):
