@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trainers.batches import tatoeba_lengths
 from trainers.batches import by_length
 from trainers.batches.batch_plan import padding_share
 from trainers.batches.by_length import optimal_segments, plan_by_length
@@ -148,16 +147,6 @@ def test_buckets_by_hand():
     ]
     assert padding_share(plan, *lengths) == 0
     assert plan_by_length(*lengths, 160, 1, seed=0).shapes == ((8, 20, 20),)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "shapes", "padding"), [(25_000, 0, 0.03), (4_096, 16, 0.10)]
-)
-def test_real_sentences_have_little_padding(tokens, shapes, padding):
-    lengths = tatoeba_lengths.lengths()
-    plan = plan_by_length(*lengths, tokens, shapes, seed=1)
-    assert padding_share(plan, *lengths) <= padding
-    assert len(plan.shapes) <= (shapes or 75)
 
 
 def test_merging_rare_lengths_costs_little(monkeypatch):
