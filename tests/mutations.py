@@ -386,7 +386,7 @@ MUTATIONS = [
             "trainers/training/training_model.py",
             "(tf.constant(1), compute_part(0))",
             "(tf.constant(0), compute_part(0))",
-            _STEP,
+            "tests/trainers/training/test_replicas.py",
         ),
         (
             "clipped gradient summed over replicas",

@@ -279,23 +279,6 @@ def test_update_n_has_the_rate_of_step_n():
     assert sizes == pytest.approx(expected, rel=1e-3)
 
 
-def test_micro_batches_make_the_same_update():
-    pairs = made_up_pairs(14, seed=6)
-    every = np.arange(14)
-    batch = make_batch(pairs, Batch(every, every, BatchShape(14, 9, 9)))
-    changes, logs = [], []
-    for micro_batches in (1, 4):
-        model = _with_sgd()
-        model.micro_batches = micro_batches
-        before = weights_of(model)
-        logs.append(_train_step(model, batch))
-        changes.append([a - b for a, b in zip(before, weights_of(model))])
-    assert largest_difference(*changes) <= 1e-6
-    for name in (*NAMES, "tokens"):
-        one, other = (float(log[name]) for log in logs)
-        assert one == pytest.approx(other, rel=1e-5)
-
-
 def test_micro_batches_draw_dropout_of_their_own():
     """The same rows four times, without a rate: four losses in one sum."""
     pairs = helpers.token_pairs(4 * [[5, 6, 3]], 4 * [[7, 8, 3]])

@@ -220,7 +220,7 @@ def test_deterministic_operations_are_enabled(tmp_path):
 
 @pytest.mark.slow
 def test_all_options_of_the_readme_together(tmp_path):
-    """Two devices, XLA, bfloat16, packed rows and dropout: as without."""
+    """Two devices, XLA, bfloat16, packed rows and dropout."""
     cipher.write(tmp_path)
     many = zip(*cipher.sentences(2000))
     cipher.write_split(tmp_path, "toy.train", *many)
@@ -228,19 +228,11 @@ def test_all_options_of_the_readme_together(tmp_path):
         *_without("--batching", "--shapes", "dropout"),
         *("--set=dropout=0.1", "--row_tokens=64", "--train_steps=200"),
         *("--dev_steps=50", "--report_steps=50", "--set=learning_rate_scale=3"),
-        "--batch_tokens=512",
-    ]
-    all_options = [
         *("--strategy=mirrored", "--logical_cpus=2", "--jit"),
-        *("--precision=mixed_bfloat16", "--model_dir=all"),
+        *("--precision=mixed_bfloat16", "--batch_tokens=512"),
     ]
-    losses = []
-    for options in ([], all_options):
-        result = commands.wmt(*arguments, *options, folder=tmp_path)
-        assert result.code == 0, result.err
-        losses.append(_losses(result))
-        assert all(map(math.isfinite, losses[-1]))
+    result = commands.wmt(*arguments, folder=tmp_path)
+    assert result.code == 0, result.err
+    losses = _losses(result)
     assert "on 2 devices" in result.out
-    assert losses[1][-1] < 0.8 * losses[1][0]
-    # Dropout differs each time, which shows while much is learnt.
-    assert losses[1] == pytest.approx(losses[0], rel=0.15)
+    assert all(map(math.isfinite, losses)) and losses[-1] < 0.8 * losses[0]
