@@ -190,7 +190,7 @@ class TrainingTransformer(kt.Transformer):
         """Sets `train_function`, which fit calls with an iterator."""
         if self.train_function is not None and not force:
             return
-        run = self._replicated(self.train_step)
+        run = self._run_on_replicas(self.train_step)
         self.train_function = lambda iterator: run(
             iterator, tf.constant([self.signal_stop_flag, self.time_stop_flag])
         )
@@ -199,7 +199,7 @@ class TrainingTransformer(kt.Transformer):
         """Sets `test_function`, which returns the means so far."""
         if self.test_function is not None and not force:
             return
-        run = self._replicated(self.test_step)
+        run = self._run_on_replicas(self.test_step)
 
         def test(iterator):
             self._evaluation.add(run(iterator))
@@ -207,7 +207,7 @@ class TrainingTransformer(kt.Transformer):
 
         self.test_function = test
 
-    def _replicated(self, step):
+    def _run_on_replicas(self, step):
         """Returns a function that runs a step on all replicas."""
         strategy = self.distribute_strategy
 
