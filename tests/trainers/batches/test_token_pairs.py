@@ -19,7 +19,6 @@ from tests.trainers.helpers import END, minute_config
 from trainers.batches.token_pairs import (
     TokenPairs,
     make_batch,
-    ranges,
     shard_for_replica,
 )
 
@@ -106,18 +105,6 @@ def test_a_shard_may_have_more_ids_than_32_bits_count():
     assert set(pairs.targets(last).tolist()) == {2 * 39_999 + 1}
 
 
-@given(st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 6))))
-def test_ranges_equal_a_loop(pairs):
-    starts = np.array([start for start, _ in pairs], np.int64)
-    lengths = np.array([length for _, length in pairs], np.int32)
-    expected = [
-        start + offset for start, length in pairs for offset in range(length)
-    ]
-    actual = ranges(starts, lengths)
-    assert actual.dtype == np.int64
-    assert actual.tolist() == expected
-
-
 # Batches.
 
 SENTENCE = st.lists(st.integers(4, 12), max_size=6).map(lambda ids: [*ids, END])
@@ -137,19 +124,6 @@ def test_a_batch_equals_a_loop(texts, padding, packed, data):
 
 
 TWO = [([5, 6, END], [7, END]), ([END], [8, 9, 10, END])]
-
-
-def test_a_batch_by_hand():
-    batch = batch_of(TWO, [0, 2], [1, 0], room=(1, 1, 0))
-    inputs, labels = make_batch(pairs_of(TWO), batch)
-    empty = [0, 0, 0, 0]
-    assert inputs["source"].tolist() == [
-        *([END, 0, 0, 0], empty, [5, 6, END, 0], empty)
-    ]
-    assert inputs["target"].tolist() == [
-        *([BEGIN, 8, 9, 10], empty, [BEGIN, 7, 0, 0], empty)
-    ]
-    assert labels.tolist() == [*([8, 9, 10, END], empty, [7, END, 0, 0], empty)]
 
 
 def test_a_packed_batch_by_hand():
