@@ -393,14 +393,14 @@ MUTATIONS = [
             "trainers/training/training_model.py",
             "return [gradient / replicas for gradient in gradients]",
             "return list(gradients)",
-            f"{_STEP} tests/trainers/training/test_replicas.py",
+            "tests/trainers/training/test_replicas.py",
         ),
         (
             "replicas drop out alike",
             "trainers/training/strategies.py",
             "return seed + tf.stack([offset, tf.zeros_like(offset)])",
             "return seed",
-            "tests/trainers/training",
+            "tests/trainers/training/test_replicas.py",
         ),
         (
             "Adam without bias correction",
