@@ -1,6 +1,7 @@
 """From trees to a parser, its scores and its trees, as a user does it."""
 
 import json
+import pathlib
 import re
 import shutil
 
@@ -31,6 +32,8 @@ TINY = (
     "--report_steps=3",
     "--model_dir=m",
 )
+# Trees of the dev split.
+DEV = 8
 SENTENCES = [
     "The protein binds to DNA .",
     "",
@@ -50,10 +53,13 @@ def _run(module, *arguments, folder, code=0, **options):
 def trained(tmp_path_factory):
     """(folder, result) of a parser of 6 updates, resumed after 3."""
     folder = tmp_path_factory.mktemp("parser")
-    _run("trainers.parsing", *TINY, "--train_steps=3", folder=folder)
-    # All of the dev split.
-    more = ("--train_steps=6", "--dev_f1_sentences=41")
-    return folder, _run("trainers.parsing", *TINY, *more, folder=folder)
+    shutil.copy(f"{PREFIX}.train.ptb", folder / "t.train.ptb")
+    lines = pathlib.Path(f"{PREFIX}.dev.ptb").read_text().splitlines()
+    (folder / "t.dev.ptb").write_text("\n".join(lines[:DEV]) + "\n")
+    arguments = (*TINY, f"--dataset=trees:{folder / 't'}")
+    _run("trainers.parsing", *arguments, "--train_steps=3", folder=folder)
+    more = ("--train_steps=6", f"--dev_f1_sentences={DEV}")
+    return folder, _run("trainers.parsing", *arguments, *more, folder=folder)
 
 
 def test_the_sizes_follow_from_the_trees(trained):
@@ -104,15 +110,15 @@ def test_scores_are_those_of_the_trees_written(trained, tmp_path):
         "--output=out",
         folder=tmp_path,
     )
-    gold = list(read_trees(f"{PREFIX}.dev.ptb"))
+    gold = list(read_trees(trained[0] / "t.dev.ptb"))
     expected = score_brackets(list(read_trees(tmp_path / "out")), gold)
     assert expected.lines[0] in done.out
     (record,) = json.loads((tmp_path / "m" / "scores.json").read_text())
     assert record["score"] == round(expected.overall.f1, 4)
     assert record["split"] == "dev"
-    assert record["sentences"] == 41
+    assert record["sentences"] == DEV
     broken = record["broken_without_grammar"]
-    assert f"Without the grammar {broken} of 41 answers" in done.out
+    assert f"Without the grammar {broken} of {DEV} answers" in done.out
     # Of the same weights and trees, while they were trained.
     measured = re.search(r"^step 6: dev .*, F1 ([\d.]+)$", trained[1].out, re.M)
     assert measured[1] == f"{expected.overall.f1:.2f}"

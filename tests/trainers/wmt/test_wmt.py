@@ -87,8 +87,6 @@ def test_it_learns_and_tensorboard_gets_what_the_terminal_gets(lines, trained):
         # Label smoothing holds the loss above the plain cross-entropy.
         assert math.log(metrics["perplexity"]) < metrics["loss"] + 0.1
     assert dev == expected
-    attention = trained.path / "logs" / "attention"
-    assert event_files.translation_steps(attention) == [60, 120]
 
 
 def test_the_score_is_that_of_the_translations(lines, trained, raw_data):
@@ -249,7 +247,7 @@ def interrupted(trained, tmp_path_factory):
     folder = tmp_path_factory.mktemp("interrupted")
     arguments = (
         *trained.arguments,
-        *("--report_steps=1", "--attention_steps=0", "--model_dir=m"),
+        *("--report_steps=1", "--noscore", "--model_dir=m"),
     )
     vocabulary = "Training a vocabulary"
     results = [_stop(arguments, folder, signal.SIGINT, vocabulary)]
@@ -285,17 +283,12 @@ def test_each_run_saves_and_the_next_one_resumes(interrupted):
 
 
 def test_the_result_is_that_of_an_uninterrupted_training(interrupted, trained):
-    folder, _, results = interrupted
+    folder = interrupted[0]
     assert _steps(folder)[-3:] == [50, 100, STEPS]
     names = [path.name for path in (folder / "m" / "checkpoints").iterdir()]
     assert all(name.startswith("step-") for name in names)
     assert not [path for path in folder.rglob(".*") if path.is_file()]
     _assert_same_bits(folder / "m", trained.path)
-
-    def score(result):
-        return re.findall(r"^Test: .*", result.out, re.M)
-
-    assert score(results[-1]) == score(trained.result) != []
 
 
 def test_the_same_command_again_trains_no_further(interrupted, trained, worker):
