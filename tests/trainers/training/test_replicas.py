@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 
 from tests import processes
-from tests.trainers.helpers import plan_of
 from tests.trainers.training import replica_training
-from trainers.batches.token_pairs import make_batch
-from trainers.training.strategies import make_strategy
 
 
 @pytest.fixture(
@@ -59,26 +56,6 @@ def test_tokens_are_those_of_uneven_global_batches(made):
     assert uneven >= replica_training.STEPS / 2
     for name in ("one", "mirrored"):
         assert made[f"{name}/log"][:, -1].tolist() == tokens
-
-
-def test_dev_weighs_every_token_alike(made):
-    """As one batch with all pairs in it."""
-    model = replica_training.make_model(
-        make_strategy("one"), **replica_training.SMOOTH
-    )
-    for number, weight in enumerate(model.weights):
-        weight.assign(made[f"one/after/{number}"])
-    plan = plan_of(replica_training.DEV, batch_tokens=10_000, shapes=1)
-    assert plan.batches_per_epoch == 1
-    inputs, labels = make_batch(replica_training.DEV, plan.epoch(0)[0])
-    losses = model.token_loss.token_losses(labels, model(inputs))
-    tokens = (labels != 0).sum()
-    expected = [
-        np.sum(losses.smoothed) / tokens,
-        np.exp(np.sum(losses.plain) / tokens),
-        np.sum(losses.correct) / tokens,
-    ]
-    np.testing.assert_allclose(made["one/dev"], expected, rtol=3e-6)
 
 
 def test_replicas_have_dropout_masks_of_their_own(made):
