@@ -5,7 +5,6 @@ import dataclasses
 import json
 import pathlib
 import socket
-import subprocess
 
 from tests import processes
 from tests.trainers import commands
@@ -15,16 +14,13 @@ from tests.trainers import commands
 class Worker:
     """A started worker, which writes to files: nobody must read it."""
 
-    process: processes.ForkedProcess | subprocess.Popen
+    process: processes.ForkedProcess
     out_path: pathlib.Path
     err_path: pathlib.Path
 
 
-def start(*arguments, folders, imported=True) -> list[Worker]:
-    """Starts trainers.wmt in every folder as one cluster, chief first.
-
-    With imported=False the chief is as a user starts it, imports and all.
-    """
+def start(*arguments, folders) -> list[Worker]:
+    """Starts trainers.wmt in every folder as one cluster, chief first."""
     addresses = [f"localhost:{port}" for port in _free_ports(len(folders))]
     workers = []
     for index, folder in enumerate(folders):
@@ -39,7 +35,6 @@ def start(*arguments, folders, imported=True) -> list[Worker]:
                 commands.environment() | {"TF_CONFIG": config},
                 stdout=out_file,
                 stderr=err_file,
-                imported=imported or index > 0,
             )
         workers.append(Worker(process, out, err))
     return workers

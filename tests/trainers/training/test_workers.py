@@ -49,7 +49,6 @@ def test_the_same_model_as_one_process(arguments, tmp_path):
         *arguments,
         "--attention_steps=12",
         folders=[two, two],
-        imported=False,
     )
     single = commands.wmt(*arguments, folder=one)
     assert single.code == 0, single.err
