@@ -369,8 +369,8 @@ MUTATIONS = [
         (
             "pairs of the longest length are lost",
             "trainers/batches/token_pairs.py",
-            "kept = longer <= max_tokens",
-            "kept = longer < max_tokens",
+            "fits = longer <= max_tokens",
+            "fits = longer < max_tokens",
             _BATCHES,
         ),
         # The training step.

@@ -85,10 +85,10 @@ class Bucket:
         first, last = (
             len(order) * end // self.num_batches for end in (number, number + 1)
         )
-        taken = order[first:last]
-        starts = self.starts[taken]
-        counts = self.starts[taken + 1] - starts
-        rows = np.repeat(np.arange(len(taken)), counts)
+        row_numbers = order[first:last]
+        starts = self.starts[row_numbers]
+        counts = self.starts[row_numbers + 1] - starts
+        rows = np.repeat(np.arange(len(row_numbers)), counts)
         index_in_row = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
         return Batch(self.pairs[starts[rows] + index_in_row], rows, self.shape)
 
@@ -192,5 +192,5 @@ def batching_cost(rows, source_length, target_length, batch_tokens):
 
 def padding_share(plan, source_lengths, target_lengths):
     """Returns the share of padding in an epoch's positions, 0 to 1."""
-    real = int(source_lengths.sum()) + int(target_lengths.sum())
-    return 1 - real / plan.num_positions
+    tokens = int(source_lengths.sum()) + int(target_lengths.sum())
+    return 1 - tokens / plan.num_positions

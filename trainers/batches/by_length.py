@@ -71,11 +71,11 @@ def _buckets(cells, batch_tokens, shapes):
     """Returns the bucket of each cell, int64 [n], numbered from 0."""
     pairs, source, target = cells
     limit = shapes or _AUTO_SHAPES
-    real = (pairs * (source + target)).sum()
-    max_positions = 0 if shapes else real / (1 - _AUTO_PADDING)
+    tokens = (pairs * (source + target)).sum()
+    max_positions = 0 if shapes else tokens / (1 - _AUTO_PADDING)
     by_longer = np.lexsort([source + target, np.maximum(source, target)])
     strips = list(optimal_segments(cells, by_longer, limit, batch_tokens))
-    found = [_fewest_buckets(strips, cells, batch_tokens, max_positions)]
+    candidates = [_fewest_buckets(strips, cells, batch_tokens, max_positions)]
     counts = np.rint(limit * _STRIPS_PER_SHAPE).astype(int)
     for count in np.unique(np.clip(counts, 1, len(strips))):
         strip_of = strips[count - 1]
@@ -83,10 +83,10 @@ def _buckets(cells, batch_tokens, shapes):
         across = (source - target) * (-1) ** strip_of
         order = np.lexsort([across, strip_of])
         segments = optimal_segments(cells, order, limit, batch_tokens)
-        found.append(
+        candidates.append(
             _fewest_buckets(segments, cells, batch_tokens, max_positions)
         )
-    bucket_of = min(found, key=lambda each: each[:2])[-1]
+    bucket_of = min(candidates, key=lambda each: each[:2])[-1]
     return _move_cells(cells, bucket_of, batch_tokens)
 
 

@@ -51,20 +51,20 @@ def plan_packed(source_lengths, target_lengths, batch_tokens, row_tokens, seed):
     while rest.size:
         fits = _shares_rows(units[:, rest], budget, row_tokens)
         pairs, rest = rest[fits], rest[~fits]
-        found = []
+        candidates = []
         for row in row_lengths(*units[:, pairs], budget, row_tokens):
             packed, starts = _pack(*units[:, pairs], row, seed)
             # The remainder of `batch_tokens` belongs to the last unit.
             lengths = (
                 batch_tokens if side == budget else side * unit for side in row
             )
-            found.append(
+            candidates.append(
                 Bucket.balanced(pairs[packed], starts, *lengths, batch_tokens)
             )
-            real = source_lengths[pairs].sum() + target_lengths[pairs].sum()
-            if 1 - real / found[-1].num_positions < _GOOD_PADDING:
+            tokens = source_lengths[pairs].sum() + target_lengths[pairs].sum()
+            if 1 - tokens / candidates[-1].num_positions < _GOOD_PADDING:
                 break
-        buckets.append(min(found, key=lambda bucket: bucket.num_positions))
+        buckets.append(min(candidates, key=lambda bucket: bucket.num_positions))
     return BatchPlan(buckets, seed)
 
 

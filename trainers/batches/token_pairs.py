@@ -36,16 +36,19 @@ class TokenPairs:
     def filter_by_length(self, max_tokens):
         """Returns the pairs with at most `max_tokens` ids on each side."""
         longer = np.maximum(self.source_lengths, self.target_lengths)
-        kept = longer <= max_tokens
-        if kept.all():
+        fits = longer <= max_tokens
+        if fits.all():
             return self
-        fewer = TokenPairs([])
-        fewer.source_lengths = self.source_lengths[kept]
-        fewer.target_lengths = self.target_lengths[kept]
-        fewer.dropped = self.dropped + int((~kept).sum())
-        fewer._ids = self._ids
-        fewer._shard, fewer._start = self._shard[kept], self._start[kept]
-        return fewer
+        shorter_pairs = TokenPairs([])
+        shorter_pairs.source_lengths = self.source_lengths[fits]
+        shorter_pairs.target_lengths = self.target_lengths[fits]
+        shorter_pairs.dropped = self.dropped + int((~fits).sum())
+        shorter_pairs._ids = self._ids
+        shorter_pairs._shard, shorter_pairs._start = (
+            self._shard[fits],
+            self._start[fits],
+        )
+        return shorter_pairs
 
     def sources(self, pairs):
         """Returns the concatenated source ids of pairs: int32 [tokens]."""
@@ -63,8 +66,8 @@ class TokenPairs:
         shard_of = np.repeat(self._shard[pairs], lengths)
         result = np.empty(len(indices), np.int32)
         for shard in np.unique(self._shard[pairs]):
-            here = shard_of == shard
-            result[here] = self._ids[shard][indices[here]]
+            in_shard = shard_of == shard
+            result[in_shard] = self._ids[shard][indices[in_shard]]
         return result
 
 

@@ -176,28 +176,28 @@ def _load_pairs(corpus, split, limits):
         return None
     flag = min(limits, key=limits.get)
     max_tokens = limits[flag]
-    kept = pairs.filter_by_length(max_tokens)
+    pairs = pairs.filter_by_length(max_tokens)
     manifest = corpus.manifest
     skipped = "".join(
         f", {count:,} pairs of more than {limit:,} skipped"
         for count, limit in (
             (manifest.splits[split].num_too_long, manifest.source.max_tokens),
-            (kept.dropped, max_tokens),
+            (pairs.dropped, max_tokens),
         )
         if count
     )
     print(
-        f"{split}: {len(kept):,} pairs, {kept.target_lengths.sum():,} target "
+        f"{split}: {len(pairs):,} pairs, {pairs.target_lengths.sum():,} target "
         f"tokens{skipped}.",
         flush=True,
     )
-    if not len(kept):
+    if not len(pairs):
         raise InputError(
-            f"No sentence pair of {split} is left: {kept.dropped:,} have more "
+            f"No sentence pair of {split} is left: {pairs.dropped:,} have more "
             f"than {flag}={max_tokens} tokens on a side; raise it, or check "
             "the data set."
         )
-    return kept
+    return pairs
 
 
 class ModelInitializer:
@@ -301,10 +301,10 @@ def _path(weight):
 
 def _origin(path, origins, norm):
     """Returns the path of a teacher's weight, and a factor for it."""
-    found = _LAYER_WEIGHT.fullmatch(path)
-    if not found:
+    match = _LAYER_WEIGHT.fullmatch(path)
+    if not match:
         return path, 1
-    stack, number, rest = found.groups()
+    stack, number, rest = match.groups()
     *before, origin = origins[stack][: int(number)]
     repeated = origin in before
     if repeated and norm == "post":

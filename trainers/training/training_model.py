@@ -257,9 +257,9 @@ class TrainingTransformer(kt.Transformer):
         inputs, labels = data
         context = tf.distribute.get_replica_context()
         _, states = self.hidden_states(inputs)
-        real = non_padding_positions(labels, states)
+        positions = non_padding_positions(labels, states)
         output = self.output_embedding
-        sums = self._loss_sums(*real, output.embeddings, output.bias)
+        sums = self._loss_sums(*positions, output.embeddings, output.bias)
         sums, tokens = context.all_reduce("SUM", [sums, _count_tokens(labels)])
         return _mean_metrics(sums, tokens)
 
@@ -304,8 +304,8 @@ class TrainingTransformer(kt.Transformer):
                 sums = self._r_drop_sums(inputs, labels, *copies)
             else:
                 _, states = self.hidden_states(inputs, training=True)
-                real = self._select_target_positions(labels, states)
-                sums = self._loss_sums(*real, *copies)
+                positions = self._select_target_positions(labels, states)
+                sums = self._loss_sums(*positions, *copies)
             loss = sums["loss"] / global_tokens
         variables = self.trainable_variables
         gradients, dense = tape.gradient(loss, [variables, copies])
@@ -335,9 +335,9 @@ class TrainingTransformer(kt.Transformer):
             *map(_sum_over_tokens, losses),
         )
         divergences = symmetric_divergence(*logits)
-        real = tf.cast(labels != PAD_ID, tf.float32)
+        mask = tf.cast(labels != PAD_ID, tf.float32)
         # Half of alpha, since the paper adds it to the sum of two losses.
-        penalty = self.config.r_drop / 2.0 * tf.reduce_sum(divergences * real)
+        penalty = self.config.r_drop / 2.0 * tf.reduce_sum(divergences * mask)
         return sums | {"loss": sums["loss"] + penalty}
 
     def _loss_sums(self, labels, states, embeddings, bias=None):
