@@ -21,20 +21,16 @@ from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
 
 
-def _bucket(rows, shape):
-    """A bucket of rows, lists of pairs."""
-    starts = np.cumsum([0, *map(len, rows)])
-    pairs = np.array([pair for row in rows for pair in row], np.int64)
-    return Bucket(pairs, starts, BatchShape(*shape))
-
-
 def _plan(contents, seed=0):
     """A plan of buckets, given by the number of pairs of each row."""
     numbers = itertools.count()
     buckets = []
     for size, counts in enumerate(contents, start=1):
         rows = [list(itertools.islice(numbers, count)) for count in counts]
-        buckets.append(_bucket(rows, (8 * (size % 3 + 1), size, size + 1)))
+        starts = np.cumsum([0, *map(len, rows)])
+        pairs = np.concatenate(rows)
+        shape = BatchShape(8 * (size % 3 + 1), size, size + 1)
+        buckets.append(Bucket(pairs, starts, shape))
     return BatchPlan(buckets, seed)
 
 
@@ -78,22 +74,6 @@ def test_every_row_comes_once_an_epoch_as_it_was_planned(plan, epoch):
     )
     for counts in filled.values():
         assert max(counts) - min(counts) <= 1
-
-
-def test_batches_of_a_bucket_by_hand():
-    bucket = _bucket([[4, 5], [9], [7, 2, 3]], (8, 10, 11))
-    batch = bucket.batch(np.array([2, 0, 1]), 0)
-    assert batch.pairs.tolist() == [7, 2, 3, 4, 5, 9]
-    assert batch.rows.tolist() == [0, 0, 0, 1, 1, 2]
-    assert batch.shape.num_positions == 8 * 21
-    bucket = _bucket([[number] for number in range(19)], (8, 3, 3))
-    batches = [bucket.batch(np.arange(19)[::-1], n) for n in range(3)]
-    assert bucket.num_batches == 3
-    assert [batch.pairs.tolist() for batch in batches] == [
-        [18, 17, 16, 15, 14, 13],
-        [12, 11, 10, 9, 8, 7],
-        [6, 5, 4, 3, 2, 1, 0],
-    ]
 
 
 @settings(max_examples=20)

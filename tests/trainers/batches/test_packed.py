@@ -80,22 +80,6 @@ def test_the_sides_of_a_row_have_the_ratio_of_the_data(
             assert abs(side - longer * part) <= 0.5 or side == least
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "tokens", "row_tokens", "sides"),
-    [
-        # 4096 = 32 x 128: nothing to gain.
-        ([5] * 400_000, [10] * 400_000, 4096, 128, (64, 128)),
-        # 16 rows of 192 fit, but 24 rows of 170.
-        ([10] * 400_000, [10] * 400_000, 4096, 192, (170, 170)),
-        # The longest source needs 40, so the target side grows as well.
-        ([40, 10, 10], [60, 30, 30], 480, 30, (40, 80)),
-    ],
-)
-def test_row_lengths_by_hand(source, target, tokens, row_tokens, sides):
-    lengths = np.array(source), np.array(target)
-    assert row_lengths(*lengths, tokens, row_tokens)[0] == sides
-
-
 @pytest.mark.parametrize("plan", [plan_packed, plan_by_length])
 def test_a_plan_depends_on_lengths_and_seed_only(plan):
     lengths = _tatoeba_like(300)
@@ -138,20 +122,6 @@ def test_seeds_pack_differently_and_neighbors_are_parted():
     rows = _rows(plan_packed(*np.full((2, 5000), 8), 4096, 128, seed=0))
     neighbors = sum((np.diff(np.sort(row)) == 1).sum() for row in rows)
     assert neighbors < 5000 / 50
-
-
-def test_batches_mix_lengths_anew_in_each_epoch():
-    lengths = _tatoeba_like(20_000)
-    plan = plan_packed(*lengths, 5_000, 128, seed=1)
-    first, second = (
-        {frozenset(batch.pairs.tolist()) for batch in plan.epoch(number)}
-        for number in (0, 1)
-    )
-    assert not first & second
-    means = [lengths[0][batch.pairs].mean() for batch in plan.epoch(0)]
-    pairs = np.mean([len(batch.pairs) for batch in plan.epoch(0)])
-    # As of pairs drawn at random, within half as much again.
-    assert np.std(means) < 1.5 * lengths[0].std() / np.sqrt(pairs)
 
 
 def _fewest_rows(pairs, source, target):

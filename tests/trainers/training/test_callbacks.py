@@ -227,12 +227,6 @@ def test_a_terminal_has_a_bar_below_the_lines(tmp_path, clock):
     assert "20/40" in text
 
 
-def test_event_files_that_cannot_be_written_are_refused(tmp_path, clock):
-    (tmp_path / "logs").write_text("a file")
-    with pytest.raises(InputError, match="logs"):
-        _Run(tmp_path / "logs", clock)
-
-
 # SaveCheckpoints.
 
 

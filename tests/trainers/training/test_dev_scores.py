@@ -11,12 +11,10 @@ from export.parsing.linearization import (
 from export.parsing.trees import read_tree
 from tests.trainers.helpers import END, token_pairs
 from trainers.training.dev_scores import (
-    SCORE_TITLES,
     DevBleu,
     DevF1,
     has_plateaued,
     rank_evaluations,
-    score_name,
 )
 
 
@@ -96,13 +94,6 @@ def test_is_the_f1_of_the_trees():
     # Two brackets of three and three are right, and two of three and two.
     assert f1() == pytest.approx(200 * (2 + 2) / (3 + 3 + 3 + 2))
     assert asked == [[[*sources[0], END], [*sources[2], END]]]
-
-
-def test_an_evaluation_tells_its_score():
-    assert score_name({"step": 1, "loss": 2.0}) is None
-    for each in (DevBleu, DevF1):
-        assert score_name({"loss": 2.0, each.name: 0.0}) == each.name
-    assert {DevBleu.name, DevF1.name} == set(SCORE_TITLES)
 
 
 @pytest.mark.parametrize(
