@@ -42,8 +42,8 @@ def train(inputs, options, strategy, run_info, initializer=None):
     """Trains until the last step, the time limit, a plateau or a signal.
 
     Then writes the final weights into the model directory. `run_info`, a dict
-    of command, hardware and date, goes into training.json. `initializer` is of
-    `initial_weights`; None for random weights.
+    of command, hardware and date, goes into training.json. `initializer` is a
+    ModelInitializer; None for random weights.
 
     Raises:
         InputError: a checkpoint does not fit or cannot be written, or the
