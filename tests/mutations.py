@@ -362,8 +362,8 @@ MUTATIONS = [
         (
             "the last row of each batch is lost",
             "trainers/batches/batch_plan.py",
-            "taken = order[first:last]",
-            "taken = order[first : last - 1]",
+            "row_numbers = order[first:last]",
+            "row_numbers = order[first : last - 1]",
             _BATCHES,
         ),
         (
