@@ -16,9 +16,8 @@ import keras_transformer as kt
 from benchmarks.harness.worker import System, repeat_for
 from export.common.errors import InputError
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID
-from trainers.batches.collate import make_packed_batch
 from trainers.batches.packed import plan_packed
-from trainers.batches.token_pairs import TokenPairs
+from trainers.batches.token_pairs import TokenPairs, make_batch
 from trainers.cost.flops import step_products, weight_products
 
 # Tatoeba English-German (169,813 pairs), in tokens of its own 37,000 joint BPE
@@ -148,7 +147,7 @@ def pack(batch):
     capacity = 2 * (batch.source.size + batch.labels.size)
     row_tokens = math.ceil(positions / rows)
     [packed] = plan_packed(source, target, capacity, row_tokens, _SEED).epoch(0)
-    return make_packed_batch(pairs, packed)
+    return make_batch(pairs, packed, packed=True)
 
 
 def model_work(job, batch):

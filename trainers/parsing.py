@@ -12,11 +12,11 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from trainers.data import dataset_flags
-from trainers.training import initial_weights, launch, training_options
+from trainers.training import launch, training_options
 
 FLAGS = flags.FLAGS
 # Otherwise --help would not show them.
-for module in (dataset_flags, training_options, launch, initial_weights):
+for module in (dataset_flags, training_options, launch):
     flags.adopt_module_key_flags(module)
 FLAGS.set_default("preset", "parsing-small")
 
@@ -29,7 +29,7 @@ class Parsing(launch.Task):
     command = "trainers.parsing"
     kind = "trees"
 
-    def check(self, config):
+    def validate_flags(self, config):
         """Rejects flags for translations, and shared embeddings."""
         training_options.validate_unused_flags(
             _TRANSLATION_FLAGS, "translations"

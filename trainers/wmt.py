@@ -8,7 +8,6 @@ from trainers.data import dataset_flags
 from trainers.scores import bleu_tokenizers, score_records
 from trainers.training import (
     config_flags,
-    initial_weights,
     launch,
     training_inputs,
     training_options,
@@ -16,7 +15,7 @@ from trainers.training import (
 
 FLAGS = flags.FLAGS
 # Otherwise --help would not show them.
-for module in (dataset_flags, training_options, launch, initial_weights):
+for module in (dataset_flags, training_options, launch):
     flags.adopt_module_key_flags(module)
 
 
@@ -26,7 +25,7 @@ class Translation(launch.Task):
     command = "trainers.wmt"
     kind = "text"
 
-    def check(self, config):
+    def validate_flags(self, config):
         """Rejects settings for parsers."""
         if not (FLAGS.init_from or FLAGS.init_layers_from):
             config_flags.validate_translator_config(config)

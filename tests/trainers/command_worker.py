@@ -9,6 +9,7 @@ with {"code", "out", "err"}.
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -66,6 +67,8 @@ def _content(file):
 
 
 if __name__ == "__main__":
+    # Freeing the iterator of a training may wait seconds for its thread.
+    gc.disable()
     chosen = importlib.import_module(sys.argv[1])
     for line in sys.stdin:
         answer = run(chosen, **json.loads(line))

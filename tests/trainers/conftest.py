@@ -64,7 +64,6 @@ def trained(tmp_path_factory):
         "--report_steps=40",
         "--checkpoint_steps=50",
         "--nojit",
-        "--attention_steps=60",
     )
     result = commands.wmt_alone(*arguments, folder=folder)
     path = folder / "runs" / f"tiny-{cipher.SOURCE}-{cipher.TARGET}"

@@ -25,7 +25,7 @@ class BatchShape(NamedTuple):
     target_length: int
 
     @property
-    def positions(self):
+    def num_positions(self):
         """Number of source and target positions, with padding."""
         return self.rows * (self.source_length + self.target_length)
 
@@ -68,14 +68,14 @@ class Bucket:
         return cls(pairs, starts, shape._replace(rows=int(shape.rows)))
 
     @property
-    def batches(self):
+    def num_batches(self):
         """Number of batches in an epoch."""
         return -(-(len(self.starts) - 1) // self.shape.rows)
 
     @property
-    def positions(self):
+    def num_positions(self):
         """Number of positions in an epoch, with padding."""
-        return self.batches * self.shape.positions
+        return self.num_batches * self.shape.num_positions
 
     def batch(self, order, number):
         """Returns a Batch of an epoch with this order of rows, int64 [R].
@@ -83,12 +83,12 @@ class Bucket:
         Batches of a bucket differ by one row at most.
         """
         first, last = (
-            len(order) * end // self.batches for end in (number, number + 1)
+            len(order) * end // self.num_batches for end in (number, number + 1)
         )
-        taken = order[first:last]
-        starts = self.starts[taken]
-        counts = self.starts[taken + 1] - starts
-        rows = np.repeat(np.arange(len(taken)), counts)
+        row_numbers = order[first:last]
+        starts = self.starts[row_numbers]
+        counts = self.starts[row_numbers + 1] - starts
+        rows = np.repeat(np.arange(len(row_numbers)), counts)
         index_in_row = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
         return Batch(self.pairs[starts[rows] + index_in_row], rows, self.shape)
 
@@ -102,7 +102,9 @@ class BatchPlan:
     def __init__(self, buckets, seed):
         self.buckets = tuple(buckets)
         self.seed = seed
-        self.batches_per_epoch = sum(bucket.batches for bucket in self.buckets)
+        self.batches_per_epoch = sum(
+            bucket.num_batches for bucket in self.buckets
+        )
 
     @property
     def shapes(self):
@@ -110,9 +112,9 @@ class BatchPlan:
         return tuple(bucket.shape for bucket in self.buckets)
 
     @property
-    def positions(self):
+    def num_positions(self):
         """Number of positions in an epoch, with padding."""
-        return sum(bucket.positions for bucket in self.buckets)
+        return sum(bucket.num_positions for bucket in self.buckets)
 
     def epoch(self, number):
         """Returns a lazy sequence of the batches of one epoch."""
@@ -133,7 +135,7 @@ class _Epoch:
 
     def __init__(self, plan, number):
         self._buckets = plan.buckets
-        counts = [bucket.batches for bucket in plan.buckets]
+        counts = [bucket.num_batches for bucket in plan.buckets]
         bucket_of = np.repeat(np.arange(len(counts)), counts)
         batch_of = np.concatenate([np.arange(count) for count in counts])
         order = np.random.default_rng([plan.seed, number, 0]).permutation(
@@ -185,10 +187,10 @@ def batching_cost(rows, source_length, target_length, batch_tokens):
     """Returns the positions of all batches plus a cost for each batch."""
     shape = balanced_shape(rows, source_length, target_length, batch_tokens)
     price = _BATCH_COST * 2 * batch_tokens
-    return -(-rows // shape.rows) * (shape.positions + price)
+    return -(-rows // shape.rows) * (shape.num_positions + price)
 
 
 def padding_share(plan, source_lengths, target_lengths):
     """Returns the share of padding in an epoch's positions, 0 to 1."""
-    real = int(source_lengths.sum()) + int(target_lengths.sum())
-    return 1 - real / plan.positions
+    tokens = int(source_lengths.sum()) + int(target_lengths.sum())
+    return 1 - tokens / plan.num_positions

@@ -17,8 +17,8 @@ from trainers.batches.batch_plan import (
 )
 
 # With shapes=0: maximum share of padding, and maximum number of shapes.
-_FREE_PADDING = 0.03
-_FREE_SHAPES = 128
+_AUTO_PADDING = 0.03
+_AUTO_SHAPES = 128
 # Numbers of strips to try, per shape.
 _STRIPS_PER_SHAPE = 0.5 ** np.arange(0, 2.5, 0.25)
 # Rare lengths are merged until about this many cells are left: dynamic
@@ -70,12 +70,12 @@ def _count_cells(source_lengths, target_lengths, batch_tokens):
 def _buckets(cells, batch_tokens, shapes):
     """Returns the bucket of each cell, int64 [n], numbered from 0."""
     pairs, source, target = cells
-    limit = shapes or _FREE_SHAPES
-    real = (pairs * (source + target)).sum()
-    max_positions = 0 if shapes else real / (1 - _FREE_PADDING)
+    limit = shapes or _AUTO_SHAPES
+    tokens = (pairs * (source + target)).sum()
+    max_positions = 0 if shapes else tokens / (1 - _AUTO_PADDING)
     by_longer = np.lexsort([source + target, np.maximum(source, target)])
     strips = list(optimal_segments(cells, by_longer, limit, batch_tokens))
-    found = [_fewest_buckets(strips, cells, batch_tokens, max_positions)]
+    candidates = [_fewest_buckets(strips, cells, batch_tokens, max_positions)]
     counts = np.rint(limit * _STRIPS_PER_SHAPE).astype(int)
     for count in np.unique(np.clip(counts, 1, len(strips))):
         strip_of = strips[count - 1]
@@ -83,10 +83,10 @@ def _buckets(cells, batch_tokens, shapes):
         across = (source - target) * (-1) ** strip_of
         order = np.lexsort([across, strip_of])
         segments = optimal_segments(cells, order, limit, batch_tokens)
-        found.append(
+        candidates.append(
             _fewest_buckets(segments, cells, batch_tokens, max_positions)
         )
-    bucket_of = min(found, key=lambda each: each[:2])[-1]
+    bucket_of = min(candidates, key=lambda each: each[:2])[-1]
     return _move_cells(cells, bucket_of, batch_tokens)
 
 
@@ -97,7 +97,7 @@ def _fewest_buckets(candidates, cells, batch_tokens, max_positions):
         shapes = balanced_shape(*buckets, batch_tokens)
         number = len(shapes.rows)
         batches = -(-buckets[0] // shapes.rows)
-        if (batches * shapes.positions).sum() <= max_positions:
+        if (batches * shapes.num_positions).sum() <= max_positions:
             break
     else:
         number = np.inf

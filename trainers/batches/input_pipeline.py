@@ -4,11 +4,7 @@ import itertools
 
 import tensorflow as tf
 
-from trainers.batches.collate import (
-    make_batch,
-    make_packed_batch,
-    shard_for_replica,
-)
+from trainers.batches.token_pairs import make_batch, shard_for_replica
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -16,9 +12,9 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 def training_data(strategy, pairs, plan, step):
     """Returns endless training batches, skipping the first `step` ones.
 
-    A tf.distribute.DistributedDataset of (inputs, labels), see
-    `collate.make_batch`. Each replica gets its rows of the global batch, which
-    is the same for any number of replicas.
+    A tf.distribute.DistributedDataset of (inputs, labels), see `make_batch`.
+    Each replica gets its rows of the global batch, which is the same for any
+    number of replicas.
     """
     return _distribute(strategy, pairs, plan, lambda: plan.from_step(step))
 
@@ -38,7 +34,6 @@ def _distribute(strategy, pairs, plan, batches):
     is_packed = any(
         len(bucket.pairs) > len(bucket.starts) - 1 for bucket in plan.buckets
     )
-    collate = make_packed_batch if is_packed else make_batch
 
     def dataset_of_worker(context):
         local = replicas // context.num_input_pipelines
@@ -46,7 +41,7 @@ def _distribute(strategy, pairs, plan, batches):
 
         def shards():
             for batch in batches():
-                arrays = collate(pairs, batch)
+                arrays = make_batch(pairs, batch, is_packed)
                 for replica in range(first, first + local):
                     yield shard_for_replica(arrays, replica, replicas)
 

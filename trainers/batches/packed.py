@@ -9,7 +9,7 @@ from trainers.batches.batch_plan import BatchPlan, Bucket, batching_cost
 # Expected number of rows relative to perfect packing. Packing may need more,
 # and so one more batch: then other row lengths are tried, until the share of
 # padding is below _GOOD_PADDING.
-_ROWS_MADE = 1.004
+_ROWS_FACTOR = 1.004
 _MAX_TRIES = 4
 _GOOD_PADDING = 0.01
 # Random pairs to fill rows with are drawn once and reused cyclically.
@@ -22,7 +22,7 @@ _MAX_REST = 6
 _LONG = 64
 # The longest pairs get a bucket of their own only if that saves more than this
 # share, since its updates have few pairs.
-_WORTH_SPLITTING = 0.05
+_MIN_SPLIT_SAVING = 0.05
 # Row length at which attention costs as much as everything else.
 _COSTLY_ROW = 1024
 
@@ -51,20 +51,20 @@ def plan_packed(source_lengths, target_lengths, batch_tokens, row_tokens, seed):
     while rest.size:
         fits = _shares_rows(units[:, rest], budget, row_tokens)
         pairs, rest = rest[fits], rest[~fits]
-        found = []
+        candidates = []
         for row in row_lengths(*units[:, pairs], budget, row_tokens):
             packed, starts = _pack(*units[:, pairs], row, seed)
             # The remainder of `batch_tokens` belongs to the last unit.
             lengths = (
                 batch_tokens if side == budget else side * unit for side in row
             )
-            found.append(
+            candidates.append(
                 Bucket.balanced(pairs[packed], starts, *lengths, batch_tokens)
             )
-            real = source_lengths[pairs].sum() + target_lengths[pairs].sum()
-            if 1 - real / found[-1].positions < _GOOD_PADDING:
+            tokens = source_lengths[pairs].sum() + target_lengths[pairs].sum()
+            if 1 - tokens / candidates[-1].num_positions < _GOOD_PADDING:
                 break
-        buckets.append(min(found, key=lambda bucket: bucket.positions))
+        buckets.append(min(candidates, key=lambda bucket: bucket.num_positions))
     return BatchPlan(buckets, seed)
 
 
@@ -90,7 +90,7 @@ def _shares_rows(lengths, batch_tokens, row_tokens):
         for group in groups:
             rows, costs = _row_costs(group, batch_tokens, row_tokens)
             total += (costs * (1 + rows.max(axis=0) / _COSTLY_ROW)).min()
-        return total * (1 - _WORTH_SPLITTING * (limit == longest))
+        return total * (1 - _MIN_SPLIT_SAVING * (limit == longest))
 
     return needed <= min(limits, key=cost)
 
@@ -118,7 +118,7 @@ def _row_costs(both, batch_tokens, row_tokens):
     longer = np.arange(row_tokens, max(row_tokens * 7 // 8, least) - 1, -1)
     lengths = np.rint(longer * share[:, None]).astype(int)
     lengths = np.maximum(lengths, longest[:, None])
-    rows = np.ceil((totals[:, None] / lengths).max(axis=0) * _ROWS_MADE)
+    rows = np.ceil((totals[:, None] / lengths).max(axis=0) * _ROWS_FACTOR)
     cost = batching_cost(rows.astype(int), *lengths, batch_tokens)
     return lengths, cost
 

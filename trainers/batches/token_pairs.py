@@ -1,6 +1,11 @@
-"""Sentence pairs of token ids, read in place from their shards."""
+"""Sentence pairs of token ids, read in place, and batches of them as arrays.
+
+Uses only NumPy, for training with backends other than TensorFlow.
+"""
 
 import numpy as np
+
+from keras_transformer.config import BEGIN_ID
 
 
 class TokenPairs:
@@ -31,16 +36,19 @@ class TokenPairs:
     def filter_by_length(self, max_tokens):
         """Returns the pairs with at most `max_tokens` ids on each side."""
         longer = np.maximum(self.source_lengths, self.target_lengths)
-        kept = longer <= max_tokens
-        if kept.all():
+        fits = longer <= max_tokens
+        if fits.all():
             return self
-        fewer = TokenPairs([])
-        fewer.source_lengths = self.source_lengths[kept]
-        fewer.target_lengths = self.target_lengths[kept]
-        fewer.dropped = self.dropped + int((~kept).sum())
-        fewer._ids = self._ids
-        fewer._shard, fewer._start = self._shard[kept], self._start[kept]
-        return fewer
+        shorter_pairs = TokenPairs([])
+        shorter_pairs.source_lengths = self.source_lengths[fits]
+        shorter_pairs.target_lengths = self.target_lengths[fits]
+        shorter_pairs.dropped = self.dropped + int((~fits).sum())
+        shorter_pairs._ids = self._ids
+        shorter_pairs._shard, shorter_pairs._start = (
+            self._shard[fits],
+            self._start[fits],
+        )
+        return shorter_pairs
 
     def sources(self, pairs):
         """Returns the concatenated source ids of pairs: int32 [tokens]."""
@@ -58,8 +66,8 @@ class TokenPairs:
         shard_of = np.repeat(self._shard[pairs], lengths)
         result = np.empty(len(indices), np.int32)
         for shard in np.unique(self._shard[pairs]):
-            here = shard_of == shard
-            result[here] = self._ids[shard][indices[here]]
+            in_shard = shard_of == shard
+            result[in_shard] = self._ids[shard][indices[in_shard]]
         return result
 
 
@@ -71,17 +79,92 @@ def ranges(starts, lengths):
 
 def decode_pairs(tokenizer, pairs, numbers):
     """Returns sources and targets of the numbered TokenPairs as text."""
+    sources, targets = pairs.sources(numbers), pairs.targets(numbers)
     return (
-        tokenizer.source.decode(
-            _pad(pairs.sources(numbers), pairs.source_lengths[numbers])
-        ),
-        tokenizer.target.decode(
-            _pad(pairs.targets(numbers), pairs.target_lengths[numbers])
-        ),
+        _decode(tokenizer.source, sources, pairs.source_lengths[numbers]),
+        _decode(tokenizer.target, targets, pairs.target_lengths[numbers]),
     )
 
 
-def _pad(ids, lengths):
-    padded = np.zeros((len(lengths), lengths.max(initial=1)), np.int32)
-    padded[np.arange(padded.shape[1]) < lengths[:, None]] = ids
-    return padded
+def _decode(tokenizer, ids, lengths):
+    shape = len(lengths), lengths.max(initial=1)
+    layout = _Layout(lengths, np.arange(len(lengths)), shape)
+    return tokenizer.decode(layout.scatter(ids))
+
+
+def shard_for_replica(arrays, replica, replicas):
+    """Returns one replica's rows of the global batch, (inputs, labels).
+
+    Numbers of rows differ by at most one. trainers/training/training_model.py
+    combines the losses of the replicas.
+    """
+    inputs, labels = arrays
+    first, last = (
+        len(labels) * end // replicas for end in (replica, replica + 1)
+    )
+    rows = {name: array[first:last] for name, array in inputs.items()}
+    return rows, labels[first:last]
+
+
+def make_batch(pairs, batch, packed=False):
+    """Returns inputs and labels of a Batch.
+
+    They are ({"source", "target"}, labels), int32 [B, S], [B, T] and [B, T].
+    If rows are packed with several pairs, the inputs also have
+    `source_segments`, `target_segments`, `source_positions` and
+    `target_positions`.
+    """
+    rows, *widths = batch.shape
+    source, target = (
+        _Layout(lengths[batch.pairs], batch.rows, (rows, width))
+        for lengths, width in zip(
+            (pairs.source_lengths, pairs.target_lengths), widths
+        )
+    )
+    labels = target.scatter(pairs.targets(batch.pairs))
+    inputs = {
+        "source": source.scatter(pairs.sources(batch.pairs)),
+        "target": target.shift_right(labels),
+    }
+    if packed:
+        for name, layout in (("source", source), ("target", target)):
+            inputs[f"{name}_segments"] = layout.segments()
+            inputs[f"{name}_positions"] = layout.positions()
+    return inputs, labels
+
+
+class _Layout:
+    """Positions of the sentences of one side in the array of a batch."""
+
+    def __init__(self, lengths, rows, shape):
+        self._lengths, self._shape = lengths, shape
+        self._first_of_row = np.searchsorted(rows, rows)
+        before = np.cumsum(lengths) - lengths
+        columns = before - before[self._first_of_row]
+        self._starts = rows.astype(np.int64) * shape[1] + columns
+        self._indices = ranges(self._starts, lengths)
+
+    def scatter(self, values):
+        """Returns int32 [rows, L] with one value per token, 0 elsewhere."""
+        array = np.zeros(self._shape, np.int32)
+        array.reshape(-1)[self._indices] = values
+        return array
+
+    def shift_right(self, labels):
+        """Returns the decoder's input: labels after the begin id, no end id."""
+        target = np.roll(labels, 1, axis=1)
+        target.reshape(-1)[self._starts] = BEGIN_ID
+        # The shifted end id of a row that is not full is now on padding.
+        target[labels == 0] = 0
+        return target
+
+    def segments(self):
+        """Returns the number of each token's sentence in its row, from 1."""
+        numbers = np.arange(len(self._lengths)) - self._first_of_row + 1
+        return self.scatter(np.repeat(numbers, self._lengths))
+
+    def positions(self):
+        """Returns the position of each token in its sentence, from 0."""
+        return self.scatter(
+            ranges(np.zeros(len(self._lengths), np.int64), self._lengths)
+        )

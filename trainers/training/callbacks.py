@@ -1,12 +1,20 @@
-"""Keras callbacks: counts updates, evaluates on dev, saves and stops."""
+"""Keras callbacks: count updates, report, evaluate on dev, save and stop."""
 
 import math
 import time
 
 import keras
+import tensorflow as tf
+from tqdm import tqdm
 
+from export.common.progress_bar import clock
+from trainers.pictures.summaries import EventWriter
 from trainers.training.checkpoints import divergence_error
-from trainers.training.dev_scores import has_plateaued
+from trainers.training.dev_scores import (
+    SCORE_TITLES,
+    has_plateaued,
+    score_name,
+)
 
 
 class TokenMeans:
@@ -79,88 +87,121 @@ class StepCounter(keras.callbacks.Callback):
         return bool(count) and self.step % count == 0
 
 
-class SaveCheckpoints(keras.callbacks.Callback):
-    """Saves a checkpoint every N steps or minutes, and stops fit.
+class Progress(keras.callbacks.Callback):
+    """Reports means over target tokens every N steps, and dev evaluations.
 
-    Fit stops when a worker receives a signal or its time is up. Each training
-    step sums the stop flags of all workers, so all stop after the same step.
-
-    Args:
-        counter: StepCounter.
-        save: function that saves a checkpoint of the current step.
-        save_stop: function that does so for a step saved only due to a signal.
-        every_steps: steps between checkpoints; 0 for none by steps.
-        every_minutes: minutes between checkpoints; 0 for none by minutes.
-        stop_time: `time.monotonic()` at which to stop fit, or None.
-
-    Attributes:
-        interrupted: whether fit was stopped by a signal.
+    On a terminal, shows a progress bar too. TensorBoard gets loss, perplexity,
+    accuracy, learning rate and tokens per second of train, and each evaluation
+    on dev. `stop_time` is the `time.monotonic()` at which training will stop,
+    or None.
 
     Raises:
-        InputError: the loss is not finite; that step is not saved.
+        InputError: TensorBoard's files cannot be written.
     """
 
-    def __init__(
-        self, counter, save, save_stop, every_steps, every_minutes, stop_time
-    ):
+    def __init__(self, counter, log_dir, every_steps, stop_time, stream):
         super().__init__()
-        self.interrupted = False
         self._counter = counter
-        self._save = save
-        self._save_stop = save_stop
         self._every_steps = every_steps
-        self._every_seconds = 60 * every_minutes
         self._stop_time = stop_time
-        self._saved_time = time.monotonic()
+        self._stream = stream
+        self._writers = {
+            run: EventWriter(log_dir, run) for run in ("train", "dev")
+        }
 
-    def stop(self):
-        """Makes fit save and stop; signal handlers may call it."""
-        self.model.signal_stop_flag = 1.0
-
-    def on_train_batch_begin(self, batch, logs=None):
-        """Sets the stop flag when the time is up."""
-        if self._stop_time is not None and time.monotonic() >= self._stop_time:
-            self.model.time_stop_flag = 1.0
+    def on_train_begin(self, logs=None):
+        """Starts the clock and the progress bar."""
+        self._started = time.monotonic()
+        self._reset_means()
+        self._bar = tqdm(
+            total=self._counter.last,
+            initial=self._counter.first,
+            unit="step",
+            file=self._stream,
+            disable=not self._stream.isatty(),
+            leave=False,
+        )
 
     def on_train_batch_end(self, batch, logs=None):
-        """Saves and stops when due."""
-        logs = logs or {}
-        if not math.isfinite(float(logs.get("loss", 0.0))):
-            raise divergence_error(f"The loss of step {self._counter.step:,}")
-        self.interrupted = float(logs.get("signal", 0.0)) > 0.0
-        time_is_up = float(logs.get("time_up", 0.0)) > 0.0
-        if self._is_due() or time_is_up or self.model.stop_training:
-            self._saved_time = time.monotonic()
-            self._save()
-        elif self.interrupted:
-            self._save_stop()
-        if self.interrupted or time_is_up:
-            self.model.stop_training = True
+        """Reports when due."""
+        self._bar.update()
+        self._means.add(logs)
+        # After steps 1 and 10 too: compilation makes the first steps slow.
+        early = self._counter.step - self._counter.first in (1, 10)
+        if early or self._counter.is_multiple_of(self._every_steps):
+            self._report(float(logs["learning_rate"]))
 
-    def _is_due(self):
-        elapsed = time.monotonic() - self._saved_time
-        by_time = self._every_seconds and elapsed >= self._every_seconds
-        return by_time or self._counter.is_multiple_of(self._every_steps)
+    def report_dev(self, evaluation):
+        """Reports an evaluation on the dev split."""
+        metrics = {n: value for n, value in evaluation.items() if n != "step"}
+        self._print(
+            f"step {self._counter.step:,}: dev {format_metrics(metrics)}"
+        )
+        self._write_scalars("dev", metrics)
+
+    def on_train_end(self, logs=None):
+        """Removes the progress bar."""
+        self._bar.close()
+
+    def _reset_means(self):
+        self._means_started = time.monotonic()
+        self._means = TokenMeans()
+
+    def _report(self, learning_rate):
+        seconds = max(time.monotonic() - self._means_started, 1e-9)
+        metrics = {
+            **self._means.means(),
+            "tokens_per_second": self._means.tokens / seconds,
+            "learning_rate": learning_rate,
+        }
+        self._reset_means()
+        self._print(
+            f"step {self._counter.step:,}/{self._counter.last:,}: "
+            f"{format_metrics(metrics)}, learning rate {learning_rate:.2e}, "
+            f"{metrics['tokens_per_second']:,.0f} tokens/s, "
+            f"{clock(self._seconds_left())} left"
+        )
+        self._write_scalars("train", metrics)
+
+    def _seconds_left(self):
+        now, counter = time.monotonic(), self._counter
+        done = counter.step - counter.first
+        left = (counter.last - counter.step) * (now - self._started) / done
+        if self._stop_time is not None:
+            left = min(left, self._stop_time - now)
+        return max(left, 0.0)
+
+    def _print(self, line):
+        tqdm.write(line, file=self._stream)
+        self._stream.flush()
+
+    def _write_scalars(self, run, metrics):
+        with self._writers[run].at_step(self._counter.step):
+            for name, value in metrics.items():
+                tf.summary.scalar(name, value)
+
+
+def format_metrics(metrics):
+    """Formats loss, perplexity, accuracy and score."""
+    text = (
+        f"loss {metrics['loss']:.3f}, perplexity {metrics['perplexity']:.2f}, "
+        f"accuracy {metrics['accuracy']:.1%}"
+    )
+    name = score_name(metrics)
+    if name:
+        text += f", {SCORE_TITLES[name]} {metrics[name]:.2f}"
+    return text
 
 
 class EvaluateDev(keras.callbacks.Callback):
     """Evaluates on dev every N updates and after the last.
 
-    With a moving average of the weights, evaluates the average.
-
-    An evaluation is a dict of step, loss, perplexity, accuracy and, with a
-    DevScore, the score under its name.
-
-    Args:
-        counter: StepCounter.
-        data: argument of `model.evaluate`.
-        batches: number of batches of the whole split.
-        every: updates between evaluations.
-        patience: evaluations without improvement before training stops; 0 for
-            no limit.
-        history: list of evaluations, to which new ones are appended.
-        report: function called with each evaluation.
-        score: DevScore, or None.
+    With a moving average of the weights, evaluates the average. An evaluation
+    is a dict of step, loss, perplexity, accuracy and, with a dev score `score`,
+    the score under its name; it is appended to `history` and passed to the
+    function `report`. Stops fit when `patience` evaluations, if not 0, brought
+    no improvement. `batches` is the number of batches of `data` that are the
+    whole split.
     """
 
     def __init__(
@@ -168,7 +209,7 @@ class EvaluateDev(keras.callbacks.Callback):
         counter,
         data,
         batches,
-        every,
+        every_steps,
         patience,
         history,
         report,
@@ -179,7 +220,7 @@ class EvaluateDev(keras.callbacks.Callback):
         self._counter = counter
         self._data = data
         self._batches = batches
-        self._every = every
+        self._every_steps = every_steps
         self._patience = patience
         self._report = report
         self._score = score
@@ -187,7 +228,7 @@ class EvaluateDev(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         """Evaluates when due, and stops fit on a plateau."""
         counter = self._counter
-        if counter.finished or counter.is_multiple_of(self._every):
+        if counter.finished or counter.is_multiple_of(self._every_steps):
             with self.model.averaged_weights():
                 evaluation = self.evaluate(counter.step)
             self.history.append(evaluation)
@@ -210,3 +251,69 @@ class EvaluateDev(keras.callbacks.Callback):
         if self._score is not None:
             evaluation[self._score.name] = self._score()
         return evaluation
+
+
+class SaveCheckpoints(keras.callbacks.Callback):
+    """Saves a checkpoint every N steps or minutes, and stops fit.
+
+    Fit stops when a worker receives a signal or its time is up. Each training
+    step sums the stop flags of all workers, so all stop after the same step:
+    the second one, since the sums of a step are read after the next one, in
+    order not to wait for it.
+
+    `save` is a function that saves a checkpoint of the current step,
+    `save_stop` one for a step saved only due to a signal. Of `every_steps` and
+    `every_minutes`, 0 is for none; `stop_time` is the `time.monotonic()` at
+    which to stop fit, or None.
+
+    Attributes:
+        interrupted: whether fit was stopped by a signal.
+
+    Raises:
+        InputError: the loss of a step is not finite.
+    """
+
+    def __init__(
+        self, counter, save, save_stop, every_steps, every_minutes, stop_time
+    ):
+        super().__init__()
+        self.interrupted = False
+        self._counter = counter
+        self._save = save
+        self._save_stop = save_stop
+        self._every_steps = every_steps
+        self._every_seconds = 60 * every_minutes
+        self._stop_time = stop_time
+        self._saved_time = time.monotonic()
+        self._previous_logs = {"loss": 0.0, "signal": 0.0, "time_up": 0.0}
+
+    def stop(self):
+        """Makes fit save and stop; signal handlers may call it."""
+        self.model.signal_stop_flag = 1.0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        """Sets the stop flag when the time is up."""
+        if self._stop_time is not None and time.monotonic() >= self._stop_time:
+            self.model.time_stop_flag = 1.0
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Saves and stops when due."""
+        previous, self._previous_logs = self._previous_logs, logs
+        if not math.isfinite(float(previous["loss"])):
+            step = self._counter.step - 1
+            raise divergence_error(f"The loss of step {step:,}")
+        self.interrupted = float(previous["signal"]) > 0.0
+        time_is_up = float(previous["time_up"]) > 0.0
+        # Checkpoints refuse weights that are not finite.
+        if self._is_due() or time_is_up or self.model.stop_training:
+            self._saved_time = time.monotonic()
+            self._save()
+        elif self.interrupted:
+            self._save_stop()
+        if self.interrupted or time_is_up:
+            self.model.stop_training = True
+
+    def _is_due(self):
+        elapsed = time.monotonic() - self._saved_time
+        by_time = self._every_seconds and elapsed >= self._every_seconds
+        return by_time or self._counter.is_multiple_of(self._every_steps)

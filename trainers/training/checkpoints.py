@@ -34,7 +34,7 @@ _HISTORY = "history"
 _FILE = re.compile(r"(step|best|stop)-(\d{8,})\.npz")
 
 
-class Restored(typing.NamedTuple):
+class TrainingState(typing.NamedTuple):
     """Number of updates, and evaluations on dev, of a checkpoint."""
 
     step: int
@@ -79,7 +79,7 @@ class Checkpoints:
                 earlier checkpoints are untouched.
         """
         self._write(self.path(step), model, step, history)
-        for old in self.steps()[: -self.keep]:
+        for old in self.steps()[::-1][self.keep :]:
             self.path(old).unlink()
         self._remove("stop")
 
@@ -104,19 +104,19 @@ class Checkpoints:
         Raises:
             InputError: a checkpoint is of another model, or all are damaged.
         """
-        found = self._list()
-        for step, kind in reversed(found):
+        files = self._list()
+        for step, kind in reversed(files):
             path = self.path(step, kind)
             arrays = _read(path)
             if arrays is not None:
                 _assign(model, arrays, path)
-                return Restored(step, json.loads(str(arrays[_HISTORY])))
-        if found:
+                return TrainingState(step, json.loads(str(arrays[_HISTORY])))
+        if files:
             raise InputError(
                 f"All checkpoints in {self.folder} are damaged; remove the "
                 "folder to start again."
             )
-        return Restored(0, [])
+        return TrainingState(0, [])
 
     def restore_step(self, model, step):
         """Loads the checkpoint of a step; returns whether it succeeded."""
@@ -133,36 +133,30 @@ class Checkpoints:
         Averages the latest `count` ones or fewer, none from before step
         `first`, and returns their steps. Does not change the optimizer.
         """
-        used, sums = [], None
+        used = []
+        sums = [np.zeros(weight.shape) for _, weight in _weights(model)]
         for step in reversed(self.steps()):
             if len(used) == count or step < first:
                 break
             arrays = _read(self.path(step))
             if arrays is None:
                 continue
-            weights = [
-                arrays[name].astype(np.float64) for name, _ in _weights(model)
-            ]
-            sums = (
-                weights
-                if sums is None
-                else [total + weight for total, weight in zip(sums, weights)]
-            )
+            for total, (name, _) in zip(sums, _weights(model)):
+                total += arrays[name]
             used.append(step)
-        for (_, variable), total in zip(_weights(model), sums or []):
-            variable.assign((total / len(used)).astype(np.float32))
+        if used:
+            for (_, variable), total in zip(_weights(model), sums):
+                variable.assign((total / len(used)).astype(np.float32))
         return sorted(used)
 
     def _list(self):
         """Returns (step, kind) of each file, ascending."""
-        if not self.folder.is_dir():
-            return []
-        matches = map(_FILE.fullmatch, (p.name for p in self.folder.iterdir()))
+        matches = [_FILE.fullmatch(each.name) for each in self.folder.glob("*")]
         return sorted((int(match[2]), match[1]) for match in matches if match)
 
     def _remove(self, kind, except_step=None):
-        for step, found in self._list():
-            if found == kind and step != except_step:
+        for step, each in self._list():
+            if each == kind and step != except_step:
                 self.path(step, kind).unlink()
 
     def _write(self, path, model, step, history):
@@ -180,29 +174,25 @@ class Checkpoints:
             np.savez(temporary, **arrays)
 
 
+def _name_variables(kind, variables):
+    return [(f"{kind}/{n:04d}", each) for n, each in enumerate(variables)]
+
+
 def _weights(model):
-    return [
-        (f"weight/{number:04d}", variable)
-        for number, variable in enumerate(model.weights)
-    ]
+    return _name_variables("weight", model.weights)
 
 
 def _named_variables(model):
-    weights = _weights(model)
-    known = {id(variable) for _, variable in weights}
-    metrics = {id(v) for metric in model.metrics for v in metric.variables}
-    others = [
+    weights = {id(variable) for variable in model.weights}
+    state = [
         variable
         for variable in model.non_trainable_variables
-        if id(variable) not in known | metrics
+        if id(variable) not in weights
     ]
     return [
-        *weights,
-        *((f"state/{n:04d}", v) for n, v in enumerate(others)),
-        *(
-            (f"optimizer/{n:04d}", v)
-            for n, v in enumerate(model.optimizer.variables)
-        ),
+        *_weights(model),
+        *_name_variables("state", state),
+        *_name_variables("optimizer", model.optimizer.variables),
     ]
 
 

@@ -4,8 +4,6 @@ With --dev_bleu_sentences or --dev_f1_sentences, the score of the model's
 output decides which step is the best; otherwise the loss of the references.
 """
 
-import abc
-
 import numpy as np
 
 from export.translators.translator import Translator
@@ -46,17 +44,7 @@ def rank_evaluations(history):
     return sorted(history, key=badness)
 
 
-class DevScore(abc.ABC):
-    """Scores the model's output on the same dev sentences at each call."""
-
-    name: str
-
-    @abc.abstractmethod
-    def __call__(self):
-        """Returns the score of the current weights, 0 to 100."""
-
-
-class DevBleu(DevScore):
+class DevBleu:
     """BLEU of translations of `sentences` dev pairs, evenly spaced.
 
     The references are decoded from the stored tokens, so they have the
@@ -73,20 +61,19 @@ class DevBleu(DevScore):
         self._sources, self._references = decode_pairs(tokenizer, pairs, sample)
 
     def __call__(self):
-        """Returns BLEU."""
+        """Returns the BLEU of the current weights."""
         translations = self._translator.translate(self._sources)
         texts = [translation.text for translation in translations]
         return self._metric.corpus_score(texts, [self._references]).score
 
 
-class DevF1(DevScore):
+class DevF1:
     """EVALB's F1 (`trainers.scores.brackets`) of `sentences` dev trees.
 
     They are evenly spaced. Gold trees have the stored symbols, over words
-    named by their token ids. As for the loss, trees with a label or tag that
-    the train split lacks and trees over --max_tokens are excluded; final
-    scores use the original trees. Source ids from `first_word_id` on begin a
-    word.
+    named by their token ids; ids from `first_word_id` on begin a word. As for
+    the loss, trees with a label or tag that the train split lacks and trees
+    over --max_tokens are excluded; final scores use the original trees.
     """
 
     name = "f1"
@@ -108,14 +95,14 @@ class DevF1(DevScore):
         ]
 
     def __call__(self):
-        """Returns F1."""
+        """Returns the F1 of the current weights."""
         parses = self._parser.parse_ids(self._sources, self._words)
         trees = [best.tree for best, *_ in parses]
         return self._score(trees, self._gold).overall.f1
 
 
 def make_dev_score(model, inputs, options):
-    """Returns the DevScore of the TrainingOptions, or None."""
+    """Returns DevBleu or DevF1 as the TrainingOptions say, or None."""
     directory, dev = inputs.directory, inputs.dev
     if options.dev_bleu_sentences:
         return DevBleu(

@@ -16,8 +16,10 @@ from trainers.pictures.summaries import (
 from trainers.scores.provenance import TrainingLog
 from trainers.training.callbacks import (
     EvaluateDev,
+    Progress,
     SaveCheckpoints,
     StepCounter,
+    format_metrics,
 )
 from trainers.training.checkpoints import Checkpoints
 from trainers.training.dev_scores import (
@@ -27,7 +29,6 @@ from trainers.training.dev_scores import (
     rank_evaluations,
     score_name,
 )
-from trainers.training.progress import Progress, to_text
 from trainers.training.strategies import (
     has_gpu,
     is_chief,
@@ -41,8 +42,8 @@ def train(inputs, options, strategy, run_info, initializer=None):
     """Trains until the last step, the time limit, a plateau or a signal.
 
     Then writes the final weights into the model directory. `run_info`, a dict
-    of command, hardware and date, goes into training.json. `initializer` is of
-    `initial_weights`; None for random weights.
+    of command, hardware and date, goes into training.json. `initializer` is a
+    ModelInitializer; None for random weights.
 
     Raises:
         InputError: a checkpoint does not fit or cannot be written, or the
@@ -85,9 +86,13 @@ def train(inputs, options, strategy, run_info, initializer=None):
         step, origin, evaluation = _load_final_weights(
             model, options, config, checkpoints, counter.step, history
         )
-        _report_final_weights(
-            model, inputs, options, (step, origin, evaluation), history
-        )
+        if inputs.dev is None:
+            print(f"Final weights: {origin}; there is no dev split.")
+        else:
+            evaluation = evaluation or _evaluate_alone(
+                model, inputs, options, step
+            )
+            _report_final_weights(origin, evaluation, history)
         directory.write_weights(model)
         log.record_weights(step, origin)
 
@@ -108,13 +113,12 @@ def _make_model(config, options, strategy):
 
 def _fit(model, inputs, options, checkpoints, counter, history, log):
     strategy = model.distribute_strategy
+    chief = is_chief(strategy)
     stop_time = None
     if options.train_minutes:
         stop_time = time.monotonic() + 60 * options.train_minutes
     callbacks = [counter]
-    # Only the chief reports and writes.
-    report = save = save_stop = _do_nothing
-    if is_chief(strategy):
+    if chief:
         progress = Progress(
             counter,
             inputs.directory.logs_path,
@@ -124,35 +128,31 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
         )
         callbacks.append(progress)
 
-        def report(evaluation):
-            progress.report_dev(evaluation)
-            if (
-                options.saves_best
-                and rank_evaluations(history)[0] is evaluation
-            ):
-                checkpoints.save_best(model, counter.step, history)
+    def report(evaluation):
+        if not chief:
+            return
+        progress.report_dev(evaluation)
+        if options.saves_best and rank_evaluations(history)[0] is evaluation:
+            checkpoints.save_best(model, counter.step, history)
 
-        def save():
-            checkpoints.save(model, counter.step, history)
-            log.record_step(counter.step)
-
-        def save_stop():
-            checkpoints.save_stop(model, counter.step, history)
+    def save(write):
+        if chief:
+            write(model, counter.step, history)
             log.record_step(counter.step)
 
     if inputs.dev is not None:
         callbacks.append(
             _evaluate_dev(model, inputs, options, counter, history, report)
         )
-        if is_chief(strategy) and options.attention_steps != 0:
+        if chief and options.attention_steps != 0:
             callbacks.append(
                 _attention_summaries(model, inputs, options, counter)
             )
     # Last, so that it saves what the other callbacks computed.
     saver = SaveCheckpoints(
         counter,
-        save,
-        save_stop,
+        lambda: save(checkpoints.save),
+        lambda: save(checkpoints.save_stop),
         options.checkpoint_steps,
         options.checkpoint_minutes,
         stop_time,
@@ -175,10 +175,6 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
         )
         # Without a signal of its own, another worker received one.
         sys.exit(128 + (signals.received or 15))
-
-
-def _do_nothing(*_):
-    pass
 
 
 def _attention_summaries(model, inputs, options, counter):
@@ -219,7 +215,11 @@ def _load_final_weights(model, options, config, checkpoints, step, history):
         for rank, evaluation in enumerate(rank_evaluations(history)):
             if checkpoints.restore_step(model, evaluation["step"]):
                 model.use_average()
-                origin = _describe_best(evaluation, rank)
+                name = score_name(evaluation)
+                kind = SCORE_TITLES[name] if name else "loss"
+                # Checkpoints of better steps may be missing or damaged.
+                best = "the best left" if rank else "the best"
+                origin = f"step {evaluation['step']:,}, {best} by dev {kind}"
                 return evaluation["step"], origin, evaluation
         print("No evaluated step has a checkpoint: the last step is used.")
     model.use_average()
@@ -228,10 +228,11 @@ def _load_final_weights(model, options, config, checkpoints, step, history):
         return step, f"moving average of momentum {options.ema}", last
     if config.average_checkpoints > 1:
         used = checkpoints.load_average(
-            model, config.average_checkpoints, _first_averaged(config, step)
+            model,
+            config.average_checkpoints,
+            _first_step_to_average(config, step),
         )
         if used:
-            print("Averaged the checkpoints of steps", *used)
             steps = ", ".join(map(str, used))
             last = last if used == [step] else None
             return step, f"average of the checkpoints of steps {steps}", last
@@ -239,7 +240,7 @@ def _load_final_weights(model, options, config, checkpoints, step, history):
     return step, "the last step", last
 
 
-def _first_averaged(config, step):
+def _first_step_to_average(config, step):
     """Returns the step of the earliest checkpoint that may be averaged."""
     # During the cooldown the model improves so much that averaging checkpoints
     # of its first two thirds would undo part of it.
@@ -247,40 +248,29 @@ def _first_averaged(config, step):
     return first if config.cooldown_steps and step >= first else 0
 
 
-def _describe_best(evaluation, rank):
-    kind, value = "loss", f"{evaluation['loss']:.4f}"
-    name = score_name(evaluation)
-    if name:
-        kind, value = SCORE_TITLES[name], f"{evaluation[name]:.2f}"
-    # Checkpoints of better steps are missing or damaged.
-    best = "the best that is left" if rank else "the best"
+def _evaluate_alone(model, inputs, options, step):
+    """Evaluates on dev without the other workers."""
+    if model.distribute_strategy.cluster_resolver is not None:
+        trained = model
+        model = _make_model(
+            inputs.config, options, tf.distribute.get_strategy()
+        )
+        model.set_weights(trained.get_weights())
+    dev = _evaluate_dev(model, inputs, options, None, [], None)
+    dev.set_model(model)
+    return dev.evaluate(step)
+
+
+def _report_final_weights(origin, evaluation, history):
+    """Prints the dev evaluation of the final weights; warns if it is worse."""
     print(
-        f"The final weights are those of step {evaluation['step']:,}, whose "
-        f"dev {kind} was {best}, {value}."
+        f"Final weights: {origin}; dev {format_metrics(evaluation)}.",
+        flush=True,
     )
-    return f"{best} step by dev {kind}, {value}"
-
-
-def _report_final_weights(model, inputs, options, weights, history):
-    """Prints the evaluation of the final weights; warns if it is worse."""
-    step, origin, evaluation = weights
-    if inputs.dev is None:
-        print(f"Final weights: {origin}; there is no dev split to evaluate.")
-        return
-    if evaluation is None:
-        if model.distribute_strategy.cluster_resolver is not None:
-            # The other workers do not take part.
-            alone = tf.distribute.get_strategy()
-            trained, model = model, _make_model(inputs.config, options, alone)
-            model.set_weights(trained.get_weights())
-        dev = _evaluate_dev(model, inputs, options, None, history, None)
-        dev.set_model(model)
-        evaluation = dev.evaluate(step)
-    print(f"Final weights: {origin}; dev {to_text(evaluation)}.", flush=True)
     *_, worst = rank_evaluations([*history[-1:], evaluation])
     if history and worst is evaluation and worst is not history[-1]:
         print(
             f"Warning: that is worse than at step {history[-1]['step']:,}, "
-            f"dev {to_text(history[-1])}; --average_checkpoints=0 takes the "
-            "last weights, --keep_best the best."
+            f"dev {format_metrics(history[-1])}; --average_checkpoints=0 takes "
+            "the last weights, --keep_best the best."
         )

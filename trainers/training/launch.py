@@ -4,6 +4,7 @@ Commands differ in their `Task`: kind of corpus, options and sizes that depend
 on the data, and scores.
 """
 
+import abc
 import pathlib
 
 import tensorflow as tf
@@ -28,13 +29,20 @@ from trainers.data.prepared_corpus import (
 from trainers.scores import provenance
 from trainers.training import (
     config_flags,
-    initial_weights,
     training_inputs,
     training_options,
 )
 from trainers.training.fit import train
-from trainers.training.strategies import NAMES as STRATEGIES
-from trainers.training.strategies import is_chief, make_strategy, split_cpu
+from trainers.training.strategies import (
+    STRATEGIES,
+    is_chief,
+    make_strategy,
+    split_cpu,
+)
+from trainers.training.training_inputs import (
+    LayerInitializer,
+    ModelInitializer,
+)
 from trainers.training.training_options import TrainingOptions
 
 FLAGS = flags.FLAGS
@@ -102,10 +110,23 @@ flags.DEFINE_integer(
     "Number of last checkpoints averaged into the final weights; 0 for none; "
     "by default as the preset says.",
 )
+flags.DEFINE_string(
+    "init_from",
+    None,
+    "Model directory with the initial weights and the vocabulary of a new "
+    "training: fine-tuning.",
+)
+flags.DEFINE_string(
+    "init_layers_from",
+    None,
+    "Model directory of a teacher of the same widths with other numbers of "
+    "layers: a new training starts with its vocabulary, its embeddings and its "
+    "layers at even distances.",
+)
 
 
-class Task:
-    """Base class for the specific parts of a training command.
+class Task(abc.ABC):
+    """The specific parts of a training command.
 
     Attributes:
         command: name of the command, for training.json.
@@ -115,56 +136,52 @@ class Task:
     command: str
     kind: str
 
-    def check(self, config):
+    @abc.abstractmethod
+    def validate_flags(self, config):
         """Raises InputError if flags or config do not suit the task."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def finalize_options(self, options, directory, source):
         """Returns the TrainingOptions with values that depend on the data.
 
-        `source` is the Source of the prepared data.
-
-        Raises:
-            InputError: a flag has no effect here.
+        `source` is the Source of the prepared data. Raises InputError if a
+        flag has no effect here.
         """
-        raise NotImplementedError
 
     def symbols_from_directory(self, directory):
         """Returns the SymbolVocabulary of a ModelDirectory, or None."""
+        return
 
+    @abc.abstractmethod
     def config_from_directory(self, config, directory):
         """Returns the config with the vocabulary sizes of a ModelDirectory.
 
-        None if the sizes are unknown without the data.
-
-        Raises:
-            InputError: the directory is of a model of another kind.
+        None if the sizes are unknown without the data. Raises InputError if the
+        directory is of a model of another kind.
         """
-        raise NotImplementedError
 
     def finalize_config(self, config, corpus):
         """Returns the config with the vocabulary sizes of a PreparedCorpus."""
         return config
 
+    @abc.abstractmethod
     def score(self, inputs, options, run_info):
         """Scores the test split, if there is one."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def print_next_steps(self, inputs):
         """Prints commands to run next."""
-        raise NotImplementedError
 
 
 def launch(task):
     """Trains, scores and prints commands to run next.
 
-    Raises:
-        InputError: flags, data or model directory are invalid.
+    Raises InputError if flags, data or model directory are invalid.
     """
-    initializer = initial_weights.from_flags()
+    initializer = _initializer_from_flags()
     init_directory = initializer and initializer.directory
     config = _config_from_flags(task, initializer)
-    task.check(config)
+    task.validate_flags(config)
     options = TrainingOptions.from_flags()
     training_options.validate_final_weights_flags()
     training_inputs.validate_positions(config, options)
@@ -199,6 +216,18 @@ def launch(task):
     task.print_next_steps(inputs)
 
 
+def _initializer_from_flags():
+    if FLAGS.init_from and FLAGS.init_layers_from:
+        raise InputError(
+            "--init_from and --init_layers_from both give the initial weights; "
+            "drop one of them."
+        )
+    for kind in (ModelInitializer, LayerInitializer):
+        if FLAGS[kind.flag].value:
+            return kind(ModelDirectory(FLAGS[kind.flag].value))
+    return None
+
+
 def _config_from_flags(task, initializer):
     """Returns the TransformerConfig of --preset, or of the initial model."""
     own = {
@@ -230,7 +259,9 @@ def _open_data(task, config, options, init_directory):
         _validate_data_flags(folder, source)
         directory = _model_directory(source, init_directory)
         options = task.finalize_options(options, directory, source)
-        vocabulary, symbols = _known_ids(task, directory, init_directory)
+        vocabulary, symbols = _read_vocabularies(
+            task, directory, init_directory
+        )
         validate_vocabulary(folder, corpus.manifest, vocabulary)
         validate_symbols(folder, corpus.manifest, symbols)
         return corpus, directory, options
@@ -259,7 +290,7 @@ def _open_data(task, config, options, init_directory):
         config.num_source_tokens,
         max_tokens,
         dataset_flags.workers(),
-        *_known_ids(task, directory, init_directory),
+        *_read_vocabularies(task, directory, init_directory),
         normalization,
         FLAGS.max_unknown,
     )
@@ -286,7 +317,7 @@ def _model_directory(source, init_directory):
     return ModelDirectory(FLAGS.model_dir or f"runs/{name}")
 
 
-def _known_ids(task, directory, init_directory):
+def _read_vocabularies(task, directory, init_directory):
     """Returns vocabulary and symbols of existing models, or None for each."""
     directories = [each for each in (directory, init_directory) if each]
     vocabularies = (

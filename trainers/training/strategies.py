@@ -10,10 +10,14 @@ import numpy as np
 import tensorflow as tf
 
 from export.common.errors import InputError
-from trainers.training.keras_internals import all_layers, transform_seeds
 
 _ADDRESS = re.compile(r".+:\d+")
-NAMES = ("auto", "one", "mirrored", "multiworker")
+# Find cause and workers in TensorFlow's long messages.
+_CAUSE = re.compile(r"Collective ops is aborted by: (?:.*: )?(.*?):?$", re.M)
+_WORKER = re.compile(r"/job:worker/replica:\d+/task:(\d+)")
+# Bits of the golden ratio; its multiples are far apart.
+_STRIDE = 0x9E3779B9
+STRATEGIES = ("auto", "one", "mirrored", "multiworker")
 
 
 def split_cpu(count):
@@ -33,10 +37,8 @@ def make_strategy(name):
     "one" uses a single device, "mirrored" all GPUs of this machine (without
     GPUs all logical CPUs), "auto" mirrored with several GPUs and otherwise
     one. "multiworker", for the machines of TF_CONFIG, must be made before any
-    TensorFlow operation and waits for all workers.
-
-    Raises:
-        InputError: TF_CONFIG is missing or invalid.
+    TensorFlow operation and waits for all workers; InputError if TF_CONFIG is
+    missing or invalid.
     """
     if name == "multiworker":
         validate_tf_config(os.environ.get("TF_CONFIG", ""))
@@ -64,10 +66,6 @@ def validate_tf_config(text):
 
     TensorFlow would hang or crash.
     """
-    example = (
-        '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
-        '"task": {"type": "worker", "index": 0}}'
-    )
     try:
         content = json.loads(text)
         workers = content["cluster"]["worker"]
@@ -83,13 +81,10 @@ def validate_tf_config(text):
     if not fits:
         raise InputError(
             "--strategy=multiworker needs the environment variable TF_CONFIG "
-            f"on every machine, such as {example}; it is {text!r}."
+            'on every machine, such as {"cluster": {"worker": ["host1:2222", '
+            '"host2:2222"]}, "task": {"type": "worker", "index": 0}}; it is '
+            f"{text!r}."
         )
-
-
-# Find cause and workers in TensorFlow's long messages.
-_CAUSE = re.compile(r"Collective ops is aborted by: (?:.*: )?(.*?):?$", re.M)
-_WORKER = re.compile(r"/job:worker/replica:\d+/task:(\d+)")
 
 
 def validate_equal_steps(strategy, step):
@@ -118,29 +113,19 @@ def report_lost_workers(strategy):
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
         if strategy.cluster_resolver is None:
             raise
-        cause = _lost_workers(error.message, strategy.cluster_resolver)
+        resolver = strategy.cluster_resolver
+        numbers = set(map(int, _WORKER.findall(error.message)))
+        lost = [
+            f"worker {n}, {resolver.cluster_spec().task_address('worker', n)}"
+            for n in sorted(numbers - {resolver.task_id})
+        ]
+        cause = _CAUSE.search(error.message)
+        cause = cause[1] if cause else error.message.splitlines()[0]
         raise InputError(
-            f"Another worker stopped or cannot be reached ({cause}). Start the "
-            "same command on all workers again: it resumes from the last "
-            "checkpoint."
+            "Another worker stopped or cannot be reached "
+            f"({': '.join([*lost, cause])}). Start the same command on all "
+            "workers again: it resumes from the last checkpoint."
         ) from error
-
-
-def _lost_workers(message, resolver):
-    """Extracts the lost workers and the cause from an error message."""
-    numbers = set(map(int, _WORKER.findall(message))) - {resolver.task_id}
-    cluster = resolver.cluster_spec()
-    workers = [
-        f"worker {number}, {cluster.task_address('worker', number)}"
-        for number in sorted(numbers)
-    ]
-    cause = _CAUSE.search(message)
-    cause = cause[1] if cause else message.splitlines()[0]
-    return ": ".join([*workers, cause])
-
-
-# Bits of the golden ratio; its multiples are far apart.
-_STRIDE = 0x9E3779B9
 
 
 class ReplicaSeeds:
@@ -148,9 +133,10 @@ class ReplicaSeeds:
 
     def __init__(self, model):
         self._replica_id = None
-        for layer in all_layers(model):
+        # A private method of Keras; test_replicas detects if it changes.
+        for layer in model._flatten_layers(include_self=False):
             if isinstance(layer, keras.layers.Dropout) and layer.rate:
-                transform_seeds(layer.seed_generator, self._fold_in)
+                self._transform_seeds(layer.seed_generator)
 
     @contextlib.contextmanager
     def for_replica(self, replica_id):
@@ -161,9 +147,15 @@ class ReplicaSeeds:
         finally:
             self._replica_id = None
 
-    def _fold_in(self, seed):
-        if self._replica_id is None:
-            return seed
-        stride = tf.cast(_STRIDE, seed.dtype)
-        offset = tf.cast(self._replica_id, seed.dtype) * stride
-        return seed + tf.stack([offset, tf.zeros_like(offset)])
+    def _transform_seeds(self, generator):
+        draw_seed = generator.next
+
+        def draw_for_replica(ordered=True):
+            seed = draw_seed(ordered)
+            if self._replica_id is None:
+                return seed
+            stride = tf.cast(_STRIDE, seed.dtype)
+            offset = tf.cast(self._replica_id, seed.dtype) * stride
+            return seed + tf.stack([offset, tf.zeros_like(offset)])
+
+        generator.next = draw_for_replica

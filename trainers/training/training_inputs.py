@@ -1,6 +1,15 @@
-"""Loads and checks directory, configuration and data of a training."""
+"""Loads and checks what a training begins with.
+
+Its directory, configuration and data, and initial weights of another model:
+`--init_from` (fine-tuning) copies all weights; `--init_layers_from` copies
+embeddings and evenly spaced layers of a teacher ("shrink and fine-tune":
+Shleifer & Rush 2020, arXiv 2010.13002). Additional layers of a deeper student
+start as the identity, with norm=post nearly (Net2DeeperNet: Chen et al. 2016,
+arXiv 1511.05641).
+"""
 
 import dataclasses
+import re
 
 import keras_transformer as kt
 from export.common.errors import InputError
@@ -9,6 +18,7 @@ from keras_transformer.config import field_names
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
 from trainers.scores import bleu_tokenizers
+from trainers.training import config_flags
 
 # Options that must be equal when a training resumes. Others that change an
 # update's bits (precision, jit, accumulate, strategy) are only in the commands
@@ -18,6 +28,12 @@ _RECORDED_OPTIONS = (
     "tokenize",
 )
 _NEED_DEV = ("keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences")
+
+_NUMBERS = ("num_layers", "num_decoder_layers")
+_STACKS = dict(zip(("encoder", "decoder"), _NUMBERS))
+_LAYER_WEIGHT = re.compile(r"(encoder|decoder)/layer_(\d+)/(.*)")
+_RESIDUAL = re.compile(r"\w+_residual/")
+_OUTPUT = re.compile(r"/output_projection/(kernel|bias)$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,25 +176,139 @@ def _load_pairs(corpus, split, limits):
         return None
     flag = min(limits, key=limits.get)
     max_tokens = limits[flag]
-    kept = pairs.filter_by_length(max_tokens)
+    pairs = pairs.filter_by_length(max_tokens)
     manifest = corpus.manifest
     skipped = "".join(
         f", {count:,} pairs of more than {limit:,} skipped"
         for count, limit in (
             (manifest.splits[split].num_too_long, manifest.source.max_tokens),
-            (kept.dropped, max_tokens),
+            (pairs.dropped, max_tokens),
         )
         if count
     )
     print(
-        f"{split}: {len(kept):,} pairs, {kept.target_lengths.sum():,} target "
+        f"{split}: {len(pairs):,} pairs, {pairs.target_lengths.sum():,} target "
         f"tokens{skipped}.",
         flush=True,
     )
-    if not len(kept):
+    if not len(pairs):
         raise InputError(
-            f"No sentence pair of {split} is left: {kept.dropped:,} have more "
+            f"No sentence pair of {split} is left: {pairs.dropped:,} have more "
             f"than {flag}={max_tokens} tokens on a side; raise it, or check "
             "the data set."
         )
-    return kept
+    return pairs
+
+
+class ModelInitializer:
+    """Initializes with all weights of the model in a ModelDirectory."""
+
+    flag = "init_from"
+    # Fields of the architecture in which the models may differ.
+    _ignored_fields = ()
+
+    def __init__(self, directory):
+        self.directory = directory
+
+    @property
+    def flag_text(self):
+        """The flag and its value."""
+        return f"--{self.flag}={self.directory.path}"
+
+    def config(self, changes):
+        """Returns the model's TransformerConfig with a dict of changes.
+
+        Raises:
+            InputError: there is no config, or a change is out of range.
+        """
+        try:
+            config = self.directory.read_config()
+            defaults = dataclasses.asdict(config)
+            cooldown = config_flags.scale_cooldown(defaults, changes)
+            return config.replace(**changes, **cooldown)
+        except ValueError as error:
+            raise InputError(str(error)) from error
+
+    def validate_config(self, config):
+        """Raises InputError if the weights do not fit a TransformerConfig."""
+        source = self.directory.read_config()
+        own = config.architecture()
+        for name, needed in source.architecture().items():
+            if name not in self._ignored_fields and needed != own[name]:
+                needed, value = getattr(source, name), getattr(config, name)
+                raise InputError(
+                    f"The model of {self.flag_text} has {name}={needed}, not "
+                    f"{value}; use --set={name}={needed}."
+                )
+
+    def load(self, model):
+        """Sets the weights of a TrainingTransformer.
+
+        Raises:
+            InputError: the weights do not fit, or are missing.
+        """
+        self.validate_config(model.config)
+        model.set_weights(self.directory.load_model().get_weights())
+
+
+class LayerInitializer(ModelInitializer):
+    """Initializes with embeddings and layers of a teacher."""
+
+    flag = "init_layers_from"
+    _ignored_fields = _NUMBERS
+
+    def load(self, model):
+        """Sets the weights and prints which layers of the teacher are used."""
+        self.validate_config(model.config)
+        teacher = self.directory.load_model()
+        origins = teacher_layers(model.config, teacher.config)
+        weights = {_path(weight): weight for weight in teacher.weights}
+        norm = model.config.norm
+        for weight in model.weights:
+            path, factor = _origin(_path(weight), origins, norm)
+            weight.assign(weights[path].numpy() * factor)
+        for stack, numbers in origins.items():
+            print(
+                f"The {stack} starts with layers of {self.directory.path}: "
+                f"{', '.join(map(str, numbers))}.",
+                flush=True,
+            )
+
+
+def teacher_layers(student, teacher):
+    """Returns the teacher's layer that initializes each student's layer.
+
+    Takes two TransformerConfigs. Returns {"encoder": numbers, "decoder":
+    numbers}, from 1: the first, the last and evenly spaced layers; a single
+    layer gets the first. A deeper student repeats some.
+    """
+    own, others = student.architecture(), teacher.architecture()
+    return {
+        stack: _space_evenly(own[number], others[number])
+        for stack, number in _STACKS.items()
+    }
+
+
+def _space_evenly(count, layers):
+    steps = max(count - 1, 1)
+    return [1 + round(n * (layers - 1) / steps) for n in range(count)]
+
+
+def _path(weight):
+    """Returns a weight's path without the model's name."""
+    return weight.path.split("/", 1)[1]
+
+
+def _origin(path, origins, norm):
+    """Returns the path of a teacher's weight, and a factor for it."""
+    match = _LAYER_WEIGHT.fullmatch(path)
+    if not match:
+        return path, 1
+    stack, number, rest = match.groups()
+    *before, origin = origins[stack][: int(number)]
+    repeated = origin in before
+    if repeated and norm == "post":
+        # A copy of the previous layer's last norm hardly changes its output.
+        rest = _RESIDUAL.sub("feed_forward_residual/", rest)
+    origin = f"{stack}/layer_{origin}/{rest}"
+    return origin, 0 if repeated and _OUTPUT.search(rest) else 1

@@ -216,10 +216,10 @@ def validate_final_weights_flags():
         "--set=average_checkpoints": fields.get("average_checkpoints"),
         "--keep_best": FLAGS.keep_best,
     }
-    given = [f"{name}={value}" for name, value in values.items() if value]
+    sources = [f"{name}={value}" for name, value in values.items() if value]
     # --keep_best with --ema uses the moving average of the best step.
-    if len(given) > 1 + bool(FLAGS.ema and FLAGS.keep_best):
+    if len(sources) > 1 + bool(FLAGS.ema and FLAGS.keep_best):
         raise InputError(
-            f"{given[0]} and {given[1]} cannot both make the final weights; "
-            "drop one of them."
+            f"{sources[0]} and {sources[1]} cannot both make the final "
+            "weights; drop one of them."
         )

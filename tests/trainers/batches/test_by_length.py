@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.trainers.batches import tatoeba_lengths
 from trainers.batches import by_length
 from trainers.batches.batch_plan import padding_share
 from trainers.batches.by_length import optimal_segments, plan_by_length
@@ -52,22 +51,8 @@ def test_every_pair_is_in_one_batch_within_the_budget(lengths, tokens, shapes):
         rows, *longest = bucket.shape
         assert [side[bucket.pairs].max() for side in lengths] == longest
         batches = -(-len(bucket.pairs) // _max_rows(*longest, tokens))
-        assert bucket.batches == batches
+        assert bucket.num_batches == batches
         assert batches * rows - len(bucket.pairs) < 8 * batches
-
-
-def test_a_plan_depends_on_lengths_and_seed_only():
-    lengths = np.random.default_rng(0).integers(1, 30, (2, 300))
-    one, again, other = (
-        [
-            batch.pairs.tolist()
-            for batch in plan_by_length(
-                *lengths.astype(dtype), 200, 4, seed
-            ).epoch(2)
-        ]
-        for dtype, seed in (("int64", 1), ("int32", 1), ("int64", 2))
-    )
-    assert one == again != other
 
 
 def _partitions(items):
@@ -113,14 +98,14 @@ def _cost_over_best(cells, tokens, shapes):
         if len(groups) <= shapes
     )
     plan = plan_by_length(*_lengths(cells), tokens, shapes, seed=0)
-    cost = plan.positions + 0.1 * 2 * tokens * plan.batches_per_epoch
+    cost = plan.num_positions + 0.1 * 2 * tokens * plan.batches_per_epoch
     return cost / best
 
 
 def test_buckets_cost_little_more_than_the_best():
     random = np.random.default_rng(0)
     ratios = []
-    for _ in range(300):
+    for _ in range(150):
         lengths = random.integers(1, random.choice([4, 8, 30]), (6, 2)) + 1
         counts = random.integers(1, random.choice([3, 20, 200]), 6)
         cells = dict(zip(map(tuple, lengths.tolist()), counts.tolist()))
@@ -164,17 +149,6 @@ def test_buckets_by_hand():
     assert plan_by_length(*lengths, 160, 1, seed=0).shapes == ((8, 20, 20),)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "shapes", "padding"),
-    [(25_000, 0, 0.03), (4_096, 0, 0.03), (4_096, 16, 0.10)],
-)
-def test_real_sentences_have_little_padding(tokens, shapes, padding):
-    lengths = tatoeba_lengths.lengths()
-    plan = plan_by_length(*lengths, tokens, shapes, seed=1)
-    assert padding_share(plan, *lengths) <= padding
-    assert len(plan.shapes) <= (shapes or 75)
-
-
 def test_merging_rare_lengths_costs_little(monkeypatch):
     random = np.random.default_rng(0)
     source = np.clip(random.lognormal(2.2, 0.5, 20_000), 1, 60).astype(int)
@@ -184,4 +158,6 @@ def test_merging_rare_lengths_costs_little(monkeypatch):
     merged = plan_by_length(source, target, 4096, 16, seed=0)
     pairs = np.concatenate([bucket.pairs for bucket in merged.buckets])
     assert sorted(pairs.tolist()) == list(range(len(source)))
-    assert exact.positions < merged.positions < 1.05 * exact.positions
+    assert (
+        exact.num_positions < merged.num_positions < 1.05 * exact.num_positions
+    )

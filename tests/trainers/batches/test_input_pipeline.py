@@ -8,7 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.trainers.wmt.slow_batches import (
+from tests.trainers.batches.batch_loop import (
     assert_equal,
     batch_of,
     pairs_of,
@@ -37,19 +37,6 @@ def _plan(pairs_per_row):
     plan = BatchPlan(buckets, seed=1)
     assert plan.batches_per_epoch >= 3
     return plan
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_training_data_are_the_batches_from_a_step_on(kind):
-    plan = _plan(KINDS[kind])
-    # Across the end of an epoch.
-    count = plan.batches_per_epoch + 2
-    step = 2 * plan.batches_per_epoch + 1
-    data = training_data(make_strategy("one"), PAIRS, plan, step)
-    batches = itertools.islice(data, count)
-    expected = itertools.islice(plan.from_step(step), count)
-    for batch, planned in zip(batches, expected, strict=True):
-        assert_equal(batch, slowly(TEXT, planned, kind == "pack"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -85,7 +72,8 @@ class _Strategy:
 @settings(max_examples=12)
 @given(
     st.sampled_from([(1, 1), (2, 1), (2, 2), (8, 2), (6, 3), (5, 1)]),
-    st.integers(0, 7),
+    # Some end an epoch.
+    st.integers(0, 30),
     st.sampled_from([*KINDS]),
 )
 def test_any_number_of_replicas_gets_the_same_global_batch(sizes, step, kind):

@@ -1,11 +1,12 @@
 """Trains on one device and on several; a process of test_replicas.
 
-python -m tests.trainers.training.replica_training DEVICES OUT [--relu]
+python -m tests.trainers.training.replica_training DEVICES OUT
 
 TensorFlow sets the number of its logical devices once in a process. Writes to
 OUT (.npz) what each training gave, under "<training>/<what>".
 """
 
+import gc
 import sys
 
 import keras
@@ -13,11 +14,12 @@ import numpy as np
 import tensorflow as tf
 
 from tests.trainers.helpers import made_up_pairs, minute_config, plan_of
-from trainers.batches import collate, input_pipeline
+from trainers.batches import input_pipeline
+from trainers.batches.token_pairs import make_batch
 from trainers.training.strategies import make_strategy, split_cpu
 from trainers.training.training_model import TrainingTransformer
 
-STEPS = 12
+STEPS = 8
 TRAINING = made_up_pairs(150, seed=4)
 # Of one shape: each is compiled, for every model.
 PLAN = plan_of(TRAINING, shapes=1)
@@ -32,10 +34,10 @@ SMOOTH = {
     "clip_norm": 0.05,
     "adam_epsilon": 1e-3,
 }
-RELU = {"warmup_steps": 4000, "learning_rate_scale": (8 / 512) ** 0.5}
 DROPOUT = dict.fromkeys(
     ("dropout", "attention_dropout", "activation_dropout"), 0.5
 )
+NAMES = ("loss", "perplexity", "accuracy")
 
 
 def make_model(strategy, micro_batches=1, **changes):
@@ -48,20 +50,15 @@ def make_model(strategy, micro_batches=1, **changes):
     return model
 
 
-class _Log(keras.callbacks.Callback):
-    def __init__(self):
-        super().__init__()
-        self.rows = []
-
-    def on_train_batch_end(self, batch, logs=None):
-        names = ("loss", "perplexity", "accuracy", "tokens")
-        self.rows.append([float(logs[name]) for name in names])
-
-
-def train(strategy, micro_batches, changes):
+def train(strategy, micro_batches):
     """Returns weights before and after, each step's log, and dev."""
-    model, log = make_model(strategy, micro_batches, **changes), _Log()
+    model, rows = make_model(strategy, micro_batches, **SMOOTH), []
     made = {f"before/{n}": w.numpy() for n, w in enumerate(model.weights)}
+    log = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: rows.append(
+            [float(logs[name]) for name in (*NAMES, "tokens")]
+        )
+    )
     model.fit(
         input_pipeline.training_data(strategy, TRAINING, PLAN, 0),
         steps_per_epoch=STEPS,
@@ -75,63 +72,52 @@ def train(strategy, micro_batches, changes):
         return_dict=True,
         verbose=0,
     )
-    names = ("loss", "perplexity", "accuracy")
-    made["dev"] = np.array([float(dev[name]) for name in names])
-    made["log"] = np.array(log.rows)
+    made["dev"] = np.array([float(dev[name]) for name in NAMES])
+    made["log"] = np.array(rows)
     after = {f"after/{n}": w.numpy() for n, w in enumerate(model.weights)}
     return made | after
 
 
-def dropout_masks(strategy, model):
-    """What each of the model's dropout layers makes of ones, by replica."""
+def draw_dropout(strategy):
+    """Masks of each dropout layer, and the loss of a batch, by replica.
+
+    All replicas get the same batch.
+    """
+    model = make_model(strategy, **DROPOUT)
     layers = [
         layer
         for layer in model._flatten_layers()
         if isinstance(layer, keras.layers.Dropout) and layer.rate
     ]
-    ones = tf.ones((4, 16))
+    batch = make_batch(TRAINING, next(PLAN.from_step(0)))
 
-    def masks():
+    def draw():
         context = tf.distribute.get_replica_context()
         replica_id = tf.convert_to_tensor(context.replica_id_in_sync_group)
+        sums, _ = model._gradient(*batch, tf.constant(1.0), replica_id)
         with model.seeds.for_replica(replica_id):
-            return [layer(ones, training=True) for layer in layers]
+            masks = [layer(tf.ones((4, 16)), training=True) for layer in layers]
+        return [sums["loss"], *masks]
 
-    made = tf.function(lambda: strategy.run(masks))()
-    return {
-        f"mask/{number}": np.stack(
-            [each.numpy() for each in strategy.experimental_local_results(mask)]
+    loss, *masks = (
+        np.stack(
+            [each.numpy() for each in strategy.experimental_local_results(made)]
         )
-        for number, mask in enumerate(made)
-    }
+        for made in tf.function(lambda: strategy.run(draw))()
+    )
+    return {f"mask/{n}": mask for n, mask in enumerate(masks)} | {"loss": loss}
 
 
-def loss_of_equal_rows(strategy, model):
-    """The mean loss of a step whose rows all replicas have alike."""
-    batch = collate.make_batch(TRAINING, next(PLAN.from_step(0)))
-    arguments = (batch, tf.zeros(2))
-    logs = tf.function(lambda: strategy.run(model.train_step, args=arguments))()
-    return float(strategy.experimental_local_results(logs["loss"])[0])
-
-
-def main(devices, out, *options):
+def main(devices, out):
+    # Freeing the iterator of a training may wait seconds for its thread.
+    gc.disable()
     split_cpu(int(devices))
     one, mirrored = make_strategy("one"), make_strategy("mirrored")
-    ways = {"one": (one, 1), "mirrored": (mirrored, 1)}
-    changes = RELU
-    if "--relu" not in options:
-        changes = SMOOTH
-        ways["accumulated"] = (mirrored, 2)
     results = {"replicas": np.array(mirrored.num_replicas_in_sync)}
-    for name, way in ways.items():
-        for key, value in train(*way, changes).items():
+    for name, arguments in {"one": (one, 1), "mirrored": (mirrored, 2)}.items():
+        for key, value in train(*arguments).items():
             results[f"{name}/{key}"] = value
-    if "--relu" not in options:
-        for name, (strategy, _) in list(ways.items())[:2]:
-            model = make_model(strategy, **DROPOUT)
-            results[f"{name}/loss"] = loss_of_equal_rows(strategy, model)
-        results |= dropout_masks(mirrored, model)
-    np.savez(out, **results)
+    np.savez(out, **results, **draw_dropout(mirrored))
 
 
 if __name__ == "__main__":

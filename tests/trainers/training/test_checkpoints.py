@@ -3,14 +3,11 @@
 import errno
 import gc
 import math
-import resource
 
 import keras
 import numpy as np
 import pytest
 from absl import logging
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from export.common.errors import InputError
 from tests.damage import flip_bit
@@ -63,18 +60,9 @@ def test_the_latest_is_restored(saved):
         assert file["step"] == 20
 
 
-EVALUATIONS = st.fixed_dictionaries(
-    {"step": st.integers(0, 10**9), "loss": st.floats(allow_nan=False)}
-)
-
-
-@settings(
-    max_examples=20,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(st.lists(EVALUATIONS))
-def test_evaluations_are_restored_to_the_last_bit(checkpoints, history):
+def test_evaluations_are_restored_to_the_last_bit(checkpoints):
     model = new_model()
+    history = [{"step": 10**9, "loss": value} for value in (0.1, 1e-300, 2 / 3)]
     checkpoints.save(model, 1, history)
     assert checkpoints.restore_latest(model) == (1, history)
     checkpoints.save(model, 1, [{"step": 1, "loss": math.nan}])
@@ -110,13 +98,12 @@ def test_the_average_is_numpys_mean_in_float64(saved, count):
     used = checkpoints.load_average(model, count)
     assert used == [10, 20, 30][-count:]
     weights = len(model.weights)
-    for number, actual in enumerate(values_of(model)):
-        if number < weights:
-            arrays = [values[step][number].astype(np.float64) for step in used]
-            expected = np.mean(arrays, axis=0).astype(np.float32)
-            np.testing.assert_array_max_ulp(actual, expected, maxulp=1)
-        else:
-            assert (actual == before[number]).all()
+    after = values_of(model)
+    for number, actual in enumerate(after[:weights]):
+        arrays = [values[step][number].astype(np.float64) for step in used]
+        expected = np.mean(arrays, axis=0).astype(np.float32)
+        np.testing.assert_array_max_ulp(actual, expected, maxulp=1)
+    assert same(after[weights:], before[weights:])
 
 
 def test_earlier_damaged_best_and_stop_checkpoints_are_not_averaged(saved):
@@ -164,33 +151,16 @@ def test_a_failed_write_leaves_the_earlier_ones(
     _assert_restores(checkpoints, 30, values[30])
 
 
-def test_a_write_that_the_system_refuses_leaves_nothing(saved):
-    checkpoints, model, _ = saved
-    before = _contents(checkpoints.folder)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # Half of a file.
-    resource.setrlimit(resource.RLIMIT_FSIZE, (600, hard))
-    try:
-        with pytest.raises(InputError, match="File too large"):
-            checkpoints.save(model, 40)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert _contents(checkpoints.folder) == before
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("number", [0, -1])
-def test_values_that_are_not_finite_are_not_saved(saved, bad, number):
+@pytest.mark.parametrize("kind", ["save", "save_best", "save_stop"])
+def test_values_that_are_not_finite_are_not_saved(saved, bad, kind):
     checkpoints, model, values = saved
-    variable = [*model.weights, *model.optimizer.variables][number]
-    variable.assign(np.full(variable.shape, bad))
-    for save in (
-        checkpoints.save,
-        checkpoints.save_best,
-        checkpoints.save_stop,
-    ):
+    for variable in (model.weights[0], model.optimizer.variables[-1]):
+        before = variable.numpy()
+        variable.assign(np.full(variable.shape, bad))
         with pytest.raises(InputError, match="after step 40 is not a finite"):
-            save(model, 40, [])
+            getattr(checkpoints, kind)(model, 40, [])
+        variable.assign(before)
     _assert_restores(checkpoints, 30, values[30])
 
 
@@ -215,7 +185,7 @@ def test_a_truncated_one_is_skipped(saved, share, caplog):
 
 
 @pytest.mark.usefixtures("quiet")
-def test_one_without_an_array_is_skipped(saved):
+def test_one_without_an_array_or_with_a_pickle_is_skipped(saved):
     checkpoints, model, values = saved
     path = checkpoints.path(30)
     with np.load(path) as file:
@@ -226,6 +196,8 @@ def test_one_without_an_array_is_skipped(saved):
         )
         assert checkpoints.restore_latest(model).step == 20
         assert same(values_of(model), values[20])
+    np.savez(path, **arrays | {"step": np.array([{}], object)})
+    assert checkpoints.restore_latest(model).step == 20
 
 
 @pytest.mark.usefixtures("quiet")
@@ -237,33 +209,17 @@ def test_a_flipped_bit_is_found(saved):
     content = path.read_bytes()
     directory, end = 8 * content.index(b"PK\x01\x02"), 8 * len(content)
     places = [
-        *range(0, directory, 101),
-        *range(directory, directory + 8 * 130, 3),
-        *range(end - 8 * 22, end, 3),
+        *range(0, directory, 307),
+        *range(directory, directory + 8 * 130, 7),
+        *range(end - 8 * 22, end, 5),
     ]
-    wrong = {}
     for place in places:
         damaged = bytearray(content)
         damaged[place // 8] ^= 1 << place % 8
         path.write_bytes(damaged)
-        try:
-            step, history = checkpoints.restore_latest(model)
-        except Exception as error:
-            wrong[place] = f"{type(error).__name__}: {error}"
-            continue
-        if not same(values_of(model), values[step]):
-            wrong[place] = f"wrong values of step {step}"
-        elif history != HISTORIES[step]:
-            wrong[place] = f"wrong evaluations of step {step}"
-    assert wrong == {}
-
-
-@pytest.mark.usefixtures("quiet")
-def test_other_archives_are_skipped_and_pickles_never_loaded(saved):
-    checkpoints, model, _ = saved
-    for arrays in ({"step": np.array([{}], object)}, {"x": np.ones(3)}):
-        np.savez(checkpoints.path(40), **arrays)
-        assert checkpoints.restore_latest(model).step == 30
+        step, history = checkpoints.restore_latest(model)
+        assert same(values_of(model), values[step]), place
+        assert history == HISTORIES[step], place
 
 
 @pytest.mark.usefixtures("quiet")
@@ -277,11 +233,13 @@ def test_if_all_are_damaged_training_does_not_start_again(saved):
     assert same(values_of(model), before)
 
 
-@pytest.mark.parametrize("other", ["shape", "more"])
-def test_one_of_another_model_is_refused(saved, other):
+@pytest.mark.parametrize("units", [4, None])
+def test_one_of_another_model_is_refused(saved, units):
+    """Of another shape, or with another layer."""
     checkpoints, model, _ = saved
-    wrong = new_model(units=4)
-    if other == "more":
+    if units:
+        wrong = new_model(units)
+    else:
         wrong = keras.Sequential([model, keras.layers.Dense(1)])
         wrong.build((None, 2))
         wrong.compile(optimizer="adam", loss="mse")

@@ -1,4 +1,4 @@
-"""What a training begins with."""
+"""What a training begins and ends with."""
 
 import numpy as np
 import pytest
@@ -9,9 +9,8 @@ from trainers.training import fit
 
 
 def _weights(seed):
-    model = fit._make_model(
-        CONFIG, changed(seed=seed), tf.distribute.get_strategy()
-    )
+    options = changed(seed=seed)
+    model = fit._make_model(CONFIG, options, tf.distribute.get_strategy())
     return model.get_weights()
 
 
@@ -29,7 +28,6 @@ def test_the_seed_decides_the_first_weights():
     [
         # Without a falling rate all may go in.
         (0, 900, 0),
-        (0, 400, 0),
         # Of one that falls over the last 300, those of the last 100.
         (300, 900, 800),
         (300, 800, 800),
@@ -39,4 +37,4 @@ def test_the_seed_decides_the_first_weights():
 )
 def test_a_falling_rate_decides_what_is_averaged(cooldown, step, first):
     config = CONFIG.replace(train_steps=900, cooldown_steps=cooldown)
-    assert fit._first_averaged(config, step) == first
+    assert fit._first_step_to_average(config, step) == first

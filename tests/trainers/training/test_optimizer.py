@@ -1,32 +1,42 @@
-"""Adam in one pass against section 5.3's formula in float64, and Keras'."""
+"""Adam in one pass against section 5.3's formula in float64, and Keras'.
+
+Also what training relies on in Keras beyond its public interface: a failure
+after an update of Keras names the release that broke it.
+"""
+
+import pathlib
+import tomllib
 
 import keras
 import numpy as np
-import pytest
+import tensorflow as tf
+from packaging.requirements import Requirement
+from packaging.version import Version
 
-from trainers.training.optimizer import FusedAdam
+from trainers.training.training_model import FusedAdam, TrainingTransformer
 
+ROOT = pathlib.Path(__file__).parents[3]
 SHAPES = [(5, 3), (7,)]
 RATES = [0.1, 0.02, 0.3, 0.05]
 BETAS = (0.9, 0.98)
 
 
-def gradients():
+def _gradients():
     generator = np.random.default_rng(1)
-    scales = [1e-6, 1.0, 30.0, 1.0]
     return [
         [scale * generator.normal(size=shape) for shape in SHAPES]
-        for scale in scales
+        for scale in (1e-6, 1.0, 30.0, 1.0)
     ]
 
 
-def after_updates(optimizer_class):
+def _update(optimizer_class):
+    """Returns weights and moments after four updates."""
     optimizer = optimizer_class(
         0.0, beta_1=BETAS[0], beta_2=BETAS[1], epsilon=1e-9
     )
     variables = [keras.Variable(np.ones(shape, "float32")) for shape in SHAPES]
     optimizer.build(variables)
-    for rate, step in zip(RATES, gradients()):
+    for rate, step in zip(RATES, _gradients()):
         optimizer.learning_rate = rate
         optimizer.apply(
             [keras.ops.convert_to_tensor(each, "float32") for each in step]
@@ -35,36 +45,57 @@ def after_updates(optimizer_class):
     return [variable.numpy() for variable in variables], moments
 
 
-def by_the_formula():
+def _by_formula():
     """Kingma and Ba's; the bias corrections written into the rate."""
-    found = []
+    weights = []
     for number, shape in enumerate(SHAPES):
         weight, mean, square = np.ones(shape), 0.0, 0.0
-        for step, (rate, each) in enumerate(zip(RATES, gradients()), 1):
+        for step, (rate, each) in enumerate(zip(RATES, _gradients()), 1):
             mean = BETAS[0] * mean + (1 - BETAS[0]) * each[number]
             square = BETAS[1] * square + (1 - BETAS[1]) * each[number] ** 2
             corrected = rate * np.sqrt(1 - BETAS[1] ** step)
             corrected /= 1 - BETAS[0] ** step
             weight = weight - corrected * mean / (np.sqrt(square) + 1e-9)
-        found.append(weight)
-    return found
+        weights.append(weight)
+    return weights
 
 
-def test_equals_the_formula():
-    weights, _ = after_updates(FusedAdam)
-    for found, expected in zip(weights, by_the_formula()):
-        np.testing.assert_allclose(found, expected, rtol=2e-6, atol=2e-6)
-
-
-def test_goes_on_where_keras_adam_stopped():
+def test_equals_the_formula_and_keras_adam():
     """The same variables hold the same, so checkpoints fit both."""
-    weights, moments = after_updates(FusedAdam)
-    others, other_moments = after_updates(keras.optimizers.Adam)
+    weights, moments = _update(FusedAdam)
+    for weight, expected in zip(weights, _by_formula(), strict=True):
+        np.testing.assert_allclose(weight, expected, rtol=2e-6, atol=2e-6)
+    others, other_moments = _update(keras.optimizers.Adam)
     assert len(moments) == len(other_moments) == 4
-    for found, expected in zip(weights + moments, others + other_moments):
-        np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-7)
+    for one, other in zip(weights + moments, others + other_moments):
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-7)
 
 
-def test_refuses_amsgrad():
-    with pytest.raises(TypeError, match="amsgrad"):
-        FusedAdam(0.1, amsgrad=True)
+def test_pyproject_allows_the_keras_seen_here_and_no_newer():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (bound,) = (
+        requirement.specifier
+        for requirement in map(Requirement, project["dependencies"])
+        if requirement.name == "keras"
+    )
+    seen = Version(keras.__version__)
+    assert seen in bound
+    assert f"{seen.major}.{seen.minor + 1}.0" not in bound
+    assert f"{seen.major + 1}.0.0" not in bound
+
+
+def test_fit_asks_the_model_for_its_symbolic_build():
+    """Or the training model would no longer keep it from being made."""
+    assert "_maybe_symbolic_build" in vars(TrainingTransformer)
+    calls = []
+
+    class Model(keras.Sequential):
+        def _maybe_symbolic_build(self, **given):
+            calls.append([*given])
+
+    model = Model([keras.Input((3,)), keras.layers.Dense(2)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    data = tf.data.Dataset.from_tensors((np.ones((4, 3)), np.ones((4, 2))))
+    model.fit(data, shuffle=False, verbose=0)
+    model.evaluate(data, verbose=0)
+    assert calls == [["iterator"], ["iterator"]]

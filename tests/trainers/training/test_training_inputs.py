@@ -70,47 +70,30 @@ def test_run_files(corpus, claimed):
     }
     write_run_files(claimed, CONFIG, corpus, OPTIONS)
     assert contents(claimed.path) == before
-    load_inputs(claimed, CONFIG, corpus, OPTIONS)
-
-
-def test_killed_between_two_writes_the_directory_is_free(
-    corpus, directory, monkeypatch
-):
-    class Killed(BaseException):
-        pass
-
-    def killed(*arguments):
-        raise Killed
-
-    for write in ("write_vocabulary", "write_run", "write_config"):
-        with monkeypatch.context() as patch:
-            patch.setattr(directory, write, killed)
-            with pytest.raises(Killed):
-                write_run_files(directory, CONFIG, corpus, OPTIONS)
-        for config in (CONFIG.replace(d_ff=99), CONFIG):
-            load_inputs(directory, config, corpus, OPTIONS)
-
-
-MAY_CHANGE = [
-    *({"train_steps": 7}, {"cooldown_steps": 5}, {"average_checkpoints": 3}),
-    *({"beam_size": 9}, {"alpha": 0.1}, {"length_penalty": "power"}),
-]
-OPTIONS_MAY_CHANGE = [
-    *({"accumulate": 4}, {"jit": True}, {"precision": "mixed_bfloat16"}),
-    *({"patience": 3}, {"train_minutes": 3.0}, {"dev_steps": 7}),
-    *({"dev_bleu_sentences": 7}, {"dev_f1_sentences": 7}),
-    *({"report_steps": 7}, {"checkpoint_steps": 7}, {"keep_checkpoints": 7}),
-]
+    # As after a kill before the last file was written: the directory is free.
+    claimed.config_path.unlink()
+    load_inputs(claimed, CONFIG.replace(d_ff=99), corpus, OPTIONS)
 
 
 def test_what_may_change_when_a_training_resumes(corpus, claimed):
-    for changes in OPTIONS_MAY_CHANGE:
-        load_inputs(claimed, CONFIG, corpus, changed(**changes))
-    for changes in MAY_CHANGE:
-        config = CONFIG.replace(**changes)
-        load_inputs(claimed, config, corpus, OPTIONS)
-        write_run_files(claimed, config, corpus, OPTIONS)
-        assert claimed.read_config() == config
+    options = changed(
+        accumulate=4,
+        jit=True,
+        precision="mixed_bfloat16",
+        patience=3,
+        train_minutes=3.0,
+        dev_steps=7,
+        dev_bleu_sentences=7,
+        report_steps=7,
+        checkpoint_steps=7,
+        keep_checkpoints=7,
+    )
+    config = CONFIG.replace(
+        train_steps=7, cooldown_steps=5, average_checkpoints=3, beam_size=9
+    )
+    load_inputs(claimed, config, corpus, options)
+    write_run_files(claimed, config, corpus, options)
+    assert claimed.read_config() == config
 
 
 @pytest.mark.parametrize(
@@ -118,7 +101,6 @@ def test_what_may_change_when_a_training_resumes(corpus, claimed):
     [
         ("config", {"d_ff": 13}, "d_ff=12, not 13"),
         ("config", {"batch_tokens": 65}, "batch_tokens=64, not 65"),
-        ("config", {"dropout": 0.5}, "dropout=0.0, not 0.5"),
         ("options", {"seed": 2}, "seed=1, not 2"),
         # These decide which pairs make up which batch: a resumed training
         # would see some pairs twice and miss others.
@@ -129,7 +111,6 @@ def test_what_may_change_when_a_training_resumes(corpus, claimed):
         # A checkpoint without an average cannot resume with one.
         ("options", {"ema": 0.9}, "ema=0.0, not 0.9"),
         ("source", {"dataset": "text:other"}, "dataset=text:toy, not"),
-        ("source", {"source_language": "xx"}, "source_language=en, not xx"),
         ("source", {"target_language": "en"}, "target_language=xx, not en"),
         ("source", {"max_tokens": 77}, "max_tokens=100, not 77"),
         ("source", {"fingerprint": "g"}, "its fingerprint differs in f, g"),
@@ -147,45 +128,34 @@ def test_another_training_is_refused(corpus, claimed, kind, changes, message):
     assert message in refusal
     assert str(claimed.path) in refusal
     if kind != "source":
-        del things["source"]
-        config, options = things.values()
+        config, options = things["config"], things["options"]
         for function in (load_inputs, write_run_files):
             refusal = _refusal(function, claimed, config, corpus, options)
             assert message in refusal
     assert contents(claimed.path) == before
-
-
-def test_a_higher_limit_of_the_stored_data_is_the_same_training(
-    corpus, claimed
-):
+    # A higher limit of the stored data is the same training.
     source = dataclasses.replace(corpus.manifest.source, max_tokens=777)
     validate_same_training(claimed, CONFIG, source, OPTIONS)
 
 
 def test_damaged_run_files_are_refused(corpus, claimed):
-    for name in ("run.json", "config.json"):
-        path = claimed.path / name
+    for path in (claimed.run_path, claimed.config_path):
         before = path.read_text()
-        for content in ("{", "[]", "null"):
+        for content in ("{", "[]"):
             path.write_text(content)
             refusal = _refusal(load_inputs, claimed, CONFIG, corpus, OPTIONS)
-            assert name in refusal
+            assert path.name in refusal
         path.write_text(before)
-    claimed.run_path.unlink()
-    refusal = _refusal(load_inputs, claimed, CONFIG, corpus, OPTIONS)
-    assert "run.json" in refusal
 
 
-@pytest.mark.parametrize(
-    "flag", ["keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences"]
-)
-def test_without_dev_what_needs_it_is_refused(tmp_path, directory, flag):
+def test_without_dev_what_needs_it_is_refused(tmp_path, directory):
     corpus = prepare(tmp_path / "data", MemoryCorpus({"train": rows(9, 1)}))
     inputs = load_inputs(directory, CONFIG, corpus, OPTIONS)
     assert (inputs.dev, inputs.test) == (None, None)
-    options = changed(**{flag: 1})
-    refusal = _refusal(load_inputs, directory, CONFIG, corpus, options)
-    assert f"--{flag}" in refusal
+    for flag in ("keep_best", "patience", "dev_bleu_sentences"):
+        options = changed(**{flag: 1})
+        refusal = _refusal(load_inputs, directory, CONFIG, corpus, options)
+        assert f"--{flag}" in refusal
 
 
 def test_too_long_pairs_are_skipped_and_counted(corpus, directory, capsys):
@@ -205,38 +175,23 @@ def test_too_long_pairs_are_skipped_and_counted(corpus, directory, capsys):
     assert f"{dropped} pairs of more than 9" in out
 
 
-@pytest.mark.parametrize("split", ["train", "dev"])
-def test_a_limit_that_leaves_no_pair_is_refused(tmp_path, directory, split):
-    data = splits(**{split: [("ba do ki lu me", ("yz wh fq vx gx",))] * 3})
+def test_a_limit_that_leaves_no_pair_is_refused(tmp_path, directory):
+    data = splits(dev=[("ba do ki lu me", ("yz wh fq vx gx",))] * 3)
     corpus = prepare(tmp_path / "data", MemoryCorpus(data))
-    limit = int(corpus.pairs(split).source_lengths.min()) - 1
+    limit = int(corpus.pairs("dev").source_lengths.min()) - 1
     options = changed(max_tokens=limit)
     refusal = _refusal(load_inputs, directory, CONFIG, corpus, options)
-    assert split in refusal and f"--max_tokens={limit}" in refusal
+    assert "dev" in refusal and f"--max_tokens={limit}" in refusal
 
 
-def test_data_that_do_not_fit_are_refused(corpus, directory, monkeypatch):
+def test_data_of_another_vocabulary_or_damaged_are_refused(tmp_path, directory):
+    corpus = prepare(tmp_path / "data")
     config = CONFIG.replace(vocabulary_size=63)
     refusal = _refusal(load_inputs, directory, config, corpus, OPTIONS)
     assert "--set=vocabulary_size=64" in refusal
-    pairs = corpus.pairs
-    monkeypatch.setattr(
-        corpus, "pairs", lambda name: None if name == "train" else pairs(name)
-    )
+    flip_bit(tmp_path / "data" / "dev-00000.ids.npy", -2)
     refusal = _refusal(load_inputs, directory, CONFIG, corpus, OPTIONS)
-    assert "train" in refusal
-
-
-@pytest.mark.parametrize("split", ["train", "dev"])
-def test_damaged_data_are_refused(tmp_path, directory, split):
-    corpus = prepare(tmp_path / "data")
-    path = tmp_path / "data" / f"{split}-00000.ids.npy"
-    flip_bit(path, -2)
-    refusal = _refusal(load_inputs, directory, CONFIG, corpus, OPTIONS)
-    assert f"{split}-00000" in refusal
-    path.write_bytes(b"")
-    refusal = _refusal(load_inputs, directory, CONFIG, corpus, OPTIONS)
-    assert path.name in refusal
+    assert "dev-00000" in refusal
 
 
 def test_sentences_must_fit_learned_positions():

@@ -7,47 +7,36 @@ import time
 import numpy as np
 import pytest
 
-from tests import processes
-from tests.trainers import cipher, cluster, commands, event_files
+from tests.trainers import cluster, commands, event_files
+from tests.trainers.data.memory_corpus import prepare
 from tests.trainers.wmt import weights_files
 from trainers.training.checkpoints import Checkpoints
-
-STEPS = 20
 
 
 @pytest.fixture(scope="module")
 def arguments(tmp_path_factory):
     """The command line of every worker; data are prepared."""
-    folder = tmp_path_factory.mktemp("workers")
-    prepared = processes.run(
-        {"module": "trainers.prepare"},
-        [
-            f"--dataset={cipher.write(folder, splits=('train', 'dev'))}",
-            f"--source_language={cipher.SOURCE}",
-            f"--target_language={cipher.TARGET}",
-            "--vocabulary_size=64",
-            f"--output_dir={folder / 'data'}",
-        ],
-    )
-    assert prepared.code == 0, prepared.err
+    folder = tmp_path_factory.mktemp("workers") / "data"
+    prepare(folder)
     flags = [each for each in commands.MINUTE if "_language" not in each]
     return (
         *flags,
-        f"--prepared_dir={folder / 'data'}",
+        f"--prepared_dir={folder}",
         "--set=dropout=0",
         # Rounding may turn a ReLU on or off; a smooth activation shows what
         # else would differ.
         "--set=activation=gelu",
-        f"--train_steps={STEPS}",
-        "--dev_steps=10",
+        "--train_steps=12",
+        "--dev_steps=6",
         "--report_steps=5",
         "--checkpoint_steps=10",
         "--nojit",
+        "--noscore",
         "--model_dir=m",
     )
 
 
-def _figures(result):
+def _losses(result):
     """[(step, loss)] of what was reported."""
     return re.findall(r"^step (\d+)\S*: (?:dev )?loss (\S+),", result.out, re.M)
 
@@ -56,14 +45,13 @@ def test_the_same_model_as_one_process(arguments, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()
-    single = commands.wmt(*arguments, folder=one)
-    assert single.code == 0, single.err
     workers = cluster.start(
         *arguments,
-        "--attention_steps=15",
+        "--attention_steps=12",
         folders=[two, two],
-        imported=False,
     )
+    single = commands.wmt(*arguments, folder=one)
+    assert single.code == 0, single.err
     chief, other = cluster.finish(workers)
     assert (chief.code, other.code) == (0, 0), chief.err + other.err
     ours, theirs = (weights_files.arrays(each / "m") for each in (two, one))
@@ -71,12 +59,12 @@ def test_the_same_model_as_one_process(arguments, tmp_path):
     for name, array in theirs.items():
         np.testing.assert_allclose(ours[name], array, rtol=0, atol=1e-6)
     # The chief alone reports, and what one process would.
-    assert len(_figures(single)) > 3
-    assert _figures(chief) == _figures(single)
-    assert not _figures(other)
+    assert len(_losses(single)) > 3
+    assert _losses(chief) == _losses(single)
+    assert not _losses(other)
     # It alone looks at attention, which changes nothing.
     logs = two / "m" / "logs" / "attention"
-    assert event_files.translation_steps(logs) == [15, 20]
+    assert event_files.translation_steps(logs) == [12]
     assert len(list(logs.iterdir())) == 1
 
 
@@ -103,8 +91,7 @@ def test_a_killed_worker_stops_the_others_and_the_job_resumes(
 ):
     workers = _start_long(arguments, tmp_path)
     workers[victim].process.kill()
-    results = cluster.finish(workers)
-    survivor = results[1 - victim]
+    survivor = cluster.finish(workers)[1 - victim]
     assert survivor.code == 2
     assert (
         "Error: Another worker stopped or cannot be reached "
@@ -112,13 +99,8 @@ def test_a_killed_worker_stops_the_others_and_the_job_resumes(
     ) in survivor.err
     assert "Traceback" not in survivor.err
     step = _steps(tmp_path)[-1]
-    results = cluster.finish(
-        cluster.start(
-            *arguments,
-            f"--train_steps={step + 5}",
-            folders=[tmp_path, tmp_path],
-        )
-    )
+    more = (*arguments, f"--train_steps={step + 5}")
+    results = cluster.finish(cluster.start(*more, folders=[tmp_path] * 2))
     assert [result.code for result in results] == [0, 0]
     assert f"Resuming from step {step:,}." in results[0].out
 
@@ -131,12 +113,12 @@ def test_a_signal_to_one_worker_stops_all_after_the_same_step(
     workers[1].process.send_signal(signal.SIGTERM)
     results = cluster.finish(workers)
     assert [result.code for result in results] == [143, 143]
-    saved = [
+    one, other = (
         re.findall(r"^Saved at step ([\d,]+);", result.out, re.M)
         for result in results
-    ]
-    step = int(saved[0][0].replace(",", ""))
-    assert saved[0] == saved[1] == [f"{step:,}"]
+    )
+    assert one == other and len(one) == 1
+    step = int(one[0].replace(",", ""))
     checkpoints = Checkpoints(tmp_path / "m" / "checkpoints", 5)
     # Of that step, unless one was due after it anyway.
     was_due = step == _steps(tmp_path)[-1]

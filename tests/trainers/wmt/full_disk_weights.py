@@ -15,12 +15,12 @@ from tests.trainers.helpers import minute_model
 
 
 def fill_up(folder, kibibytes):
-    """Leaves so many KiB free."""
+    """Leaves so many KiB of a disk to all other files on it."""
     filler = folder / "filler"
     filler.unlink(missing_ok=True)
     size = os.statvfs(folder)
-    free = size.f_bavail * size.f_frsize
-    filler.write_bytes(bytes(free - 1024 * kibibytes))
+    capacity = size.f_blocks * size.f_frsize
+    filler.write_bytes(bytes(capacity - 1024 * kibibytes))
 
 
 def main(folder):
