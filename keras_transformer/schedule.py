@@ -11,8 +11,7 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """scale * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
 
     Formula 3; `scale` is 1 in the paper. Steps count from 1: step 0, which
-    Keras requests before the first update, has the rate of step 1. Arguments
-    out of TransformerConfig's range raise ValueError.
+    Keras requests before the first update, has the rate of step 1.
     """
 
     def __init__(self, d_model, warmup_steps=4000, scale=1.0):
@@ -50,14 +49,9 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
 class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
     """Lets the rate of another schedule fall linearly to 0 at the end.
 
-    The paper averages checkpoints instead (section 6.1); Hägele et al. 2024,
-    arXiv 2405.18392, compare the two. Step `train_steps` has 1 /
-    (cooldown_steps + 1) of the schedule's rate; later steps have rate 0.
-
-    Args:
-        schedule: LearningRateSchedule, such as `TransformerSchedule`.
-        train_steps: the last step, counted from 1.
-        cooldown_steps: steps with a reduced rate, at most `train_steps`.
+    The last of `train_steps`, counted from 1, has 1 / (cooldown_steps + 1) of
+    the schedule's rate. The paper averages checkpoints instead (section 6.1);
+    Hägele et al. 2024, arXiv 2405.18392, compare the two.
     """
 
     def __init__(self, schedule, train_steps, cooldown_steps):

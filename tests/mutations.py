@@ -196,8 +196,8 @@ MUTATIONS = [
         (
             "padding counts in perplexity",
             f"{_KT}/loss.py",
-            "plain=(normaliser - label_logits) * real",
-            "plain=normaliser - label_logits",
+            "plain=(normalizer - label_logits) * real",
+            "plain=normalizer - label_logits",
             _LOSS,
         ),
         (
@@ -252,7 +252,7 @@ MUTATIONS = [
         ),
         (
             "beams keep their own past",
-            f"{_KT}/decoding/beam_decoder.py",
+            f"{_KT}/decoding/translate.py",
             "return ops.where(now[None, None, :, None], own, inherited)",
             "return ops.where(now[None, None, :, None], own, ancestry)",
             _SEARCH,
@@ -471,8 +471,8 @@ MUTATIONS = [
         (
             "a window's cache adds instead of replacing",
             "export/translators/graph_translator.py",
-            "cleared = InPlaceKVCache.scatter(cache, where, -before)",
-            "cleared = cache",
+            "cache = add(cache, -tf.gather_nd(cache, indices))",
+            "pass",
             "tests/export/translators/test_in_place_cache.py",
         ),
         (

@@ -24,14 +24,15 @@ class AlignmentTrace(typing.NamedTuple):
 class TracingDecoder:
     """A BeamDecoder with the state (decoder state, AlignmentTrace).
 
-    It wraps a decoder from `Transformer.beam_decoder` or
-    `Ensemble.beam_decoder`; `max_length` is T, the maximum number of steps, a
+    It wraps a decoder from `beam_decoder` of a Transformer or Ensemble, whose
+    `alignment` it calls; `max_length` is T, the maximum number of steps, a
     number or int32 scalar.
     """
 
-    def __init__(self, decoder, max_length):
+    def __init__(self, decoder, max_length, alignment):
         self._decoder = decoder
         self._max_length = max_length
+        self._alignment = alignment
 
     def start(self, source, capacity, memory=None):
         """Returns the initial state with an empty trace."""
@@ -48,7 +49,7 @@ class TracingDecoder:
         logits, state, scores = self._decoder.step(
             tokens, parents, index, state, return_attention_scores=True
         )
-        alignment = self._decoder.alignment(scores)
+        alignment = self._alignment(scores)
         newest = ops.arange(ops.shape(trace.tokens)[1]) == index
         newest = newest[None, :, None]
         batch, _, width = ops.shape(trace.attention)
@@ -58,8 +59,11 @@ class TracingDecoder:
         trace = AlignmentTrace(
             ops.where(newest, tokens[:, None], trace.tokens),
             ops.where(newest, parents[:, None], trace.parents),
-            self._decoder.cache.scatter(
-                trace.attention, indices, ops.reshape(alignment, (batch, width))
+            self._decoder.cache.scatter_update(
+                trace.attention,
+                indices,
+                ops.reshape(alignment, (batch, width)),
+                overwrite=False,
             ),
         )
         return logits, (state, trace)

@@ -12,8 +12,7 @@ from keras_transformer.config import END_ID, FORBIDDEN_IDS, PAD_ID
 from keras_transformer.decoding.beam_search import last_tokens
 from keras_transformer.decoding.search_config import (
     clip_lengths,
-    validate_range,
-    validate_suppress_tokens,
+    validate_fields,
 )
 from keras_transformer.decoding.translate import output_limits
 
@@ -38,11 +37,13 @@ class SamplingConfig:
     suppress_tokens: tuple[int, ...] = FORBIDDEN_IDS
 
     def __post_init__(self):
-        validate_range(self, "samples", 1, 1_000_000)
-        validate_range(self, "temperature", math.ulp(0.0), sys.float_info.max)
-        validate_range(self, "top_k", 0, sys.maxsize)
-        validate_range(self, "top_p", math.ulp(0.0), 1.0)
-        validate_suppress_tokens(self)
+        validate_fields(
+            self,
+            samples=(1, 1_000_000),
+            temperature=(math.ulp(0.0), sys.float_info.max),
+            top_k=(0, sys.maxsize),
+            top_p=(math.ulp(0.0), 1.0),
+        )
 
 
 class SamplingResult(typing.NamedTuple):
