@@ -124,13 +124,6 @@ def test_each_call_draws_anew_by_the_seed():
         np.testing.assert_array_equal(draw, drop(same))
     np.testing.assert_array_equal(drop(layer, training=False), ONES)
     np.testing.assert_array_equal(drop(kernels.Dropout(0.0)), ONES)
-
-
-def test_dtype_and_noise_shape():
-    inputs = ops.ones((2, 3, 5), "bfloat16")
-    found = kernels.Dropout(0.5, dtype="bfloat16")(inputs, training=True)
-    assert tuple(found.shape) == (2, 3, 5)
-    assert keras.backend.standardize_dtype(found.dtype) == "bfloat16"
     layer = kernels.Dropout(0.5, noise_shape=(ROWS, 1), seed=6)
     assert (np.ptp(drop(layer), axis=1) == 0).all()
 

@@ -39,7 +39,7 @@ def test_layers_from_their_config(name):
     assert again.dtype_policy.name == "mixed_bfloat16"
 
 
-@pytest.mark.parametrize("name", helpers.VARIANTS)
+@pytest.mark.parametrize("name", ["pre-norm", "unlike sides", "next-word"])
 def test_saved_models_and_weights_give_the_same_logits(name, tmp_path):
     model, inputs = helpers.variant(name), helpers.padded_inputs()
     expected = helpers.logits(model, inputs)
@@ -50,16 +50,15 @@ def test_saved_models_and_weights_give_the_same_logits(name, tmp_path):
     np.testing.assert_array_equal(helpers.logits(again, inputs), expected)
     model.save_weights(tmp_path / "model.weights.h5")
     fresh = type(model)(model.config)
-    assert np.abs(helpers.to_numpy(fresh(inputs)) - expected).max() > 0.1
     fresh.load_weights(tmp_path / "model.weights.h5")
-    for weight, wanted in zip(fresh.weights, model.weights, strict=True):
-        np.testing.assert_array_equal(
-            helpers.to_numpy(weight), helpers.to_numpy(wanted)
-        )
+    for each in (again, fresh):
+        for weight, wanted in zip(each.weights, model.weights, strict=True):
+            np.testing.assert_array_equal(
+                helpers.to_numpy(weight), helpers.to_numpy(wanted)
+            )
     if model.config.share_embeddings == "all":
         assert again.source_embedding is again.target_embedding
         assert again.output_embedding is again.target_embedding
-    assert len(again.weights) == len(model.weights)
 
 
 def test_paths_of_weights_are_unique_and_stable():
@@ -117,19 +116,12 @@ def check_equal(one, other, allowed=0.0):
 @pytest.fixture(name="archive", scope="module")
 def fixture_archive(tmp_path_factory):
     path = tmp_path_factory.mktemp("archive") / "model.keras"
-    fitted(helpers.config()).save(path)
+    kt.Transformer(helpers.config(num_layers=1)).save(path)
     return path
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"dropout": 0.1, "clip_norm": 25.0},
-        {"positions": "learned", "norm": "pre", "share_embeddings": "none"},
-    ],
-)
-def test_a_loaded_model_resumes_its_training(changes, tmp_path):
-    model = fitted(helpers.config(**changes))
+def test_a_loaded_model_resumes_its_training(tmp_path):
+    model = fitted(helpers.config(num_layers=1, dropout=0.1, clip_norm=25.0))
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert again.optimizer.get_config() == model.optimizer.get_config()
@@ -139,19 +131,14 @@ def test_a_loaded_model_resumes_its_training(changes, tmp_path):
     for state, wanted in zip(seeds(again), seeds(model), strict=True):
         state.assign(keras.ops.convert_to_numpy(wanted))
     update(model)
+    model.save_weights(tmp_path / "model.weights.h5")
     update(again)
     assert int(again.optimizer.iterations) == 2
     # What is compiled twice rounds in two ways.
     check_equal(model, again, 1e-5 if helpers.JITTED else 0.0)
-
-
-def test_weights_of_a_fitted_model_fit_another(tmp_path):
-    model = fitted(helpers.config(norm="pre"))
-    model.save_weights(tmp_path / "model.weights.h5")
-    other = fitted(model.config)
-    update(other)
-    other.load_weights(tmp_path / "model.weights.h5")
-    check_equal(model, other)
+    update(again)
+    again.load_weights(tmp_path / "model.weights.h5")
+    check_equal(model, again)
 
 
 def test_every_class_that_is_saved_is_registered():

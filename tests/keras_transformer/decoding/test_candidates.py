@@ -9,18 +9,17 @@ from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
 
 
-@pytest.mark.parametrize(("beams", "end_rank"), [(1, 2), (4, 4), (4, 8)])
 @pytest.mark.parametrize(
-    "vocabulary, spread, head_start",
+    "vocabulary, spread, head_start, beams, end_rank",
     # Divisible by 32, by 37 only, prime, fewer than asked for; suppressed
     # tokens are likelier than all others, or not.
     [
-        (640, 3.0, 0.0),
-        (640, 3.0, 10.0),
-        (999, 3.0, 10.0),
-        (997, 20.0, 0.0),
-        (6, 1.0, 10.0),
-        (640, 0.0, 0.0),
+        (640, 3.0, 0.0, 4, 4),
+        (640, 3.0, 10.0, 4, 8),
+        (999, 3.0, 10.0, 4, 8),
+        (997, 20.0, 0.0, 1, 2),
+        (6, 1.0, 10.0, 4, 8),
+        (640, 0.0, 0.0, 4, 4),
     ],
 )
 def test_they_are_the_best(vocabulary, spread, head_start, beams, end_rank):

@@ -54,7 +54,7 @@ def reference_shares(logits, config):
     return ids, shares / shares.sum()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100)
 @given(
     numbers_for("samples", "temperature", "top_k", "top_p"), st.integers(0, 99)
 )
@@ -87,7 +87,7 @@ def test_samples_are_those_of_float64(numbers, seed):
         assert ends[place] - shares[place] - 1e-5 <= noise <= ends[place] + 1e-5
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30)
 @given(
     numbers_for("beam_size", "alpha", "n_best", "max_extra_tokens"),
     st.sampled_from(["gnmt", "power"]),

@@ -20,53 +20,34 @@ def changes(after, before):
 
 
 @pytest.mark.parametrize("name", helpers.VARIANTS)
-def test_later_target_tokens_change_nothing(name):
+def test_a_token_depends_on_the_source_and_on_earlier_tokens(name):
+    """In one batch: the pairs, with later target words, a source word each."""
     model, inputs = helpers.variant(name), helpers.padded_inputs()
-    before = helpers.logits(model, inputs)
-    for position in (1, 3, 5):
-        target = inputs["target"].copy()
-        target[1, position:] = other_word(target[1, position:])
-        after = helpers.logits(model, inputs | {"target": target})
-        changed = changes(after, before)[1]
-        assert changed[:position].max() == 0
-        assert changed[position] > 1e-3
-
-
-@pytest.mark.parametrize("name", helpers.VARIANTS)
-def test_every_source_word_counts_in_its_own_row_only(name):
-    model, inputs = helpers.variant(name), helpers.padded_inputs()
-    before = helpers.logits(model, inputs)
+    rows = {
+        key: [*ids, *[ids[1]] * 2, *[ids[0]] * 5] for key, ids in inputs.items()
+    }
+    batch = {key: np.stack(ids) for key, ids in rows.items()}
+    for row, position in ((3, 1), (4, 5)):
+        part = np.s_[row, position:]
+        batch["target"][part] = other_word(batch["target"][part])
     for position in range(5):
-        source = inputs["source"].copy()
-        source[0, position] = other_word(source[0, position])
-        after = helpers.logits(model, inputs | {"source": source})
-        changed = changes(after, before)
-        assert (changed[0, :4] > 1e-5).all()
-        assert changed[1:].max() == 0
-
-
-@pytest.mark.parametrize("name", helpers.VARIANTS)
-def test_amount_of_padding_changes_nothing(name):
-    model, inputs = helpers.variant(name), helpers.padded_inputs()
-    before = helpers.logits(model, inputs)
+        place = 5 + position, position
+        batch["source"][place] = other_word(batch["source"][place])
+    logits = helpers.logits(model, batch)
+    for row, position in ((3, 1), (4, 5)):
+        changed = changes(logits[row], logits[1])
+        assert changed[:position].max() <= SAME
+        assert changed[position] > 1e-3
+    for row in range(5, 10):
+        assert (changes(logits[row], logits[0])[:4] > 1e-5).all()
+    # Neither neighbours nor padding change anything.
     real = inputs["target"] != 0
-    for extra in ((1, 0), (0, 3), (7, 5)):
-        wider = {
-            key: np.pad(ids, ((0, 0), (0, more)))
-            for (key, ids), more in zip(inputs.items(), extra)
-        }
-        after = helpers.logits(model, wider)[:, : before.shape[1]]
-        assert changes(after, before)[real].max() <= SAME
-
-
-def test_neighbours_in_the_batch_change_nothing():
-    model, inputs = helpers.variant("paper"), helpers.padded_inputs()
-    together = helpers.logits(model, inputs)
-    for row in range(3):
-        lone = {key: ids[row : row + 1] for key, ids in inputs.items()}
-        real = inputs["target"][row] != 0
-        changed = changes(helpers.logits(model, lone)[0], together[row])
-        assert changed[real].max() <= SAME
+    wider = {
+        key: np.pad(ids, ((0, 0), (0, more)))
+        for (key, ids), more in zip(inputs.items(), (7, 5))
+    }
+    after = helpers.logits(model, wider)[:, : real.shape[1]]
+    assert changes(after, logits[:3])[real].max() <= SAME
 
 
 def test_a_window_sees_its_neighbours_only():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from keras_transformer.parsing.word_positions import (
+from keras_transformer.parsing.parser_transformer import (
     WordStates,
     count_emitted_words,
     number_source_words,
