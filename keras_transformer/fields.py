@@ -51,6 +51,15 @@ def validate_range(name, value, least, most):
     return value
 
 
+def validate_choice(name, value, choices):
+    """Returns a value that is one of the choices, or raises ValueError."""
+    if value not in choices:
+        raise ValueError(
+            f"{name} must be {' or '.join(choices)}, not {value!r}."
+        )
+    return value
+
+
 def _field(roles, default, validate):
     metadata = {"roles": roles.split(), "validate": validate}
     return dataclasses.field(default=default, metadata=metadata)
@@ -88,13 +97,9 @@ def bool_field(roles, default):
 
 def choice_field(roles, default, *others):
     """Returns a dataclass field for a str, the default or one of the others."""
-
-    def validate(name, value):
-        if value not in (default, *others):
-            raise ValueError(
-                f"{name} must be {' or '.join((default, *others))}, not "
-                f"{value!r}."
-            )
-        return value
-
-    return _field(roles, default, validate)
+    choices = default, *others
+    return _field(
+        roles,
+        default,
+        lambda name, value: validate_choice(name, value, choices),
+    )

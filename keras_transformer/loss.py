@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from keras_transformer.config import PAD_ID
+from keras_transformer.fields import BELOW_ONE, validate_range
 from keras_transformer.kernels import (
     USE_CUSTOM_GRADIENTS,
     at_least_float32,
@@ -19,17 +20,11 @@ from keras_transformer.kernels import (
 
 
 class TokenLosses(typing.NamedTuple):
-    """Losses of each target token, float32 [B, T]; 0 where ignored.
+    """Losses of each target token, float32 [B, T]; 0 where ignored."""
 
-    Attributes:
-        smoothed: the training loss.
-        plain: negative log-probability of the label, for perplexity.
-        correct: 1 where no logit is higher than the label's.
-    """
-
-    smoothed: typing.Any
-    plain: typing.Any
-    correct: typing.Any
+    smoothed: typing.Any  # the training loss
+    plain: typing.Any  # negative log-probability of the label, for perplexity
+    correct: typing.Any  # 1 where no logit is higher than the label's
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -50,11 +45,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
                 "The reduction is always the mean over target tokens, not "
                 f"{self.reduction!r}; for each token's loss use call()."
             )
-        if not 0 <= smoothing < 1:
-            raise ValueError(
-                f"smoothing must be at least 0 and below 1, not {smoothing!r}."
-            )
-        self.smoothing = smoothing
+        self.smoothing = validate_range("smoothing", smoothing, 0.0, BELOW_ONE)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         """Returns the mean loss per target token, a float32 scalar.

@@ -3,7 +3,12 @@
 import keras
 from keras import ops
 
-from keras_transformer.fields import LARGEST_FLOAT, LARGEST_INT
+from keras_transformer.fields import (
+    LARGEST_FLOAT,
+    LARGEST_INT,
+    SMALLEST_FLOAT,
+    validate_range,
+)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -16,18 +21,13 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, d_model, warmup_steps=4000, scale=1.0):
         super().__init__()
-        counts = (
-            1 <= d_model <= LARGEST_INT and 1 <= warmup_steps <= LARGEST_INT
+        self.d_model = validate_range("d_model", d_model, 1, LARGEST_INT)
+        self.warmup_steps = validate_range(
+            "warmup_steps", warmup_steps, 1, LARGEST_INT
         )
-        if not (counts and 0 < scale <= LARGEST_FLOAT):
-            raise ValueError(
-                "d_model and warmup_steps must be at least 1, scale above 0, "
-                f"and the scale at most {LARGEST_FLOAT:g}; not {d_model}, "
-                f"{warmup_steps} and {scale}."
-            )
-        self.d_model = d_model
-        self.warmup_steps = warmup_steps
-        self.scale = scale
+        self.scale = validate_range(
+            "scale", scale, SMALLEST_FLOAT, LARGEST_FLOAT
+        )
 
     def __call__(self, step):
         """Returns the learning rate of a step, a float32 scalar."""
@@ -56,14 +56,13 @@ class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, schedule, train_steps, cooldown_steps):
         super().__init__()
-        if not 0 <= cooldown_steps <= train_steps <= LARGEST_INT:
-            raise ValueError(
-                "cooldown_steps must be from 0 to train_steps, and that at "
-                f"most {LARGEST_INT:,}; not {cooldown_steps} and {train_steps}."
-            )
         self.schedule = schedule
-        self.train_steps = train_steps
-        self.cooldown_steps = cooldown_steps
+        self.train_steps = validate_range(
+            "train_steps", train_steps, 0, LARGEST_INT
+        )
+        self.cooldown_steps = validate_range(
+            "cooldown_steps", cooldown_steps, 0, train_steps
+        )
 
     def __call__(self, step):
         """Returns the learning rate of a step, a float32 scalar."""

@@ -202,11 +202,9 @@ class Transformer(SequenceLayer, keras.Model):
     def alignment(self, weights, layer=None):
         """Returns a layer's mean cross-attention over heads, [B, T, S].
 
-        Args:
-            weights: list of float32 [B, H, T, S], one per decoder layer.
-            layer: number of the layer, from 1; None for the last but one, whose
-                attention is nearest to human alignments (Garg et al. 2019,
-                section 5.1), or the only one. Another number raises ValueError.
+        `weights` are float32 [B, H, T, S] of each decoder layer; `layer` counts
+        from 1. The default is the last but one, whose attention is nearest to
+        human alignments (Garg et al. 2019, section 5.1), or the only one.
         """
         layers = self.config.decoder_layers
         if layer is None:
@@ -227,22 +225,6 @@ class Transformer(SequenceLayer, keras.Model):
         return self.encoder(
             self.embed_source(source), attention_mask=padding_mask(source)
         )
-
-    def decode(self, target, memory, source):
-        """Returns logits of complete targets, without dropout.
-
-        Logits are float32 [B, T, V]. `target` is int32 [B, T] and begins with
-        the begin id; `memory` is `encode(source)`; `source` masks its padding.
-        """
-        mask = padding_mask(source)
-        inputs = {"source": source, "target": target}
-        states = self.decoder(
-            self._embed_target(inputs, memory, mask),
-            memory,
-            attention_mask=padding_mask(target),
-            memory_mask=mask,
-        )
-        return self.output_embedding.logits(states)
 
     def embed_source(self, ids, positions=None, training=False):
         """Embeds int32 [B, S] ids and positions as float [B, S, D]."""

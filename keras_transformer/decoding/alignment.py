@@ -8,17 +8,11 @@ from keras_transformer.config import BEGIN_ID
 
 
 class AlignmentTrace(typing.NamedTuple):
-    """Tokens and attention of every beam at every step of a search.
+    """Tokens and attention of every beam at every step of a search."""
 
-    Attributes:
-        tokens: int32 [B, T, K], each beam's input token.
-        parents: int32 [B, T, K], the beam that it continues.
-        attention: float32 [B, T, K * S], its alignment.
-    """
-
-    tokens: typing.Any
-    parents: typing.Any
-    attention: typing.Any
+    tokens: typing.Any  # int32 [B, T, K], each beam's input token
+    parents: typing.Any  # int32 [B, T, K], the beam that it continues
+    attention: typing.Any  # float32 [B, T, K * S], its alignment
 
 
 class TracingDecoder:

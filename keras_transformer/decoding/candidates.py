@@ -16,21 +16,13 @@ _GROUP = 32
 
 
 class Candidates(typing.NamedTuple):
-    """The best continuations of the live beams.
+    """The best continuations of the live beams, all [B, K]."""
 
-    Attributes:
-        tokens: int32 [B, K], of the K best that do not end, best first.
-        parents: int32 [B, K], the beams that they continue.
-        log_probs: float32 [B, K].
-        end_log_probs: float32 [B, K], of each live beam if it ends here.
-        may_end: boolean [B, K], whether that is among the best of all.
-    """
-
-    tokens: typing.Any
-    parents: typing.Any
-    log_probs: typing.Any
-    end_log_probs: typing.Any
-    may_end: typing.Any
+    tokens: typing.Any  # int32, of the K best that do not end, best first
+    parents: typing.Any  # int32, the beams that they continue
+    log_probs: typing.Any  # float32
+    end_log_probs: typing.Any  # float32, of each live beam if it ends here
+    may_end: typing.Any  # boolean, whether that is among the best of all
 
 
 def allowed_candidates(

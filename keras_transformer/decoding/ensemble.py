@@ -5,6 +5,7 @@ import math
 
 from keras import ops
 
+from keras_transformer.fields import validate_choice
 from keras_transformer.layers.attention import KVCache
 
 MEANS = ("log_probabilities", "probabilities")
@@ -26,8 +27,7 @@ class Ensemble:
     def __init__(self, models, mean="log_probabilities"):
         if not models:
             raise ValueError("An ensemble needs at least one model.")
-        if mean not in MEANS:
-            raise ValueError(f"mean must be {' or '.join(MEANS)}, not {mean}.")
+        validate_choice("mean", mean, MEANS)
         for side in ("source_pieces", "vocabulary_size"):
             sizes = {getattr(model.config, side) for model in models}
             if len(sizes) > 1:

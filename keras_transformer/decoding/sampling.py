@@ -74,11 +74,9 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
         model: Transformer or Ensemble.
         source: int32 [B, S], each row ending with the end id, then padding.
         max_length: T, capacity for output tokens: a number or int32 scalar.
-        seeds: int32 [B]; a sentence's samples depend on its own seed only, not
-            on the batch or padding.
+        seeds: int32 [B]; a sentence's samples depend on its own seed only.
         config: SamplingConfig; None for one sample of the unmodified model.
-        max_lengths: int32 [B], of each sentence, including the end id; None for
-            its length without its end id + the model's `max_extra_tokens`.
+        max_lengths: int32 [B]; None for source lengths + `max_extra_tokens`.
     """
     config = config or SamplingConfig()
     decoder = model.beam_decoder(config.samples)

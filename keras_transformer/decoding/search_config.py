@@ -12,10 +12,12 @@ from keras_transformer.fields import (
     MAX_ALPHA,
     MAX_BEAMS,
     MAX_EXTRA_TOKENS,
+    validate_choice,
     validate_range,
 )
 
 STOP_CRITERIA = ("exact", "k_finished", "heuristic", "max_length")
+PENALTIES = ("gnmt", "power")
 
 
 class Grammar(typing.Protocol):
@@ -97,13 +99,8 @@ class BeamSearchConfig:
             max_extra_tokens=(0, MAX_EXTRA_TOKENS),
             n_best=(0, self.beam_size),
         )
-        # Raises an error for an unknown length_penalty.
-        self.penalty(1)
-        if self.stop_criterion not in STOP_CRITERIA:
-            raise ValueError(
-                f"stop_criterion must be {', '.join(STOP_CRITERIA)}, not "
-                f"{self.stop_criterion!r}."
-            )
+        validate_choice("stop_criterion", self.stop_criterion, STOP_CRITERIA)
+        validate_choice("length_penalty", self.length_penalty, PENALTIES)
 
     @classmethod
     def from_config(cls, config):
@@ -136,10 +133,8 @@ def length_penalty(length, alpha, kind="gnmt"):
     """
     length = ops.cast(length, "float32")
     if kind == "gnmt":
-        return ops.power((5.0 + length) / 6.0, alpha)
-    if kind == "power":
-        return ops.power(length, alpha)
-    raise ValueError(f"length_penalty must be gnmt or power, not {kind!r}.")
+        length = (5.0 + length) / 6.0
+    return ops.power(length, alpha)
 
 
 def validate_fields(config, **ranges):

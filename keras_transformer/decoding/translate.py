@@ -41,20 +41,15 @@ _BUCKETS = (32, 64)
 class DecoderState(typing.NamedTuple):
     """State between decoding steps; the first axis is the sentence.
 
-    Attributes:
-        cross_attention_caches: each layer's keys and values of the source.
-        memory_mask: boolean [B, 1, S].
-        self_attention_caches: each layer's KVCache, never reordered.
-        ancestry: boolean [B, K, cache length, K]; [b, k, t, j] is True if beam
-            k's hypothesis contains beam j's token in cache slot t.
-        output: the result of the output layer's `prepare`.
+    `ancestry` [b, k, t, j] is True if beam k's hypothesis contains beam j's
+    token in cache slot t.
     """
 
-    cross_attention_caches: typing.Any
-    memory_mask: typing.Any
-    self_attention_caches: typing.Any
-    ancestry: typing.Any
-    output: typing.Any = ()
+    cross_attention_caches: typing.Any  # keys and values of each layer
+    memory_mask: typing.Any  # boolean [B, 1, S]
+    self_attention_caches: typing.Any  # KVCache of each layer, never reordered
+    ancestry: typing.Any  # boolean [B, K, cache length, K]
+    output: typing.Any = ()  # from `prepare` of the output layer
 
 
 class FullOutputLayer:
@@ -78,20 +73,13 @@ class FullOutputLayer:
 
 
 class BeamDecoder:
-    """Decodes the K beams of each sentence step by step.
+    """Decodes the K = `beam_size` beams of each sentence step by step.
 
     The encoder's output and the cross-attention keys and values are computed
     once per sentence; the K beams are K queries on them. Self-attention attends
     to the slots of all beams under a mask that selects each beam's own past, so
     caches are written in place and never reordered. Restricted self-attention
     needs only the slots of one window, which are overwritten.
-
-    Args:
-        model: Transformer.
-        beam_size: K.
-        cache: KVCache, or a subclass of it.
-        output_layer: an object with the methods of FullOutputLayer, the
-            default; see `output_vocabulary`.
     """
 
     def __init__(self, model, beam_size, cache=KVCache, output_layer=None):

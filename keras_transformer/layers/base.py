@@ -10,10 +10,7 @@ from keras_transformer.kernels import linear
 
 
 class SequenceLayer(keras.layers.Layer):
-    """Base of layers whose output has the shape of their first input.
-
-    Setting `dtype_policy` also sets it for the sub-layers.
-    """
+    """Base of layers whose output has the shape of their first input."""
 
     # Names of the constructor's arguments, which are attributes too.
     config_names = ""
@@ -32,17 +29,6 @@ class SequenceLayer(keras.layers.Layer):
             parent = super(keras.layers.Layer, self)
         return parent.compute_output_spec(*args, **kwargs)
 
-    @property
-    def dtype_policy(self):
-        """The policy of this layer and its sub-layers."""
-        return super().dtype_policy
-
-    @dtype_policy.setter
-    def dtype_policy(self, value):
-        keras.layers.Layer.dtype_policy.fset(self, value)
-        for layer in self._flatten_layers(include_self=False, recursive=False):
-            layer.dtype_policy = value
-
     def require_width(self, shape, width=None):
         """Requires inputs [B, T, D] of this width, now and in later calls."""
         found = shape[-1] if len(shape) == 3 else None
@@ -60,7 +46,6 @@ class SequenceLayer(keras.layers.Layer):
         return {**super().get_config(), **own}
 
 
-@keras.saving.register_keras_serializable("keras_transformer")
 class Projection(keras.layers.Dense):
     """Dense layer x W + b for one or several outputs, in one product.
 
@@ -103,27 +88,12 @@ class Projection(keras.layers.Dense):
         return ops.split(outputs, ends, axis=-1)
 
     def quantize(self, mode=None, config=None, **kwargs):
-        """Raises a ValueError; see `refuse_to_quantize`."""
-        refuse_to_quantize(mode)
-
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        config = super().get_config() | {
-            "widths": self.widths,
-            "variance": self.variance,
-            "constant_bias": self.constant_bias,
-        }
-        del config["units"], config["kernel_initializer"]
-        return config
-
-
-def refuse_to_quantize(mode):
-    """Raises a ValueError, since Keras would silently skip the layers."""
-    raise ValueError(
-        f"Layers of keras_transformer cannot be quantized to {mode}; "
-        "export the model with `python -m export.ctranslate2 "
-        "--quantization=int8`, or exclude them with `filters`."
-    )
+        """Raises a ValueError, since `call` would ignore int8 weights."""
+        raise ValueError(
+            f"Layers of keras_transformer cannot be quantized to {mode}; "
+            "export the model with `python -m export.ctranslate2 "
+            "--quantization=int8`, or exclude them with `filters`."
+        )
 
 
 def refuse_ragged(*tensors):

@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.config import PAD_ID
+from keras_transformer.fields import validate_choice
 from keras_transformer.kernels import at_least_float32, linear
 from keras_transformer.layers.base import (
     SequenceLayer,
@@ -15,7 +16,6 @@ from keras_transformer.layers.base import (
     check_ids,
     look_up,
     refuse_ragged,
-    refuse_to_quantize,
     require_counts,
 )
 
@@ -125,10 +125,6 @@ class SharedEmbedding(SequenceLayer):
         """Returns the shape of the embedded ids."""
         return (*input_shape, self.d_model)
 
-    def quantize(self, mode=None, config=None, **kwargs):
-        """Raises a ValueError; see `refuse_to_quantize`."""
-        refuse_to_quantize(mode)
-
 
 _FINE = 128
 _COARSE = 128
@@ -186,9 +182,7 @@ class SinusoidalPositionEncoding(PositionLayer):
 
     def __init__(self, rates="paper", **kwargs):
         super().__init__(**kwargs)
-        if rates not in ("paper", "marian"):
-            raise ValueError(f"rates must be paper or marian, not {rates!r}.")
-        self.rates = rates
+        self.rates = validate_choice("rates", rates, ("paper", "marian"))
 
     def build(self, input_shape):
         """Creates the tables for [B, T, D]; there are no weights."""

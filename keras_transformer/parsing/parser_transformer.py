@@ -78,18 +78,11 @@ def _count_up_to(begins, positions):
 
 
 class WordStates(typing.NamedTuple):
-    """The encoder's output with the word number of each position.
+    """The encoder's output with the word number of each position."""
 
-    Attributes:
-        memory: float [B, S, D], the encoder's output.
-        words: int32 [B, S], from `number_source_words`.
-        mask: boolean, broadcastable to [B, T, S], the source tokens that a
-            target token may attend to.
-    """
-
-    memory: typing.Any
-    words: typing.Any
-    mask: typing.Any
+    memory: typing.Any  # float [B, S, D], the encoder's output
+    words: typing.Any  # int32 [B, S], from `number_source_words`
+    mask: typing.Any  # boolean, broadcastable to [B, T, S], of attention
 
     def of_next_word(self, num_words):
         """Returns the mean state of the next word, else 0: [B, T, D]."""

@@ -21,23 +21,14 @@ _CLOSING = 3
 
 
 class TreeState(typing.NamedTuple):
-    """State of a hypothesis; [B] before the first token, then [B, K].
+    """State of a hypothesis; [B] before the first token, then [B, K]."""
 
-    Attributes:
-        words: int32 [B, K], words without a tag.
-        tokens: int32 [B, K], remaining tokens, including the end.
-        stack: int32 [B, K, D], labels of open brackets, outermost first.
-        depth: int32 [B, K], open brackets.
-        run: int32 [B, K], consecutive opening brackets at the end.
-        begun: boolean [B, K], whether there is a token.
-    """
-
-    words: typing.Any
-    tokens: typing.Any
-    stack: typing.Any
-    depth: typing.Any
-    run: typing.Any
-    begun: typing.Any
+    words: typing.Any  # int32, words without a tag
+    tokens: typing.Any  # int32, remaining tokens, including the end
+    stack: typing.Any  # int32 [B, K, D], labels of open brackets
+    depth: typing.Any  # int32, open brackets
+    run: typing.Any  # int32, consecutive opening brackets at the end
+    begun: typing.Any  # boolean, whether there is a token
 
 
 class TreeGrammar:

@@ -213,3 +213,5 @@ def test_a_grammar_needs_its_state(grammar):
     config = bt.config(grammar=grammar)
     with pytest.raises(ValueError, match="grammar"):
         kt.beam_search(None, (), constraints, 2, config)
+    with pytest.raises(ValueError, match="max_length"):
+        kt.beam_search(None, (), limits, 0, config)

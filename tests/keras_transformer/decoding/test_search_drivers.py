@@ -114,14 +114,6 @@ def test_finds_what_one_loop_finds(find, config, seed):
 
 
 @TENSORFLOW
-def test_no_sentence_at_all():
-    tables = ops.zeros((0, 4, bt.VOCABULARY))
-    limits = ops.zeros(0, "int32")
-    tokens, scores = shrinking(3, FREE)(tables, kt.Constraints(limits), 3)
-    assert (tokens.shape, scores.shape) == ((0, 3, 3), (0, 3))
-
-
-@TENSORFLOW
 @pytest.mark.parametrize(
     ("limits", "rows"),
     [

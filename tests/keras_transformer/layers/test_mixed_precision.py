@@ -5,10 +5,8 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from tests.keras_transformer import helpers, reference, whole_model
+from tests.keras_transformer import helpers, whole_model
 
-# The most by which rounding to bfloat16's 8 bits moves a number, relatively.
-ROUNDING = 2.0**-8
 INPUTS = helpers.padded_inputs()
 REAL = INPUTS["target"] != 0
 
@@ -31,10 +29,9 @@ def test_weights_logits_attention_and_loss_are_float32(model):
         assert {dtype_of(weights) for weights in layers} == {"float32"}
     memory = model.encode(INPUTS["source"])
     assert dtype_of(memory) == "bfloat16"
-    decoded = model.decode(INPUTS["target"], memory, INPUTS["source"])
     loss = kt.LabelSmoothedCrossEntropy()
     value = loss(INPUTS["target"], keras.ops.cast(logits, "bfloat16"))
-    assert {dtype_of(x) for x in (logits, decoded, value)} == {"float32"}
+    assert {dtype_of(x) for x in (logits, value)} == {"float32"}
 
 
 def test_logits_are_a_float32_product_near_the_reference(model):
@@ -48,29 +45,6 @@ def test_logits_are_a_float32_product_near_the_reference(model):
     assert helpers.relative_error(found, expected) < 1e-6
     whole = whole_model.logits(model.config, weights, INPUTS)[REAL]
     assert 1e-5 < helpers.relative_error(expected, whole) < 0.05
-
-
-def test_layer_norm_computes_in_float32():
-    """Around 50, bfloat16 steps by 1/4: its own mean would be far off."""
-    layer = kt.ResidualConnection(True, dtype="mixed_bfloat16")
-    layer.build((2, 3, 64))
-    helpers.randomise(layer, seed=4)
-    inputs = 50 + 2 * np.random.default_rng(5).normal(size=(2, 3, 64))
-    inputs = keras.ops.cast(inputs, "bfloat16")
-    weights = {
-        weight.name: helpers.to_numpy(weight) for weight in layer.weights
-    }
-    expected = np.stack(
-        [
-            reference.layer_norm(weights, row, layer.epsilon)
-            for row in helpers.to_numpy(inputs)
-        ]
-    )
-    outputs = layer.normalize_input(inputs)
-    assert dtype_of(outputs) == "bfloat16"
-    error = np.abs(helpers.to_numpy(outputs) - expected)
-    # Nothing but the rounding of the result, and float32's own.
-    assert (error <= 1.01 * ROUNDING * np.abs(expected) + 1e-5).all()
 
 
 def test_attention_softmax_runs_in_float32():
