@@ -247,17 +247,6 @@ class Transformer(SequenceLayer, keras.Model):
         """Returns the shape of the logits."""
         return (*inputs_shape["target"], self.config.vocabulary_size)
 
-    def export(
-        self, filepath, format="tf_saved_model", input_signature=None, **kwargs
-    ):
-        """Exports the model; by default `source` and `target` have any size."""
-        if input_signature is None:
-            ids = keras.InputSpec(dtype="int32", shape=(None, None))
-            input_signature = [{"source": ids, "target": ids}]
-        super().export(
-            filepath, format, input_signature=input_signature, **kwargs
-        )
-
     def get_config(self):
         """Returns the constructor's arguments."""
         fields = dataclasses.asdict(self.config)

@@ -94,11 +94,12 @@ def _find_beams(trace, tokens):
 
     # At each step (token, parent) identifies a beam.
     def advance(index, beam, visited):
-        matches = ops.logical_and(
-            ops.take(trace.tokens, index, axis=1)[:, None]
-            == ops.take(inputs, index, axis=2)[..., None],
-            ops.take(trace.parents, index, axis=1)[:, None] == beam[..., None],
+        tokens, parents = (
+            ops.take(each, index, axis=1)[:, None]
+            for each in (trace.tokens, trace.parents)
         )
+        matches = tokens == ops.take(inputs, index, axis=2)[..., None]
+        matches = matches & (parents == beam[..., None])
         beam = ops.cast(ops.argmax(matches, axis=-1), "int32")
         newest = ops.arange(steps) == index
         return index + 1, beam, ops.where(newest, beam[..., None], visited)

@@ -131,12 +131,10 @@ def advance_search(config, search, logits, state):
     )  # all of [B, K]
     length = index + 1
     at_limit = length >= constraints.max_lengths  # [B]
-    may_end = ops.logical_and(
-        candidates.end_log_probs > 0.5 * IMPOSSIBLE,
-        ops.logical_or(candidates.may_end, at_limit[:, None]),
-    )  # [B, K]
+    is_possible = candidates.end_log_probs > 0.5 * IMPOSSIBLE
+    may_end = is_possible & (candidates.may_end | at_limit[:, None])  # [B, K]
     # A tie must not change the result of a stopped sentence.
-    may_end = ops.logical_and(may_end, ops.logical_not(search.stopped)[:, None])
+    may_end = may_end & ~search.stopped[:, None]
     end_scores = ops.where(
         may_end, candidates.end_log_probs / config.penalty(length), IMPOSSIBLE
     )  # [B, K]
@@ -157,7 +155,6 @@ def advance_search(config, search, logits, state):
         candidates.log_probs[:, 0],
         finished_scores,
     )
-    stopped = ops.logical_or(search.stopped, at_limit)
     return BeamSearchState(
         index=length,
         constraints=constraints,
@@ -168,7 +165,7 @@ def advance_search(config, search, logits, state):
         parents=candidates.parents,
         finished_tokens=ops.take_along_axis(both, order[..., None], axis=1),
         finished_scores=finished_scores,
-        stopped=ops.logical_or(stopped, terminated),
+        stopped=search.stopped | at_limit | terminated,
         grammar=grammar,
         state=state,
     )
@@ -206,10 +203,9 @@ def is_terminated(config, length, best_live, finished_scores):
         bound = best_live / config.penalty(length)
         enough = bound <= finished_scores[:, wanted - 1]
     # A grammar may leave no live beam.
-    return ops.logical_or(enough, best_live <= 0.5 * IMPOSSIBLE)
+    return enough | (best_live <= 0.5 * IMPOSSIBLE)
 
 
 def is_unfinished(search, end):
     """Returns whether any sentence can grow, up to `end` tokens."""
-    unfinished = ops.logical_not(ops.all(search.stopped))
-    return ops.logical_and(search.index < end, unfinished)
+    return (search.index < end) & ~ops.all(search.stopped)

@@ -99,8 +99,7 @@ def sample_steps(step, state, max_lengths, max_length, seeds, config):
     numbers = ops.broadcast_to(ops.arange(config.samples), shape)
 
     def is_unfinished(sampling):
-        unfinished = ops.logical_not(ops.all(sampling.finished))
-        return ops.logical_and(sampling.index < max_length, unfinished)
+        return (sampling.index < max_length) & ~ops.all(sampling.finished)
 
     def advance(sampling):
         index = sampling.index
@@ -121,7 +120,7 @@ def sample_steps(step, state, max_lengths, max_length, seeds, config):
                 index=index + 1,
                 tokens=ops.where(newest, pad_ids[..., None], sampling.tokens),
                 log_probs=sampling.log_probs + log_probs,
-                finished=ops.logical_or(sampling.finished, tokens == END_ID),
+                finished=sampling.finished | (tokens == END_ID),
                 state=state,
             ),
         )

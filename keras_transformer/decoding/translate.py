@@ -288,7 +288,7 @@ def translate_ids(
             result,
             result_of(search),
         )
-        (unfinished,) = ops.nonzero(ops.logical_not(search.stopped))
+        (unfinished,) = ops.nonzero(~search.stopped)
         unfinished = ops.cast(unfinished, "int32")
         capacity = ops.minimum(search.index + _SEGMENT, max_length)
         search = _select_sentences(search, unfinished)
@@ -314,9 +314,7 @@ def _continue_segment(search, capacity):
     """
     share_stopped = ops.mean(ops.cast(search.stopped, "float32"))
     wasted = share_stopped * ops.cast(capacity - search.index, "float32")
-    return ops.logical_and(
-        is_unfinished(search, capacity), wasted <= _REMOVAL_COST
-    )
+    return is_unfinished(search, capacity) & (wasted <= _REMOVAL_COST)
 
 
 def _select_sentences(search, rows):

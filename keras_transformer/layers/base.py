@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transformer.fields import LARGEST_INT, validate_range
 from keras_transformer.kernels import linear
 
 
@@ -108,13 +109,7 @@ def refuse_ragged(*tensors):
 def require_counts(layer, *names):
     """Raises a ValueError unless attributes are integers of at least 1."""
     for name in names:
-        value = getattr(layer, name)
-        is_integer = isinstance(value, (int, np.integer))
-        if not is_integer or isinstance(value, bool) or value < 1:
-            raise ValueError(
-                f"{name} of {type(layer).__name__} must be a whole number of "
-                f"at least 1, not {value!r}."
-            )
+        validate_range(name, getattr(layer, name), 1, LARGEST_INT)
 
 
 def as_ids(ids):

@@ -53,7 +53,7 @@ def number_source_words(config, ids, positions=None):
     """Returns the number of each source token's word, from 0: int32 [B, S]."""
     # The end id counts as the word after the last, for a decoder that has
     # emitted all of them.
-    begins = ops.logical_or(ids >= config.first_source_word_id, ids == END_ID)
+    begins = (ids >= config.first_source_word_id) | (ids == END_ID)
     return ops.maximum(_count_up_to(begins, positions) - 1, 0)
 
 
@@ -86,7 +86,7 @@ class WordStates(typing.NamedTuple):
 
     def of_next_word(self, num_words):
         """Returns the mean state of the next word, else 0: [B, T, D]."""
-        is_next = ops.equal(num_words[:, :, None], self.words[:, None, :])
+        is_next = num_words[:, :, None] == self.words[:, None, :]
         is_next = ops.logical_and(is_next, self.mask)
         shares = ops.cast(is_next, self.memory.dtype)
         tokens = ops.maximum(ops.sum(shares, axis=-1, keepdims=True), 1)

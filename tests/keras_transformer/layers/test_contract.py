@@ -254,19 +254,3 @@ def test_quantize_is_refused():
     for each in (layer, model):
         with pytest.raises(ValueError, match="int8"):
             each.quantize("int8")
-
-
-@pytest.mark.filterwarnings(
-    "ignore:The `native_serialization` parameter:DeprecationWarning"
-)
-@pytest.mark.skipif(BACKEND == "torch", reason="the format is TensorFlow's")
-def test_export_serves_batches_of_any_size(tmp_path):
-    import tensorflow as tf
-
-    model = kt.Transformer(helpers.config(num_layers=1))
-    inputs = helpers.padded_inputs()
-    model.export(tmp_path / "exported", verbose=False)
-    served = tf.saved_model.load(tmp_path / "exported")
-    for rows in (1, 3):
-        part = {name: ids[:rows] for name, ids in inputs.items()}
-        assert_same(np.asarray(served.serve(part)), model(part))

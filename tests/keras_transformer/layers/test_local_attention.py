@@ -2,7 +2,6 @@
 
 from unittest import mock
 
-import keras
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -13,7 +12,6 @@ from keras_transformer.layers import local_attention
 from keras_transformer.layers.attention import scaled_dot_product_attention
 from keras_transformer.layers.masks import AttentionMask
 from tests.keras_transformer import helpers, reference
-from tests.keras_transformer.gradients import gradients_by_arrays
 
 TOLERANCE = 1e-5
 KINDS = ("free", "padding", "segments")
@@ -102,59 +100,6 @@ def layer_with_window(dtype="float32", **changes):
     layer.build(STATES.shape)
     helpers.randomise(layer, seed=12)
     return layer
-
-
-def factors_of(mask, length):
-    """Random, but 0 for queries without any key: their outputs mean nothing."""
-    everywhere = np.ones((2, 1, length, length), bool)
-    allowed = helpers.to_numpy(mask.materialize(length, WINDOW)) * everywhere
-    factors = np.random.default_rng(2).normal(size=(2, length, 12))
-    some = allowed[:, 0].any(axis=2)
-    return np.where(some[..., None], factors, 0).astype("float32")
-
-
-def value_and_gradients(layer, states, mask):
-    """Of a weighted sum of the outputs, by every weight and the states."""
-    factors = factors_of(mask, states.shape[1])
-
-    def weighted(states, *weights):
-        pairs = zip(layer.trainable_variables, weights)
-        with keras.StatelessScope(list(pairs)):
-            outputs = layer(states, attention_mask=mask, training=True)
-        return keras.ops.sum(keras.ops.cast(outputs, "float32") * factors)
-
-    weights = map(helpers.to_numpy, layer.trainable_variables)
-    arrays = states, *[each.astype("float32") for each in weights]
-    found = helpers.jitted(weighted)(*arrays)
-    return [
-        helpers.to_numpy(each)
-        for each in (found, *gradients_by_arrays(weighted, *arrays))
-    ]
-
-
-# Lengths around the edges of blocks of 4 positions.
-@pytest.mark.parametrize(
-    "length, kind, causal, dtype, tolerance",
-    [
-        (4, "padding", True, "float32", TOLERANCE),
-        (13, "free", False, "float32", TOLERANCE),
-        (30, "segments", True, "float32", TOLERANCE),
-        (13, "segments", False, "mixed_bfloat16", 0.05),
-    ],
-)
-def test_the_layer_and_its_gradients_are_the_masked_form_s(
-    length, kind, causal, dtype, tolerance
-):
-    layer = layer_with_window(dtype)
-    states, (mask, *_) = STATES[:, :length], masks(kind, length, causal)
-    with blocks_of(1):
-        found = value_and_gradients(layer, states, mask)
-    with blocks_of(1, long=100):
-        expected = value_and_gradients(layer, states, mask)
-    assert all(np.isfinite(each).all() for each in (*found, *expected))
-    for actual, wanted in zip(found, expected):
-        size = max(np.abs(wanted).max(), 1.0)
-        assert np.abs(actual - wanted).max() <= tolerance * size
 
 
 def test_a_mask_for_each_query_and_weights_take_the_masked_form():
