@@ -162,52 +162,47 @@ class TransformerConfig:
             value = getattr(self, field.name)
             value = field.metadata["validate"](field.name, value)
             object.__setattr__(self, field.name, value)
-        self._require(
-            "source_vocabulary_size",
-            not 0 < self.source_vocabulary_size < 5,
-            "0 or at least 5",
-        )
         is_sinusoidal = self.positions == "sinusoidal"
+        is_marian = self.sinusoid_rates == "marian"
         dropouts = self.dropout, self.attention_dropout, self.activation_dropout
-        self._require(
-            "cooldown_steps",
-            self.cooldown_steps <= self.train_steps,
-            f"at most train_steps, {self.train_steps}",
-        )
-        self._require(
-            "r_drop", any(dropouts) or not self.r_drop, "0 without dropout"
-        )
-        if is_sinusoidal:
-            self._require("d_model", self.d_model % 2 == 0, "even")
-        if self.sinusoid_rates == "marian":
-            self._require(
-                "sinusoid_rates",
-                is_sinusoidal,
-                f"paper with positions={self.positions}",
-            )
-            self._require("d_model", self.d_model > 2, "above 2")
-        if self.uses_word_positions:
-            self._require("d_model", self.d_model % 4 == 0, "a multiple of 4")
-        for name in ("first_source_word_id", "first_target_word_id"):
-            expected = "above 0" if self.uses_word_positions else "0"
-            self._require(
-                name,
-                bool(getattr(self, name)) == self.uses_word_positions,
-                f"{expected} with positions={self.positions}",
-            )
-        if self.share_embeddings == "all":
-            self._require(
+        source, words = self.source_vocabulary_size, self.uses_word_positions
+        word_id = ("above 0 if" if words else "0 unless") + " positions=words"
+        for name, is_valid, expected in (
+            ("source_vocabulary_size", not 0 < source < 5, "0 or at least 5"),
+            (
                 "source_vocabulary_size",
-                not self.source_vocabulary_size,
-                "0 with share_embeddings=all (one matrix has one vocabulary; "
-                "choose target-softmax or none)",
-            )
-
-    def _require(self, name, is_valid, expected):
-        if not is_valid:
-            raise ValueError(
-                f"{name} must be {expected}, not {getattr(self, name)!r}."
-            )
+                not source or self.share_embeddings != "all",
+                "0 with share_embeddings=all; choose target-softmax or none",
+            ),
+            (
+                "cooldown_steps",
+                self.cooldown_steps <= self.train_steps,
+                f"at most train_steps, {self.train_steps}",
+            ),
+            ("r_drop", any(dropouts) or not self.r_drop, "0 without dropout"),
+            ("d_model", self.d_model % 2 == 0 or not is_sinusoidal, "even"),
+            ("d_model", self.d_model % 4 == 0 or not words, "a multiple of 4"),
+            ("d_model", self.d_model > 2 or not is_marian, "above 2"),
+            (
+                "sinusoid_rates",
+                is_sinusoidal or not is_marian,
+                f"paper with positions={self.positions}",
+            ),
+            (
+                "first_source_word_id",
+                bool(self.first_source_word_id) == words,
+                word_id,
+            ),
+            (
+                "first_target_word_id",
+                bool(self.first_target_word_id) == words,
+                word_id,
+            ),
+        ):
+            if not is_valid:
+                raise ValueError(
+                    f"{name} must be {expected}, not {getattr(self, name)!r}."
+                )
 
     @property
     def uses_word_positions(self):

@@ -2,10 +2,8 @@
 
 import dataclasses
 import math
-import sys
 import typing
 
-import numpy as np
 from keras import ops
 
 from keras_transformer.config import END_ID, FORBIDDEN_IDS, PAD_ID
@@ -15,6 +13,7 @@ from keras_transformer.decoding.search_config import (
     validate_fields,
 )
 from keras_transformer.decoding.translate import output_limits
+from keras_transformer.fields import LARGEST_FLOAT, LARGEST_INT, SMALLEST_FLOAT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,23 +39,21 @@ class SamplingConfig:
         validate_fields(
             self,
             samples=(1, 1_000_000),
-            temperature=(math.ulp(0.0), sys.float_info.max),
-            top_k=(0, sys.maxsize),
-            top_p=(math.ulp(0.0), 1.0),
+            temperature=(SMALLEST_FLOAT, LARGEST_FLOAT),
+            top_k=(0, LARGEST_INT),
+            top_p=(SMALLEST_FLOAT, 1.0),
         )
 
 
 class SamplingResult(typing.NamedTuple):
     """Sampled translations.
 
-    Attributes:
-        tokens: int32 [B, N, T], ending with the end id, then padding.
-        log_probs: float32 [B, N], log-probabilities under the unmodified model,
-            regardless of temperature, `top_k` and `top_p`.
+    `log_probs` are under the unmodified model, regardless of temperature,
+    `top_k` and `top_p`.
     """
 
-    tokens: typing.Any
-    log_probs: typing.Any
+    tokens: typing.Any  # int32 [B, N, T], ending with the end id, then padding
+    log_probs: typing.Any  # float32 [B, N]
 
 
 class _SamplingState(typing.NamedTuple):
@@ -147,10 +144,10 @@ def _sample_tokens(logits, uniform_noise, config):
     if top_k == 1:
         return ops.cast(tokens[..., 0], "int32")
     # The highest value becomes 0; others may become -inf and are never sampled.
-    values = (values - values[..., :1]) / _clip_to_float32(config.temperature)
+    values = (values - values[..., :1]) / config.temperature
     probabilities = ops.softmax(values, axis=-1)
     below = ops.cumsum(probabilities, axis=-1) - probabilities
-    likely = below < _clip_to_float32(config.top_p)
+    likely = below < config.top_p
     probabilities = ops.where(likely, probabilities, 0.0)
     cumulative = ops.cumsum(probabilities, axis=-1)
     passed = cumulative <= (uniform_noise[..., None] * cumulative[..., -1:])
@@ -160,12 +157,6 @@ def _sample_tokens(logits, uniform_noise, config):
     order = ops.minimum(order, allowed - 1)
     sampled = ops.take_along_axis(tokens, order[..., None], axis=-1)
     return ops.cast(sampled[..., 0], "int32")
-
-
-def _clip_to_float32(number):
-    """Returns the nearest number that has a reciprocal in float32."""
-    tiny = np.finfo("float32").tiny
-    return float(np.clip(number, tiny, 1 / tiny))
 
 
 def uniform(*coordinates):

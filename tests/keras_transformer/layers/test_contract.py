@@ -97,13 +97,13 @@ def test_in_a_functional_model_and_its_clone(name):
         arrays,
     )
     keywords = {"return_attention_scores": True} if name == "decoder" else {}
-    model = keras.Model(places, [layer(*places), layer(*places, **keywords)])
-    expected = [layer(*arrays), layer(*arrays, **keywords)]
-    found = map(tree.flatten, (model(arrays), expected))
+    model = keras.Model(places, layer(*places, **keywords))
+    found = map(tree.flatten, (model(arrays), layer(*arrays, **keywords)))
     for one, other in zip(*found, strict=True):
         assert_same(one, other)
-    clone = keras.models.clone_model(model)
-    assert kind(clone(arrays)) == kind(model(arrays))
+    if name == "transformer":
+        clone = keras.models.clone_model(model)
+        assert kind(clone(arrays)) == kind(model(arrays))
 
 
 @pytest.mark.parametrize("name", ["self-attention", "embedding", "encoder"])
