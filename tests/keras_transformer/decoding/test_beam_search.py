@@ -125,20 +125,6 @@ def test_capacity_beyond_the_maximum_changes_nothing():
     assert (far[1][:, 0] > -1e8).all()
 
 
-def test_a_finished_hypothesis_is_not_continued():
-    """After an end the table promises a free continuation."""
-    tables, (maxima, *_) = bt.generate(5)
-    baited = tables.copy()
-    for prefix in range(bt.prefixes(bt.CAPACITY - 1)):
-        ended = bt.VOCABULARY * prefix + bt.END + 1
-        baited[:, ended] = [-50, -50, -50, 0, 50]
-    config = bt.config(3, 1.0)
-    expected = bt.search(tables, maxima, bt.CAPACITY, config)
-    actual = bt.search(baited, maxima, bt.CAPACITY, config)
-    for one, other in zip(actual, expected):
-        np.testing.assert_array_equal(one, other)
-
-
 def test_constraints_may_be_empty_or_tuples():
     tables = bt.random_tables(5, 2, bt.CAPACITY)
     maxima, minima, prefix = (3, 4), (3, 3), ((4,), (2,))

@@ -106,19 +106,6 @@ def test_in_a_functional_model_and_its_clone(name):
         assert kind(clone(arrays)) == kind(model(arrays))
 
 
-@pytest.mark.parametrize("name", ["self-attention", "embedding", "encoder"])
-def test_in_time_distributed_and_sequential(name):
-    layer, (array,) = make(name)
-    expected = layer(array)
-    places = keras.Input((3, *array.shape[1:]), dtype=str(array.dtype))
-    model = keras.Model(places, keras.layers.TimeDistributed(layer)(places))
-    repeated = model(np.stack([array] * 3, axis=1))
-    assert_same(repeated[:, 1], expected)
-    sequential = keras.Sequential([layer])
-    sequential.build(array.shape)
-    assert_same(sequential(array), expected)
-
-
 @pytest.mark.parametrize("name", ON_IDS)
 def test_ids_of_any_dtype_but_not_outside_the_vocabulary(name):
     layer, arrays = make(name, dtype="mixed_bfloat16")
