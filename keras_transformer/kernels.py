@@ -118,8 +118,8 @@ def dropout(inputs, rate, seed):
     numbers = ops.reshape(ops.view(words, "int8"), (-1,))[:size]
     rounding = keras.random.uniform((*shape[:-1], 1), seed=seed)
     threshold = ops.floor(rate * _BYTE_VALUES + rounding) - _BYTE_VALUES // 2
-    kept = ops.reshape(numbers, shape) >= ops.cast(threshold, "int8")
-    return ops.where(kept, inputs * (1 / (1 - rate)), 0.0)
+    is_kept = ops.reshape(numbers, shape) >= ops.cast(threshold, "int8")
+    return ops.where(is_kept, inputs * (1 / (1 - rate)), 0.0)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

@@ -197,11 +197,11 @@ def is_terminated(config, length, best_live, finished_scores):
     if config.stop_criterion == "k_finished":
         enough = finished_scores[:, -1] > 0.5 * IMPOSSIBLE
     else:
-        wanted = config.beam_size
+        n_best = config.beam_size
         if config.stop_criterion == "exact":
-            wanted = config.n_best or wanted
+            n_best = config.n_best or n_best
         bound = best_live / config.penalty(length)
-        enough = bound <= finished_scores[:, wanted - 1]
+        enough = bound <= finished_scores[:, n_best - 1]
     # A grammar may leave no live beam.
     return enough | (best_live <= 0.5 * IMPOSSIBLE)
 

@@ -140,11 +140,11 @@ def check_ids(ids, count, name):
     Returns whether the values of the ids are known, and so checked.
     """
     try:
-        known = np.asarray(ids)
+        values = np.asarray(ids)
     except (TypeError, ValueError, NotImplementedError, RuntimeError):
         # While a function is traced, tensors have no values.
         return False
-    outside = known[(known < 0) | (known >= count)]
+    outside = values[(values < 0) | (values >= count)]
     if outside.size:
         raise ValueError(
             f"Each {name} must be from 0 to {count - 1}, not {outside[0]}."
