@@ -272,19 +272,15 @@ class MultiHeadAttention(SequenceLayer):
         batch, length = ops.shape(states)[:2]
         width = block.shape[-1] // self.num_heads
         block = ops.reshape(block, (batch, length, self.num_heads, width))
-        return swap_heads(block) if is_step else _transpose(block)
+        return swap_heads(block, differentiable=not is_step)
 
 
 def _combine_heads(heads, is_step):
     """Returns float [B, Q, H * d] of float [B, H, Q, d]."""
-    heads = swap_heads(heads) if is_step else _transpose(heads)
+    heads = swap_heads(heads, differentiable=not is_step)
     batch, length = ops.shape(heads)[:2]
     width = heads.shape[2] * heads.shape[3]
     return ops.reshape(heads, (batch, length, width))
-
-
-def _transpose(values):
-    return ops.transpose(values, (0, 2, 1, 3))
 
 
 class KVCache(typing.NamedTuple):
