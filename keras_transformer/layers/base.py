@@ -83,8 +83,9 @@ class Projection(keras.layers.Dense):
 
     def split(self, outputs):
         """Splits the last axis into the outputs: list of float [..., width]."""
-        if len(self.widths) == 1:
-            return [outputs]
+        if len(set(self.widths)) == 1:
+            # Keras computes the sizes from indices at each step.
+            return ops.split(outputs, len(self.widths), axis=-1)
         *ends, _ = itertools.accumulate(self.widths)
         return ops.split(outputs, ends, axis=-1)
 
