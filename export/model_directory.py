@@ -107,7 +107,7 @@ class ModelDirectory:
             (
                 "source_vocabulary_size",
                 tokenizer.source,
-                config.num_source_tokens,
+                config.encoder_vocabulary_size,
             ),
             ("vocabulary_size", tokenizer.target, config.vocabulary_size),
         ):

@@ -4,21 +4,16 @@ import dataclasses
 import json
 
 from keras_transformer.fields import (
+    BELOW_ONE,
     MAX_ALPHA,
     MAX_BEAMS,
     MAX_EXTRA_TOKENS,
     ROLES,
-    amount,
-    checked_type,
-    choice,
-    count,
-    count_or_zero,
-    positive,
-    probability,
-    switch,
-    vocabulary,
-    vocabulary_or_zero,
-    width,
+    SMALLEST_FLOAT,
+    bool_field,
+    choice_field,
+    float_field,
+    int_field,
 )
 from keras_transformer.presets import PRESETS
 
@@ -37,10 +32,8 @@ FORBIDDEN_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
 class TransformerConfig:
     """Architecture, training and decoding options of a Transformer.
 
-    The defaults are the paper's base model ("Attention Is All You Need",
-    sections 3, 5 and 6); `preset` returns the named configurations and
-    `field_names` lists the fields by role. A field of the wrong type or out of
-    range raises ValueError.
+    The defaults are the paper's base model (sections 3, 5 and 6). A field of
+    the wrong type or out of range raises ValueError.
 
     Attributes:
         vocabulary_size: V, the target (or joint) vocabulary, including pad (0),
@@ -48,9 +41,7 @@ class TransformerConfig:
         source_vocabulary_size: size of a separate source vocabulary with the
             same four special ids; 0 for a joint vocabulary, as in the paper.
         num_layers: N, encoder layers; also decoder layers by default.
-        num_decoder_layers: decoder layers; 0 for `num_layers`. A deep encoder
-            with a shallow decoder decodes faster (Kasai et al. 2021, arXiv
-            2006.10369).
+        num_decoder_layers: decoder layers; 0 for `num_layers`.
         d_model: D, width of the residual stream.
         d_ff: F, inner width of the feed-forward layers.
         num_heads: H, attention heads.
@@ -68,9 +59,7 @@ class TransformerConfig:
             "none".
         output_bias: whether logits have a bias; the paper has none.
         positions: "sinusoidal" (section 3.5), "learned" (Table 3, row E) or,
-            for parsers, "words" (half of the width encodes the token's position
-            and half its word's) or "next-word" (also adds the encoder states of
-            the next word to the decoder's input).
+            for a ParserTransformer, "words" or "next-word".
         sinusoid_rates: angular rate of sinusoid pair i: "paper" is
             10000^(-2i/D), section 3.5; "marian" is 10000^(-i/(D/2-1)), as in
             Marian, fairseq and tensor2tensor.
@@ -80,15 +69,14 @@ class TransformerConfig:
         first_target_word_id: for word positions, the first target id that
             stands for a word.
         attention_window: r of restricted self-attention (section 4): each
-            position attends to the r nearest on either side, so time and memory
-            grow with r instead of the length; 0 is off.
+            position attends to the r nearest on either side; 0 is off.
         dropout: P_drop, on each sub-layer's output and on the embedding sums.
         attention_dropout: on attention weights.
         activation_dropout: after the feed-forward activation.
         label_smoothing: epsilon_ls.
         r_drop: alpha of R-Drop (Liang et al. 2021, arXiv 2106.14448), the
-            weight of the divergence between two passes with different dropout.
-            0 is off; the authors use 5 for translation.
+            weight of the divergence between two passes with different dropout;
+            0 is off.
         learning_rate_scale: factor on the paper's schedule.
         warmup_steps: of the schedule.
         cooldown_steps: final steps of `train_steps` over which the rate falls
@@ -109,111 +97,112 @@ class TransformerConfig:
             length^alpha. Length counts the end token.
         stop_criterion: "exact", "k_finished" or "heuristic"; see
             `BeamSearchConfig`.
-        max_extra_tokens: an output has at most source length + this many
-            tokens.
-
-    Raises:
-        ValueError: a field has a wrong type or lies outside its range.
+        max_extra_tokens: maximum number of tokens of an output beyond those of
+            its source.
     """
 
-    vocabulary_size: int = vocabulary("architecture")
-    source_vocabulary_size: int = vocabulary_or_zero("architecture")
-    num_layers: int = count("architecture", 6)
-    num_decoder_layers: int = count_or_zero("architecture", 0)
-    d_model: int = width(512)
-    d_ff: int = width(2048)
-    num_heads: int = count("architecture", 8)
-    d_k: int = width(64)
-    d_v: int = width(64)
-    norm: str = choice("architecture", "post", "pre")
-    layer_norm_epsilon: float = positive("architecture", 1e-6)
-    activation: str = choice("architecture", "relu", "gelu", "silu")
-    attention_bias: bool = switch("architecture", True)
-    share_embeddings: str = choice(
+    vocabulary_size: int = int_field(
+        "architecture", dataclasses.MISSING, least=5
+    )
+    source_vocabulary_size: int = int_field("architecture", 0, least=0)
+    num_layers: int = int_field("architecture", 6)
+    num_decoder_layers: int = int_field("architecture", 0, least=0)
+    d_model: int = int_field("architecture width", 512)
+    d_ff: int = int_field("architecture width", 2048)
+    num_heads: int = int_field("architecture", 8)
+    d_k: int = int_field("architecture width", 64)
+    d_v: int = int_field("architecture width", 64)
+    norm: str = choice_field("architecture", "post", "pre")
+    layer_norm_epsilon: float = float_field(
+        "architecture", 1e-6, least=SMALLEST_FLOAT
+    )
+    activation: str = choice_field("architecture", "relu", "gelu", "silu")
+    attention_bias: bool = bool_field("architecture", True)
+    share_embeddings: str = choice_field(
         "architecture", "all", "target-softmax", "none"
     )
-    output_bias: bool = switch("architecture", False)
-    positions: str = choice(
+    output_bias: bool = bool_field("architecture", False)
+    positions: str = choice_field(
         "architecture", "sinusoidal", "learned", "words", "next-word"
     )
-    sinusoid_rates: str = choice("architecture", "paper", "marian")
-    max_positions: int = count("architecture", 1024)
-    first_source_word_id: int = count_or_zero("architecture", 0)
-    first_target_word_id: int = count_or_zero("architecture", 0)
-    attention_window: int = count_or_zero("architecture", 0)
-    dropout: float = probability("training", 0.1)
-    attention_dropout: float = probability("training", 0.0)
-    activation_dropout: float = probability("training", 0.0)
-    label_smoothing: float = probability("training", 0.1)
-    r_drop: float = amount("training", 0.0)
-    learning_rate_scale: float = positive("training", 1.0)
-    warmup_steps: int = count("training", 4000)
-    cooldown_steps: int = count_or_zero("duration", 0)
-    adam_beta_1: float = probability("training", 0.9)
-    adam_beta_2: float = probability("training", 0.98)
-    adam_epsilon: float = positive("training", 1e-9)
-    clip_norm: float = amount("training", 0.0)
-    train_steps: int = count("duration", 100_000)
-    batch_tokens: int = count("training", 25_000)
-    average_checkpoints: int = count_or_zero("duration", 5)
-    beam_size: int = count("decoding", 4, MAX_BEAMS)
-    alpha: float = amount("decoding", 0.6, MAX_ALPHA)
-    length_penalty: str = choice("decoding", "gnmt", "power")
-    stop_criterion: str = choice("decoding", "exact", "k_finished", "heuristic")
-    max_extra_tokens: int = count_or_zero("decoding", 50, MAX_EXTRA_TOKENS)
+    sinusoid_rates: str = choice_field("architecture", "paper", "marian")
+    max_positions: int = int_field("architecture", 1024)
+    first_source_word_id: int = int_field("architecture", 0, least=0)
+    first_target_word_id: int = int_field("architecture", 0, least=0)
+    attention_window: int = int_field("architecture", 0, least=0)
+    dropout: float = float_field("training", 0.1, most=BELOW_ONE)
+    attention_dropout: float = float_field("training", 0.0, most=BELOW_ONE)
+    activation_dropout: float = float_field("training", 0.0, most=BELOW_ONE)
+    label_smoothing: float = float_field("training", 0.1, most=BELOW_ONE)
+    r_drop: float = float_field("training", 0.0)
+    learning_rate_scale: float = float_field(
+        "training", 1.0, least=SMALLEST_FLOAT
+    )
+    warmup_steps: int = int_field("training", 4000)
+    cooldown_steps: int = int_field("duration", 0, least=0)
+    adam_beta_1: float = float_field("training", 0.9, most=BELOW_ONE)
+    adam_beta_2: float = float_field("training", 0.98, most=BELOW_ONE)
+    adam_epsilon: float = float_field("training", 1e-9, least=SMALLEST_FLOAT)
+    clip_norm: float = float_field("training", 0.0)
+    train_steps: int = int_field("duration", 100_000)
+    batch_tokens: int = int_field("training", 25_000)
+    average_checkpoints: int = int_field("duration", 5, least=0)
+    beam_size: int = int_field("decoding", 4, most=MAX_BEAMS)
+    alpha: float = float_field("decoding", 0.6, most=MAX_ALPHA)
+    length_penalty: str = choice_field("decoding", "gnmt", "power")
+    stop_criterion: str = choice_field(
+        "decoding", "exact", "k_finished", "heuristic"
+    )
+    max_extra_tokens: int = int_field(
+        "decoding", 50, least=0, most=MAX_EXTRA_TOKENS
+    )
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            value = checked_type(field.name, field.type, value)
+            value = field.metadata["validate"](field.name, value)
             object.__setattr__(self, field.name, value)
-            for expected, is_valid in field.metadata["limits"]:
-                self._require(field.name, is_valid(value), expected)
         is_sinusoidal = self.positions == "sinusoidal"
-        dropouts = (
-            self.dropout,
-            self.attention_dropout,
-            self.activation_dropout,
-        )
-        self._require(
-            "cooldown_steps",
-            self.cooldown_steps <= self.train_steps,
-            f"at most train_steps, {self.train_steps}",
-        )
-        self._require(
-            "r_drop", any(dropouts) or not self.r_drop, "0 without dropout"
-        )
-        if is_sinusoidal:
-            self._require("d_model", self.d_model % 2 == 0, "even")
-        if self.sinusoid_rates == "marian":
-            self._require(
-                "sinusoid_rates",
-                is_sinusoidal,
-                f"paper with positions={self.positions}",
-            )
-            self._require("d_model", self.d_model > 2, "above 2")
-        if self.uses_word_positions:
-            self._require("d_model", self.d_model % 4 == 0, "a multiple of 4")
-        for name in ("first_source_word_id", "first_target_word_id"):
-            expected = "above 0" if self.uses_word_positions else "0"
-            self._require(
-                name,
-                bool(getattr(self, name)) == self.uses_word_positions,
-                f"{expected} with positions={self.positions}",
-            )
-        if self.share_embeddings == "all":
-            self._require(
+        is_marian = self.sinusoid_rates == "marian"
+        dropouts = self.dropout, self.attention_dropout, self.activation_dropout
+        source, words = self.source_vocabulary_size, self.uses_word_positions
+        word_id = ("above 0 if" if words else "0 unless") + " positions=words"
+        for name, is_valid, expected in (
+            ("source_vocabulary_size", not 0 < source < 5, "0 or at least 5"),
+            (
                 "source_vocabulary_size",
-                not self.source_vocabulary_size,
-                "0 with share_embeddings=all (one matrix has one vocabulary; "
-                "choose target-softmax or none)",
-            )
-
-    def _require(self, name, is_valid, expected):
-        if not is_valid:
-            raise ValueError(
-                f"{name} must be {expected}, not {getattr(self, name)!r}."
-            )
+                not source or self.share_embeddings != "all",
+                "0 with share_embeddings=all; choose target-softmax or none",
+            ),
+            (
+                "cooldown_steps",
+                self.cooldown_steps <= self.train_steps,
+                f"at most train_steps, {self.train_steps}",
+            ),
+            ("r_drop", any(dropouts) or not self.r_drop, "0 without dropout"),
+            ("d_model", self.d_model % 2 == 0 or not is_sinusoidal, "even"),
+            ("d_model", self.d_model % 4 == 0 or not words, "a multiple of 4"),
+            ("d_model", self.d_model > 2 or not is_marian, "above 2"),
+            (
+                "sinusoid_rates",
+                is_sinusoidal or not is_marian,
+                f"paper with positions={self.positions}",
+            ),
+            (
+                "first_source_word_id",
+                bool(self.first_source_word_id) == words,
+                word_id,
+            ),
+            (
+                "first_target_word_id",
+                bool(self.first_target_word_id) == words,
+                word_id,
+            ),
+        ):
+            if not is_valid:
+                raise ValueError(
+                    f"{name} must be {expected}, not {getattr(self, name)!r}."
+                )
 
     @property
     def uses_word_positions(self):
@@ -221,7 +210,7 @@ class TransformerConfig:
         return self.positions in ("words", "next-word")
 
     @property
-    def num_source_tokens(self):
+    def encoder_vocabulary_size(self):
         """Size of the source vocabulary, separate or joint."""
         return self.source_vocabulary_size or self.vocabulary_size
 
@@ -244,7 +233,7 @@ class TransformerConfig:
         """
         names = field_names("architecture")
         return {name: getattr(self, name) for name in names} | {
-            "source_vocabulary_size": self.num_source_tokens,
+            "source_vocabulary_size": self.encoder_vocabulary_size,
             "num_decoder_layers": self.decoder_layers,
         }
 

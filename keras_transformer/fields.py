@@ -26,48 +26,11 @@ MAX_ALPHA = 8.0
 
 # Limits that keep values representable in int32 and float32.
 LARGEST_INT = 2**31 - 1
-_SMALLEST_FLOAT, LARGEST_FLOAT = 1e-30, 1e30
-_BELOW_ONE = 1 - 2**-20
+SMALLEST_FLOAT, LARGEST_FLOAT = 1e-30, 1e30
+BELOW_ONE = 0.999999
 
 
-def _is_zero_or_more(value):
-    return value == 0 or value >= _SMALLEST_FLOAT
-
-
-# Each limit is (description, validity function).
-_AMOUNT = (
-    f"at least 0, and {_SMALLEST_FLOAT:g} or more if above",
-    _is_zero_or_more,
-)
-_AT_LEAST_ZERO = ("at least 0", lambda value: value >= 0)
-_AT_LEAST_ONE = ("at least 1", lambda value: value >= 1)
-_ABOVE_ZERO = (
-    f"above 0, and at least {_SMALLEST_FLOAT:g}",
-    lambda value: value >= _SMALLEST_FLOAT,
-)
-_PROBABILITY = (
-    "at least 0 and below 1, by a millionth or more",
-    lambda value: _is_zero_or_more(value) and value <= _BELOW_ONE,
-)
-_FINITE = (
-    f"finite, and at most {LARGEST_FLOAT:g}",
-    lambda value: value <= LARGEST_FLOAT,
-)
-_VOCABULARY = (
-    "at least 5 (pad, unknown, begin, end and one token)",
-    lambda value: value >= 5,
-)
-_VOCABULARY_OR_ZERO = (
-    f"0, or {_VOCABULARY[0]}",
-    lambda value: value == 0 or value >= 5,
-)
-
-
-def _at_most(most=LARGEST_INT):
-    return (f"at most {most:,}", lambda value: value <= most)
-
-
-def checked_type(name, kind, value):
+def validate_type(name, kind, value):
     """Returns a (NumPy) value as a Python one, or raises ValueError."""
     if isinstance(value, (np.integer, np.floating)):
         value = value.item()
@@ -78,58 +41,65 @@ def checked_type(name, kind, value):
     return value
 
 
-def _field(default, limits, *roles):
-    metadata = {"limits": limits, "roles": roles}
+def validate_range(name, value, least, most):
+    """Returns a number of the type of `least`, or raises ValueError."""
+    value = validate_type(name, type(least), value)
+    if not least <= value <= most:
+        raise ValueError(
+            f"{name} must be from {least:,} to {most:,}, not {value!r}."
+        )
+    return value
+
+
+def validate_choice(name, value, choices):
+    """Returns a value that is one of the choices, or raises ValueError."""
+    if value not in choices:
+        raise ValueError(
+            f"{name} must be {' or '.join(choices)}, not {value!r}."
+        )
+    return value
+
+
+def _field(roles, default, validate):
+    metadata = {"roles": roles.split(), "validate": validate}
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def vocabulary(role):
-    """Returns a required field for a vocabulary size."""
-    return _field(dataclasses.MISSING, [_VOCABULARY, _at_most()], role)
+def int_field(roles, default, least=1, most=LARGEST_INT):
+    """Returns a dataclass field for an int."""
+    return _field(
+        roles,
+        default,
+        lambda name, value: validate_range(name, value, least, most),
+    )
 
 
-def vocabulary_or_zero(role):
-    """Returns a field for a vocabulary size; the default is 0."""
-    return _field(0, [_VOCABULARY_OR_ZERO, _at_most()], role)
+def float_field(roles, default, least=0.0, most=LARGEST_FLOAT):
+    """Returns a dataclass field for a float, 0 or at least 1e-30."""
+
+    def validate(name, value):
+        value = validate_range(name, value, least, most)
+        if 0 < value < SMALLEST_FLOAT:
+            raise ValueError(
+                f"{name} must be 0 or at least {SMALLEST_FLOAT}, not {value}."
+            )
+        return value
+
+    return _field(roles, default, validate)
 
 
-def count(role, default, most=LARGEST_INT):
-    """Returns a field for an int, at least 1."""
-    return _field(default, [_AT_LEAST_ONE, _at_most(most)], role)
+def bool_field(roles, default):
+    """Returns a dataclass field for a bool."""
+    return _field(
+        roles, default, lambda name, value: validate_type(name, bool, value)
+    )
 
 
-def count_or_zero(role, default, most=LARGEST_INT):
-    """Returns a field for an int, at least 0."""
-    return _field(default, [_AT_LEAST_ZERO, _at_most(most)], role)
-
-
-def width(default):
-    """Returns a field for a width of the architecture."""
-    return _field(default, [_AT_LEAST_ONE, _at_most()], "architecture", "width")
-
-
-def amount(role, default, most=LARGEST_FLOAT):
-    """Returns a field for a float, at least 0."""
-    return _field(default, [_AMOUNT, _FINITE, _at_most(most)], role)
-
-
-def positive(role, default):
-    """Returns a field for a float above 0."""
-    return _field(default, [_ABOVE_ZERO, _FINITE], role)
-
-
-def probability(role, default):
-    """Returns a field for a float in [0, 1)."""
-    return _field(default, [_PROBABILITY], role)
-
-
-def switch(role, default):
-    """Returns a field for a bool."""
-    return _field(default, [], role)
-
-
-def choice(role, default, *others):
-    """Returns a field for a str with fixed choices, the default first."""
-    names = (default, *others)
-    limit = (" or ".join(names), lambda value: value in names)
-    return _field(default, [limit], role)
+def choice_field(roles, default, *others):
+    """Returns a dataclass field for a str, the default or one of the others."""
+    choices = default, *others
+    return _field(
+        roles,
+        default,
+        lambda name, value: validate_choice(name, value, choices),
+    )

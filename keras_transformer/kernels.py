@@ -19,9 +19,8 @@ _MAX_BYTE_RATE = 254 / _BYTE_VALUES
 def custom_gradient(function):
     """Decorates a function that returns a tensor and its gradient function.
 
-    The gradient function maps the gradient of that tensor to the gradients of
-    the inputs (one, or a tuple). Unlike with Keras' decorator, its signature is
-    the same on all backends.
+    That maps the tensor's gradient to the gradients of the inputs. Unlike with
+    Keras' decorator, its signature is the same on all backends.
     """
 
     @ops.custom_gradient
@@ -43,12 +42,11 @@ def at_least_float32(values):
 
 
 def linear(inputs, kernel, bias=None, training=False):
-    """Returns inputs @ kernel + bias: float [..., m] for float [..., n].
+    """Returns inputs @ kernel + bias, float [..., m], in the inputs' dtype.
 
     Leading dimensions are folded into one, so that every backend runs a single
-    matrix product instead of one per batch row. The result has the dtype of
-    `inputs`. With `training`, TensorFlow uses a hand-written gradient (4 to 5 %
-    of a step).
+    matrix product. With `training`, TensorFlow uses a hand-written gradient (4
+    to 5 % of a step).
     """
     shape = ops.shape(inputs)
     rows = ops.reshape(inputs, (-1, kernel.shape[0]))
@@ -110,8 +108,8 @@ def dropout(inputs, rate, seed):
     """Returns the inputs, each set to 0 with probability `rate` or scaled up.
 
     An entry is dropped if its 8 random bits are below 256 * rate, rounded up or
-    down at random for each row of the last axis, so that the mean rate is
-    exact. `rate` is at most 254 / 256; `seed` is a keras.random.SeedGenerator.
+    down at random for each row, so that the mean rate is exact. `rate` is at
+    most 254 / 256; `seed` is a keras.random.SeedGenerator.
     """
     shape, size = ops.shape(inputs), ops.size(inputs)
     words = keras.random.randint(
@@ -120,8 +118,8 @@ def dropout(inputs, rate, seed):
     numbers = ops.reshape(ops.view(words, "int8"), (-1,))[:size]
     rounding = keras.random.uniform((*shape[:-1], 1), seed=seed)
     threshold = ops.floor(rate * _BYTE_VALUES + rounding) - _BYTE_VALUES // 2
-    kept = ops.reshape(numbers, shape) >= ops.cast(threshold, "int8")
-    return ops.where(kept, inputs * (1 / (1 - rate)), 0.0)
+    is_kept = ops.reshape(numbers, shape) >= ops.cast(threshold, "int8")
+    return ops.where(is_kept, inputs * (1 / (1 - rate)), 0.0)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -142,9 +140,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
 def layer_norm(inputs, gamma, beta, epsilon):
     """Returns (x - mean(x)) / sqrt(var(x) + epsilon) * gamma + beta.
 
-    `inputs` are float [..., D], `gamma` and `beta` float [D]; mean and variance
-    are over the last axis. It computes in float32 or more and returns the dtype
-    of `inputs`.
+    Inputs are float [..., D], `gamma` and `beta` float [D]. It computes in
+    float32 or more and returns the dtype of the inputs.
     """
     dtype = keras.backend.result_type(inputs.dtype, "float32")
     gamma, beta = (ops.cast(each, dtype) for each in (gamma, beta))
@@ -183,13 +180,15 @@ _INTEGER_DTYPES = {
 }
 
 
-def swap_heads(values):
-    """Transposes axes 1 and 2 of four, without a gradient.
+def swap_heads(values, differentiable):
+    """Transposes axes 1 and 2 of four.
 
     TensorFlow's float transpose calls oneDNN, which takes 0.1 ms on a CPU even
-    for few elements; its integer transpose takes 0.01 ms. A base-size decoding
-    step has forty transposes (a tenth of its time).
+    for few elements; its integer transpose, which has no gradient, takes 0.01
+    ms. A base-size decoding step has forty transposes (a tenth of its time).
     """
+    if differentiable:
+        return ops.transpose(values, (0, 2, 1, 3))
     dtype = keras.backend.standardize_dtype(values.dtype)
     bits = ops.view(values, _INTEGER_DTYPES[dtype])
     return ops.view(ops.transpose(bits, (0, 2, 1, 3)), dtype)

@@ -11,6 +11,7 @@ import keras
 from keras import ops
 
 from keras_transformer.config import PAD_ID
+from keras_transformer.fields import BELOW_ONE, validate_range
 from keras_transformer.kernels import (
     USE_CUSTOM_GRADIENTS,
     at_least_float32,
@@ -19,27 +20,20 @@ from keras_transformer.kernels import (
 
 
 class TokenLosses(typing.NamedTuple):
-    """Losses of each target token, float32 [B, T]; 0 where ignored.
+    """Losses of each target token, float32 [B, T]; 0 where ignored."""
 
-    Attributes:
-        smoothed: the training loss.
-        plain: negative log-probability of the label, for perplexity.
-        correct: 1 where no logit is higher than the label's.
-    """
-
-    smoothed: typing.Any
-    plain: typing.Any
-    correct: typing.Any
+    smoothed: typing.Any  # the training loss
+    plain: typing.Any  # negative log-probability of the label, for perplexity
+    correct: typing.Any  # 1 where no logit is higher than the label's
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
     """Cross-entropy with 1 - e on the label and e / (V - 1) on other tokens.
 
-    The mean over target tokens; padding and negative labels (such as -100 in
-    Hugging Face) are ignored. No one-hot or log-softmax [B, T, V] is
-    materialized. `smoothing` is e, epsilon_ls, in [0, 1); another `reduction`
-    than the mean raises ValueError.
+    The mean over target tokens, and no other `reduction`; padding and negative
+    labels (such as -100 in Hugging Face) are ignored. `smoothing` is e,
+    epsilon_ls, in [0, 1).
     """
 
     def __init__(
@@ -51,20 +45,13 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
                 "The reduction is always the mean over target tokens, not "
                 f"{self.reduction!r}; for each token's loss use call()."
             )
-        if not 0 <= smoothing < 1:
-            raise ValueError(
-                f"smoothing must be at least 0 and below 1, not {smoothing!r}."
-            )
-        self.smoothing = smoothing
+        self.smoothing = validate_range("smoothing", smoothing, 0.0, BELOW_ONE)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
         """Returns the mean loss per target token, a float32 scalar.
 
-        Args:
-            y_true: int32 [B, T], 0 or negative where ignored.
-            y_pred: logits, float [B, T, V].
-            sample_weight: float [B], one weight per sentence, or broadcastable
-                to [B, T]; None for equal weights.
+        Labels are int32 [B, T], logits float [B, T, V], weights float [B], for
+        sentences, or broadcastable to [B, T].
         """
         losses = self.call(y_true, y_pred)
         y_true = ops.convert_to_tensor(y_true)
@@ -85,9 +72,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         """Returns the TokenLosses of labels and logits."""
         logits = at_least_float32(ops.convert_to_tensor(y_pred))
         labels = _without_negatives(y_true)
-        add_at_labels = (
-            _scatter_add if USE_CUSTOM_GRADIENTS else _add_where_equal
-        )
+        size = logits.shape[-1]
 
         # A derived gradient passes over [B, T, V] once per statistic, and
         # scatters the gradient of the label's logit.
@@ -98,15 +83,16 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
             def gradient(upstream):
                 scale, at_label, shift, _ = ops.split(upstream, 4, axis=-1)
-                return add_at_labels(
-                    softmax() * scale + shift, labels, at_label
+                is_label = ops.arange(size, dtype="int32") == labels[..., None]
+                return (
+                    softmax() * scale
+                    + shift
+                    + ops.where(is_label, at_label, 0.0)
                 )
 
             return values, gradient
 
-        return _token_losses(
-            statistics(logits), labels, logits.shape[-1], self.smoothing
-        )
+        return _token_losses(statistics(logits), labels, size, self.smoothing)
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -125,16 +111,10 @@ def linear_cross_entropy(
     bfloat16 states these two products are bfloat16; the logits are always
     float32.
 
-    Args:
-        states: float [..., D], the decoder's output.
-        embeddings: float32 [V, D], the pre-softmax matrix.
-        labels: int32 [...], 0 or negative where ignored.
-        smoothing: e, epsilon_ls.
-        bias: float32 [V], of the logits, or None.
-        label_embeddings: float32 [..., D], `embeddings` at the labels; None to
-            look them up here. The label's part of the gradient flows to the
-            tensor they were looked up in; if that is not `embeddings`, this
-            part stays separate and sparse.
+    Takes states, float [..., D]; embeddings, float32 [V, D]; labels, int32
+    [...], 0 or negative where ignored; and a bias, float32 [V]. If embeddings
+    at the labels, float32 [..., D], are given too, the label's part of the
+    gradient flows to them: separate, and sparse where they were looked up.
     """
     labels = _without_negatives(labels)
     if label_embeddings is None:
@@ -222,46 +202,27 @@ def _logit_statistics(logits, labels, sums):
 
 
 def _token_losses(statistics, labels, vocabulary_size, smoothing):
-    normaliser, label_logits, sums, maxima = ops.unstack(statistics, axis=-1)
+    normalizer, label_logits, sums, maxima = ops.unstack(statistics, axis=-1)
     share = smoothing / max(vocabulary_size - 1, 1)
     smoothed = (
-        normaliser - (1.0 - smoothing - share) * label_logits - share * sums
+        normalizer - (1.0 - smoothing - share) * label_logits - share * sums
     )
-    real = ops.cast(ops.not_equal(labels, PAD_ID), normaliser.dtype)
+    real = ops.cast(ops.not_equal(labels, PAD_ID), normalizer.dtype)
     # A maximum is cheaper than an argmax over V.
     correct = ops.cast(label_logits >= maxima, real.dtype)
     return TokenLosses(
         smoothed=smoothed * real,
-        plain=(normaliser - label_logits) * real,
+        plain=(normalizer - label_logits) * real,
         correct=correct * real,
     )
 
 
-def _add_where_equal(values, labels, amounts):
-    """Computes `_scatter_add` in one pass, which XLA fuses."""
-    ids = ops.arange(ops.shape(values)[-1], dtype="int32")
-    return values + ops.where(ids == labels[..., None], amounts, 0.0)
-
-
-def _scatter_add(values, labels, amounts):
-    """Adds [B, T, 1] amounts to [B, T, V] values, at each label."""
-    shape = ops.shape(values)
-    rows = ops.reshape(values, (-1, shape[-1]))
-    columns = ops.reshape(labels, (-1,))
-    indices = ops.stack([ops.arange(ops.shape(columns)[0]), columns], axis=1)
-    rows = ops.scatter_update(
-        rows, indices, ops.reshape(amounts, (-1,)), reduction="add"
-    )
-    return ops.reshape(rows, shape)
-
-
 def symmetric_divergence(first, second):
-    """Returns the mean of KL(p || q) and KL(q || p) of each token.
+    """Returns the mean of KL(p || q) and KL(q || p): float32 [...].
 
     R-Drop (Liang et al. 2021, arXiv 2106.14448) runs a batch twice with
     different dropout and adds this to the two losses. `first` and `second` are
-    the logits, float [..., V], of p and q; the result is float32 [...], with a
-    gradient for both.
+    the logits, float [..., V], of p and q.
     """
 
     # A derived gradient would store several intermediates as large as the

@@ -3,7 +3,12 @@
 import keras
 from keras import ops
 
-from keras_transformer.fields import LARGEST_FLOAT, LARGEST_INT
+from keras_transformer.fields import (
+    LARGEST_FLOAT,
+    LARGEST_INT,
+    SMALLEST_FLOAT,
+    validate_range,
+)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -11,24 +16,18 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """scale * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
 
     Formula 3; `scale` is 1 in the paper. Steps count from 1: step 0, which
-    Keras requests before the first update, has the rate of step 1. Arguments
-    out of TransformerConfig's range raise ValueError.
+    Keras requests before the first update, has the rate of step 1.
     """
 
     def __init__(self, d_model, warmup_steps=4000, scale=1.0):
         super().__init__()
-        counts = (
-            1 <= d_model <= LARGEST_INT and 1 <= warmup_steps <= LARGEST_INT
+        self.d_model = validate_range("d_model", d_model, 1, LARGEST_INT)
+        self.warmup_steps = validate_range(
+            "warmup_steps", warmup_steps, 1, LARGEST_INT
         )
-        if not (counts and 0 < scale <= LARGEST_FLOAT):
-            raise ValueError(
-                "d_model and warmup_steps must be at least 1, scale above 0, "
-                f"and the scale at most {LARGEST_FLOAT:g}; not {d_model}, "
-                f"{warmup_steps} and {scale}."
-            )
-        self.d_model = d_model
-        self.warmup_steps = warmup_steps
-        self.scale = scale
+        self.scale = validate_range(
+            "scale", scale, SMALLEST_FLOAT, LARGEST_FLOAT
+        )
 
     def __call__(self, step):
         """Returns the learning rate of a step, a float32 scalar."""
@@ -50,26 +49,20 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
 class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
     """Lets the rate of another schedule fall linearly to 0 at the end.
 
-    The paper averages checkpoints instead (section 6.1); Hägele et al. 2024,
-    arXiv 2405.18392, compare the two. Step `train_steps` has 1 /
-    (cooldown_steps + 1) of the schedule's rate; later steps have rate 0.
-
-    Args:
-        schedule: LearningRateSchedule, such as `TransformerSchedule`.
-        train_steps: the last step, counted from 1.
-        cooldown_steps: steps with a reduced rate, at most `train_steps`.
+    The last of `train_steps`, counted from 1, has 1 / (cooldown_steps + 1) of
+    the schedule's rate. The paper averages checkpoints instead (section 6.1);
+    Hägele et al. 2024, arXiv 2405.18392, compare the two.
     """
 
     def __init__(self, schedule, train_steps, cooldown_steps):
         super().__init__()
-        if not 0 <= cooldown_steps <= train_steps <= LARGEST_INT:
-            raise ValueError(
-                "cooldown_steps must be from 0 to train_steps, and that at "
-                f"most {LARGEST_INT:,}; not {cooldown_steps} and {train_steps}."
-            )
         self.schedule = schedule
-        self.train_steps = train_steps
-        self.cooldown_steps = cooldown_steps
+        self.train_steps = validate_range(
+            "train_steps", train_steps, 0, LARGEST_INT
+        )
+        self.cooldown_steps = validate_range(
+            "cooldown_steps", cooldown_steps, 0, train_steps
+        )
 
     def __call__(self, step):
         """Returns the learning rate of a step, a float32 scalar."""

@@ -5,14 +5,13 @@ import dataclasses
 import keras
 from keras import ops
 
-from keras_transformer.config import TransformerConfig
-from keras_transformer.decoding.beam_decoder import BeamDecoder
+from keras_transformer.config import PAD_ID, TransformerConfig
+from keras_transformer.decoding.translate import BeamDecoder
 from keras_transformer.kernels import Dropout
 from keras_transformer.layers.attention import KVCache
 from keras_transformer.layers.base import (
     SequenceLayer,
     as_ids,
-    refuse_to_quantize,
 )
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import (
@@ -24,7 +23,6 @@ from keras_transformer.layers.encoder import Encoder
 from keras_transformer.layers.masks import (
     build_attention_masks,
     padding_mask,
-    zero_padding_rows,
 )
 
 
@@ -71,71 +69,73 @@ class Transformer(SequenceLayer, keras.Model):
         self.config = config
         # Autocast would round ids given as floats.
         self.autocast = False
-        dtype = self.dtype_policy
         shared, size = config.share_embeddings, config.vocabulary_size
+        bias = config.output_bias
         self.target_embedding = self._new_embedding(
-            "target_embedding",
-            size,
-            output_bias=config.output_bias and shared != "none",
+            "target_embedding", size, bias and shared != "none"
         )
         self.source_embedding = self.output_embedding = self.target_embedding
         if shared != "all":
             self.source_embedding = self._new_embedding(
-                "source_embedding", config.num_source_tokens
+                "source_embedding", config.encoder_vocabulary_size
             )
         if shared == "none":
             self.output_embedding = self._new_embedding(
-                "output_embedding", size, output_bias=config.output_bias
+                "output_embedding", size, bias
             )
         self.source_positions = self._new_position_layer("source_positions")
         self.target_positions = self._new_position_layer("target_positions")
         self.embedding_dropout = Dropout(
-            config.dropout, dtype=dtype, name="embedding_dropout"
+            config.dropout, dtype=self.dtype_policy, name="embedding_dropout"
         )
-        self.encoder = Encoder(
-            config.num_layers,
-            **_layer_arguments(config),
-            dtype=dtype,
-            name="encoder",
-        )
+        arguments = {
+            "intermediate_dim": config.d_ff,
+            "num_heads": config.num_heads,
+            "key_dim": config.d_k,
+            "value_dim": config.d_v,
+            "activation": config.activation,
+            "dropout": config.dropout,
+            "attention_dropout": config.attention_dropout,
+            "activation_dropout": config.activation_dropout,
+            "layer_norm_epsilon": config.layer_norm_epsilon,
+            "normalize_first": config.norm == "pre",
+            "attention_window": config.attention_window,
+            "use_bias": config.attention_bias,
+            "dtype": self.dtype_policy,
+        }
+        self.encoder = Encoder(config.num_layers, name="encoder", **arguments)
         self.decoder = Decoder(
-            config.decoder_layers,
-            **_layer_arguments(config),
-            dtype=dtype,
-            name="decoder",
+            config.decoder_layers, name="decoder", **arguments
         )
         self.build()
 
-    def _new_embedding(self, name, vocabulary_size, **kwargs):
+    def _new_embedding(self, name, vocabulary_size, output_bias=False):
         return SharedEmbedding(
             vocabulary_size,
             self.config.d_model,
+            output_bias=output_bias,
             dtype=self.dtype_policy,
             name=name,
-            **kwargs,
         )
 
     def _new_position_layer(self, name):
-        config, keywords = (
-            self.config,
-            {"dtype": self.dtype_policy, "name": name},
-        )
-        if config.positions == "learned":
-            return LearnedPositionEmbedding(config.max_positions, **keywords)
-        return SinusoidalPositionEncoding(config.sinusoid_rates, **keywords)
+        kwargs = {"dtype": self.dtype_policy, "name": name}
+        if self.config.positions == "learned":
+            return LearnedPositionEmbedding(self.config.max_positions, **kwargs)
+        return SinusoidalPositionEncoding(self.config.sinusoid_rates, **kwargs)
 
     def build(self, input_shape=None):
         """Creates all weights, independent of the input's shape."""
         if self.built:
             return
-        ids, states = (None, None), (None, None, self.config.d_model)
         for embedding in (
             self.source_embedding,
             self.target_embedding,
             self.output_embedding,
         ):
             if not embedding.built:
-                embedding.build(ids)
+                embedding.build((None, None))
+        states = None, None, self.config.d_model
         self.source_positions.build(states)
         self.target_positions.build(states)
         self.embedding_dropout.build(states)
@@ -159,16 +159,12 @@ class Transformer(SequenceLayer, keras.Model):
         """
         inputs = {name: as_ids(ids) for name, ids in inputs.items()}
         masks = build_attention_masks(inputs)
-        keywords = {
-            "training": training,
-            "return_attention_scores": return_attention_scores,
-        }
+        scores = return_attention_scores
+        kwargs = {"training": training, "return_attention_scores": scores}
         source = self.embed_source(
             inputs["source"], inputs.get("source_positions"), training
         )
-        memory = self.encoder(
-            source, attention_mask=masks["source"], **keywords
-        )
+        memory = self.encoder(source, attention_mask=masks["source"], **kwargs)
         if return_attention_scores:
             memory, encoder = memory
         target = self._embed_target(inputs, memory, masks["memory"], training)
@@ -177,7 +173,7 @@ class Transformer(SequenceLayer, keras.Model):
             memory,
             attention_mask=masks["target"],
             memory_mask=masks["memory"],
-            **keywords,
+            **kwargs,
         )
         if not return_attention_scores:
             return memory, states
@@ -194,24 +190,21 @@ class Transformer(SequenceLayer, keras.Model):
         may attend to and is 0 elsewhere; rows of padding are 0.
         """
         *_, scores = self.hidden_states(inputs, return_attention_scores=True)
-        queries = {
-            "encoder": inputs["source"],
-            "decoder": inputs["target"],
-            "cross": inputs["target"],
-        }
-        return {
-            name: zero_padding_rows(layers, as_ids(queries[name]))
-            for name, layers in scores.items()
-        }
+        sides = {"encoder": "source", "decoder": "target", "cross": "target"}
+        for name, layers in scores.items():
+            queries = as_ids(inputs[sides[name]])
+            real = ops.not_equal(queries, PAD_ID)[:, None, :, None]
+            scores[name] = [
+                each * ops.cast(real, each.dtype) for each in layers
+            ]
+        return scores
 
     def alignment(self, weights, layer=None):
         """Returns a layer's mean cross-attention over heads, [B, T, S].
 
-        Args:
-            weights: list of float32 [B, H, T, S], one per decoder layer.
-            layer: number of the layer, from 1; None for the last but one, whose
-                attention is nearest to human alignments (Garg et al. 2019,
-                section 5.1), or the only one. Another number raises ValueError.
+        `weights` are float32 [B, H, T, S] of each decoder layer; `layer` counts
+        from 1. The default is the last but one, whose attention is nearest to
+        human alignments (Garg et al. 2019, section 5.1), or the only one.
         """
         layers = self.config.decoder_layers
         if layer is None:
@@ -232,22 +225,6 @@ class Transformer(SequenceLayer, keras.Model):
         return self.encoder(
             self.embed_source(source), attention_mask=padding_mask(source)
         )
-
-    def decode(self, target, memory, source):
-        """Returns logits of complete targets, without dropout.
-
-        Logits are float32 [B, T, V]. `target` is int32 [B, T] and begins with
-        the begin id; `memory` is `encode(source)`; `source` masks its padding.
-        """
-        mask = padding_mask(source)
-        inputs = {"source": source, "target": target}
-        states = self.decoder(
-            self._embed_target(inputs, memory, mask),
-            memory,
-            attention_mask=padding_mask(target),
-            memory_mask=mask,
-        )
-        return self.output_embedding.logits(states)
 
     def embed_source(self, ids, positions=None, training=False):
         """Embeds int32 [B, S] ids and positions as float [B, S, D]."""
@@ -270,21 +247,6 @@ class Transformer(SequenceLayer, keras.Model):
         """Returns the shape of the logits."""
         return (*inputs_shape["target"], self.config.vocabulary_size)
 
-    def export(
-        self, filepath, format="tf_saved_model", input_signature=None, **kwargs
-    ):
-        """Exports the model; by default `source` and `target` have any size."""
-        if input_signature is None:
-            ids = keras.InputSpec(dtype="int32", shape=(None, None))
-            input_signature = [{"source": ids, "target": ids}]
-        super().export(
-            filepath, format, input_signature=input_signature, **kwargs
-        )
-
-    def quantize(self, mode=None, config=None, **kwargs):
-        """Raises a ValueError; see `refuse_to_quantize`."""
-        refuse_to_quantize(mode)
-
     def get_config(self):
         """Returns the constructor's arguments."""
         fields = dataclasses.asdict(self.config)
@@ -296,21 +258,3 @@ class Transformer(SequenceLayer, keras.Model):
         arguments = dict(config)
         fields = arguments.pop("config")
         return cls(TransformerConfig(**fields), **arguments)
-
-
-def _layer_arguments(config):
-    """Returns the arguments of Encoder and Decoder for a TransformerConfig."""
-    return {
-        "intermediate_dim": config.d_ff,
-        "num_heads": config.num_heads,
-        "key_dim": config.d_k,
-        "value_dim": config.d_v,
-        "activation": config.activation,
-        "dropout": config.dropout,
-        "attention_dropout": config.attention_dropout,
-        "activation_dropout": config.activation_dropout,
-        "layer_norm_epsilon": config.layer_norm_epsilon,
-        "normalize_first": config.norm == "pre",
-        "attention_window": config.attention_window,
-        "use_bias": config.attention_bias,
-    }

@@ -41,7 +41,7 @@ class Mutation(typing.NamedTuple):
 
 
 _KT = "keras_transformer"
-_LAYERS = f"tests/{_KT}/layers tests/{_KT}/test_transformer.py"
+_LAYERS = f"tests/{_KT}/test_transformer.py tests/{_KT}/layers"
 _SEARCH = f"tests/{_KT}/decoding"
 _LOSS = f"tests/{_KT}/test_loss.py"
 _BATCHES = "tests/trainers/batches"
@@ -162,7 +162,7 @@ MUTATIONS = [
             f"{_KT}/layers/base.py",
             "blocks[number] = ops.stop_gradient(blocks[number])",
             "pass",
-            _LAYERS,
+            f"tests/{_KT}/test_gradients.py",
         ),
         (
             "projections begin with all of Glorot's variance",
@@ -196,8 +196,8 @@ MUTATIONS = [
         (
             "padding counts in perplexity",
             f"{_KT}/loss.py",
-            "plain=(normaliser - label_logits) * real",
-            "plain=normaliser - label_logits",
+            "plain=(normalizer - label_logits) * real",
+            "plain=normalizer - label_logits",
             _LOSS,
         ),
         (
@@ -252,7 +252,7 @@ MUTATIONS = [
         ),
         (
             "beams keep their own past",
-            f"{_KT}/decoding/beam_decoder.py",
+            f"{_KT}/decoding/translate.py",
             "return ops.where(now[None, None, :, None], own, inherited)",
             "return ops.where(now[None, None, :, None], own, ancestry)",
             _SEARCH,
@@ -260,8 +260,7 @@ MUTATIONS = [
         (
             "stopped sentences take more hypotheses",
             f"{_KT}/decoding/beam_search.py",
-            "may_end = ops.logical_and("
-            "may_end, ops.logical_not(search.stopped)[:, None])",
+            "may_end = may_end & ~search.stopped[:, None]",
             "pass",
             _SEARCH,
         ),
@@ -275,9 +274,8 @@ MUTATIONS = [
         (
             "prefix beyond the maximum length",
             f"{_KT}/decoding/candidates.py",
-            "within = ops.logical_and("
-            "within, index + 1 < constraints.max_lengths)",
-            "pass",
+            "(forced != PAD_ID) & (index + 1 < constraints.max_lengths)",
+            "forced != PAD_ID",
             _SEARCH,
         ),
         (
@@ -471,8 +469,8 @@ MUTATIONS = [
         (
             "a window's cache adds instead of replacing",
             "export/translators/graph_translator.py",
-            "cleared = InPlaceKVCache.scatter(cache, where, -before)",
-            "cleared = cache",
+            "cache = add(cache, -tf.gather_nd(cache, indices))",
+            "pass",
             "tests/export/translators/test_in_place_cache.py",
         ),
         (

@@ -60,7 +60,7 @@ class Parsing(launch.Task):
         if symbols is None:
             return None
         if directory.config_path.exists():
-            tokens = directory.read_config().num_source_tokens
+            tokens = directory.read_config().encoder_vocabulary_size
             if tokens != config.vocabulary_size:
                 raise InputError(
                     f"The parser in {directory.path} has a vocabulary of "

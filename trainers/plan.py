@@ -154,10 +154,10 @@ def _corpus_size(config):
         )
     manifest = PreparedCorpus(folder).manifest
     vocabulary_size = manifest.source.vocabulary_size
-    if vocabulary_size != config.num_source_tokens:
+    if vocabulary_size != config.encoder_vocabulary_size:
         raise InputError(
             f"Expected data in {folder} with vocabulary_size="
-            f"{config.num_source_tokens}, got {vocabulary_size}; use "
+            f"{config.encoder_vocabulary_size}, got {vocabulary_size}; use "
             f"--set=vocabulary_size={vocabulary_size}."
         )
     train = manifest.splits.get("train")

@@ -82,7 +82,7 @@ def save_ctranslate2(
     if source is not target:
         files[SOURCE_VOCABULARY_FILE] = source
     spec.register_source_vocabulary(
-        _list_pieces(source, config.num_source_tokens)
+        _list_pieces(source, config.encoder_vocabulary_size)
     )
     pieces = _list_pieces(target, size)
     spec.register_target_vocabulary([pieces[number] for number in ids])

@@ -92,7 +92,7 @@ class Parser:
         batch_tokens=BATCH_TOKENS,
     ):
         config = model.config
-        expected = config.num_source_tokens, config.vocabulary_size
+        expected = config.encoder_vocabulary_size, config.vocabulary_size
         sizes = tokenizer.vocabulary_size, symbols.vocabulary_size
         if sizes != expected:
             raise ValueError(

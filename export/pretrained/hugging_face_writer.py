@@ -122,7 +122,7 @@ def _order_ids(model):
         # Both sides must have the same ids of padding, begin and end.
         special = [END_ID, UNKNOWN_ID, BEGIN_ID, PAD_ID]
         return (
-            [*special, *range(4, config.num_source_tokens)],
+            [*special, *range(4, config.encoder_vocabulary_size)],
             [*special, *range(4, config.vocabulary_size)],
         )
     ids = [END_ID, UNKNOWN_ID, *range(4, config.vocabulary_size)]

@@ -106,7 +106,7 @@ def describe(directory, servable):
         "configuration": json.loads(config.to_json()),
         "parameters": servable.parameters,
         "vocabulary": {
-            "size": config.num_source_tokens,
+            "size": config.encoder_vocabulary_size,
             "sha256": hashlib.sha256(directory.read_vocabulary()).hexdigest(),
         },
         "scores": directory.read_scores(),

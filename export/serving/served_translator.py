@@ -207,7 +207,7 @@ class ServedTranslator(tf.Module):
         Returns:
             `ids`, int32 [B, K, T]; `scores`, float32 [B, K], as in `n_best`.
         """
-        known = (ids >= 0) & (ids < self.config.num_source_tokens)
+        known = (ids >= 0) & (ids < self.config.encoder_vocabulary_size)
         source, truncated = truncate_ids(
             tf.where(known, ids, UNKNOWN_ID), self.max_source_tokens
         )

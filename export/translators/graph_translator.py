@@ -213,19 +213,18 @@ class InPlaceKVCache(kt.KVCache):
     __slots__ = ()
 
     @staticmethod
-    def scatter(cache, where, rows):
-        """See `kt.KVCache.scatter`."""
-        return tf.raw_ops.ScatterNdNonAliasingAdd(
-            input=cache, indices=where, updates=rows
-        )
+    def scatter_update(cache, indices, rows, overwrite):
+        """See `kt.KVCache.scatter_update`."""
 
-    @staticmethod
-    def replace(cache, where, rows):
-        """See `kt.KVCache.replace`."""
-        # Adding the difference would cause rounding errors.
-        before = tf.gather_nd(cache, where)
-        cleared = InPlaceKVCache.scatter(cache, where, -before)
-        return InPlaceKVCache.scatter(cleared, where, rows)
+        def add(cache, rows):
+            return tf.raw_ops.ScatterNdNonAliasingAdd(
+                input=cache, indices=indices, updates=rows
+            )
+
+        if overwrite:
+            # Adding the difference would cause rounding errors.
+            cache = add(cache, -tf.gather_nd(cache, indices))
+        return add(cache, rows)
 
 
 def trace_once(function, *signature, **options):

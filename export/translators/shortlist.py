@@ -107,7 +107,7 @@ def read_shortlist(path, tokenizer, config, size=None):
             f"There is nothing in {path}; make it with trainers.shortlist."
         )
     targets, probabilities = _table(
-        np.array(pairs), np.array(values), config.num_source_tokens
+        np.array(pairs), np.array(values), config.encoder_vocabulary_size
     )
     # The last column is the target token with the same text.
     for source, name in enumerate(source_names):

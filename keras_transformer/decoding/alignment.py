@@ -8,30 +8,25 @@ from keras_transformer.config import BEGIN_ID
 
 
 class AlignmentTrace(typing.NamedTuple):
-    """Tokens and attention of every beam at every step of a search.
+    """Tokens and attention of every beam at every step of a search."""
 
-    Attributes:
-        tokens: int32 [B, T, K], each beam's input token.
-        parents: int32 [B, T, K], the beam that it continues.
-        attention: float32 [B, T, K * S], its alignment.
-    """
-
-    tokens: typing.Any
-    parents: typing.Any
-    attention: typing.Any
+    tokens: typing.Any  # int32 [B, T, K], each beam's input token
+    parents: typing.Any  # int32 [B, T, K], the beam that it continues
+    attention: typing.Any  # float32 [B, T, K * S], its alignment
 
 
 class TracingDecoder:
     """A BeamDecoder with the state (decoder state, AlignmentTrace).
 
-    It wraps a decoder from `Transformer.beam_decoder` or
-    `Ensemble.beam_decoder`; `max_length` is T, the maximum number of steps, a
+    It wraps a decoder from `beam_decoder` of a Transformer or Ensemble, whose
+    `alignment` it calls; `max_length` is T, the maximum number of steps, a
     number or int32 scalar.
     """
 
-    def __init__(self, decoder, max_length):
+    def __init__(self, decoder, max_length, alignment):
         self._decoder = decoder
         self._max_length = max_length
+        self._alignment = alignment
 
     def start(self, source, capacity, memory=None):
         """Returns the initial state with an empty trace."""
@@ -48,7 +43,7 @@ class TracingDecoder:
         logits, state, scores = self._decoder.step(
             tokens, parents, index, state, return_attention_scores=True
         )
-        alignment = self._decoder.alignment(scores)
+        alignment = self._alignment(scores)
         newest = ops.arange(ops.shape(trace.tokens)[1]) == index
         newest = newest[None, :, None]
         batch, _, width = ops.shape(trace.attention)
@@ -58,8 +53,11 @@ class TracingDecoder:
         trace = AlignmentTrace(
             ops.where(newest, tokens[:, None], trace.tokens),
             ops.where(newest, parents[:, None], trace.parents),
-            self._decoder.cache.scatter(
-                trace.attention, indices, ops.reshape(alignment, (batch, width))
+            self._decoder.cache.scatter_update(
+                trace.attention,
+                indices,
+                ops.reshape(alignment, (batch, width)),
+                overwrite=False,
             ),
         )
         return logits, (state, trace)
@@ -96,11 +94,12 @@ def _find_beams(trace, tokens):
 
     # At each step (token, parent) identifies a beam.
     def advance(index, beam, visited):
-        matches = ops.logical_and(
-            ops.take(trace.tokens, index, axis=1)[:, None]
-            == ops.take(inputs, index, axis=2)[..., None],
-            ops.take(trace.parents, index, axis=1)[:, None] == beam[..., None],
+        tokens, parents = (
+            ops.take(each, index, axis=1)[:, None]
+            for each in (trace.tokens, trace.parents)
         )
+        matches = tokens == ops.take(inputs, index, axis=2)[..., None]
+        matches = matches & (parents == beam[..., None])
         beam = ops.cast(ops.argmax(matches, axis=-1), "int32")
         newest = ops.arange(steps) == index
         return index + 1, beam, ops.where(newest, beam[..., None], visited)

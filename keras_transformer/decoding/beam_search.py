@@ -1,13 +1,11 @@
 """Beam search with a length penalty: section 6.1.
 
-Three functions repeat the step `_advance`: `beam_search` in one loop;
-`bucketed_beam_search` in a few loops of fixed shapes, for compilers;
-`shrinking_batch_beam_search` removes finished sentences from the batch.
+`beam_search` repeats a step in one loop; `translate_ids` has faster loops for a
+Transformer.
 
 Letters: B sentences, K beams, V vocabulary, T capacity for tokens.
 """
 
-import functools
 import typing
 
 from keras import ops, tree
@@ -21,10 +19,6 @@ from keras_transformer.decoding.search_config import (
     BeamSearchConfig,
     prepare_constraints,
 )
-
-# Cost of removing sentences from the batch, in steps of the whole batch; the
-# fastest value at 8, 32 and 96 sentences.
-_REMOVAL_COST = 0.5
 
 
 class BeamSearchResult(typing.NamedTuple):
@@ -42,7 +36,7 @@ class BeamSearchResult(typing.NamedTuple):
     state: typing.Any
 
 
-class _BeamState(typing.NamedTuple):
+class BeamSearchState(typing.NamedTuple):
     """The search between two steps; live beams are unfinished hypotheses."""
 
     index: typing.Any  # int32 scalar, tokens produced so far
@@ -56,9 +50,10 @@ class _BeamState(typing.NamedTuple):
     grammar: typing.Any  # state of each live beam, nest of [B, K, ...]
     state: typing.Any  # what `step` carries
 
-    def result(self):
+    def result(self, state):
+        """Returns the BeamSearchResult with this state."""
         return BeamSearchResult(
-            self.finished_tokens, self.finished_scores, self.state
+            self.finished_tokens, self.finished_scores, state
         )
 
 
@@ -81,8 +76,7 @@ def beam_search(step, state, constraints, max_length, config=None):
             continues, and `index` counts from 0.
         state: initial state of `step`; a nest of tensors of fixed shapes whose
             first axis is the sentence.
-        constraints: Constraints, or just their `max_lengths`; see
-            `prepare_constraints` for errors.
+        constraints: Constraints, or just their `max_lengths`.
         max_length: T, a number or int32 scalar.
         config: BeamSearchConfig; None for the paper's.
 
@@ -90,84 +84,21 @@ def beam_search(step, state, constraints, max_length, config=None):
         BeamSearchResult.
     """
     config = config or BeamSearchConfig()
-    return bucketed_beam_search(
-        step, state, constraints, [max_length], config, None
+    search = start_search(config, constraints, max_length, state)
+
+    def advance(search):
+        tokens = last_tokens(search.live_tokens, search.index)
+        logits, state = step(tokens, search.parents, search.index, search.state)
+        return (advance_search(config, search, logits, state),)
+
+    (search,) = ops.while_loop(
+        lambda search: is_unfinished(search, max_length), advance, (search,)
     )
+    return search.result(search.state)
 
 
-def bucketed_beam_search(
-    step, state, constraints, capacities, config, extend_cache
-):
-    """Runs `beam_search` in one loop per capacity.
-
-    Each loop has fixed shapes, which compilers need, and its steps read a cache
-    with few unfilled slots. `capacities` are ascending numbers of steps, the
-    last of which is T. `state` has the first capacity; `extend_cache(state,
-    capacity)` returns it with a larger one.
-    """
-    search = _start(config, constraints, capacities[-1], state)
-    for number, capacity in enumerate(capacities):
-        if number:
-            search = search._replace(state=extend_cache(search.state, capacity))
-        condition = functools.partial(_is_unfinished, end=capacity)
-        search = _run(config, step, search, condition)
-    return search.result()
-
-
-def shrinking_batch_beam_search(
-    step,
-    state,
-    constraints,
-    max_length,
-    config,
-    segment,
-    extend_cache,
-    final_state=lambda state: (),
-):
-    """Runs `beam_search` while removing finished sentences from the batch.
-
-    After at most `segment` steps, the capacity of `state`, finished sentences
-    are removed and `extend_cache` adds capacity, so that the cost of a step
-    follows its unfinished sentences and filled slots. Removal is earlier if
-    computing finished sentences for the rest of the segment would cost more.
-    The result contains `final_state(state)`, a nest of tensors of fixed shapes.
-    Since shapes change, this needs a TensorFlow graph with an unknown number of
-    sentences, and `max_length` is an int32 tensor.
-    """
-    search = _start(config, constraints, max_length, state)
-    rows = ops.arange(ops.shape(search.stopped)[0])
-
-    def result_of(search):
-        result = search.result()
-        return result._replace(state=final_state(result.state))
-
-    def advance(result, rows, search):
-        capacity = ops.minimum(search.index + segment, max_length)
-        search = _run(
-            config, step, search, lambda each: _continue_segment(each, capacity)
-        )
-        result = tree.map_structure(
-            lambda old, new: ops.scatter_update(old, rows[:, None], new),
-            result,
-            result_of(search),
-        )
-        (unfinished,) = ops.nonzero(ops.logical_not(search.stopped))
-        unfinished = ops.cast(unfinished, "int32")
-        capacity = ops.minimum(search.index + segment, max_length)
-        search = _select_sentences(search, unfinished)
-        search = search._replace(state=extend_cache(search.state, capacity))
-        return result, ops.take(rows, unfinished), search
-
-    result, _, _ = ops.while_loop(
-        lambda result, rows, search: _is_unfinished(search, max_length),
-        advance,
-        (result_of(search), rows, search),
-    )
-    return result
-
-
-def _start(config, constraints, max_length, state):
-    """Returns the search before its first step."""
+def start_search(config, constraints, max_length, state):
+    """Returns the BeamSearchState before the first step."""
     constraints, grammar = prepare_constraints(constraints, config, max_length)
     batch = ops.shape(constraints.max_lengths)[0]
     beams = config.beam_size
@@ -175,7 +106,7 @@ def _start(config, constraints, max_length, state):
     # All beams are equal at first, so only the first one counts.
     others = ops.full((batch, beams - 1), IMPOSSIBLE, dtype="float32")
     first = ops.zeros((batch, 1), dtype="float32")
-    return _BeamState(
+    return BeamSearchState(
         index=ops.convert_to_tensor(0, "int32"),
         constraints=constraints,
         live_tokens=tokens,
@@ -191,31 +122,19 @@ def _start(config, constraints, max_length, state):
     )
 
 
-def _run(config, step, search, condition):
-    """Advances while `condition`, a function of the search, holds."""
-    (search,) = ops.while_loop(
-        condition, lambda search: (_advance(config, step, search),), (search,)
-    )
-    return search
-
-
-def _advance(config, step, search):
-    """Runs one step of `beam_search`."""
+def advance_search(config, search, logits, state):
+    """Returns the search after a step with these logits and this state."""
     index, constraints = search.index, search.constraints
-    tokens = last_tokens(search.live_tokens, index)  # [B, K]
-    logits, state = step(tokens, search.parents, index, search.state)
     candidates = allowed_candidates(
         *(logits, search.live_log_probs, index),
         *(config, constraints, search.grammar),
     )  # all of [B, K]
     length = index + 1
     at_limit = length >= constraints.max_lengths  # [B]
-    may_end = ops.logical_and(
-        candidates.end_log_probs > 0.5 * IMPOSSIBLE,
-        ops.logical_or(candidates.may_end, at_limit[:, None]),
-    )  # [B, K]
+    is_possible = candidates.end_log_probs > 0.5 * IMPOSSIBLE
+    may_end = is_possible & (candidates.may_end | at_limit[:, None])  # [B, K]
     # A tie must not change the result of a stopped sentence.
-    may_end = ops.logical_and(may_end, ops.logical_not(search.stopped)[:, None])
+    may_end = may_end & ~search.stopped[:, None]
     end_scores = ops.where(
         may_end, candidates.end_log_probs / config.penalty(length), IMPOSSIBLE
     )  # [B, K]
@@ -236,8 +155,7 @@ def _advance(config, step, search):
         candidates.log_probs[:, 0],
         finished_scores,
     )
-    stopped = ops.logical_or(search.stopped, at_limit)
-    return _BeamState(
+    return BeamSearchState(
         index=length,
         constraints=constraints,
         live_tokens=ops.where(
@@ -247,7 +165,7 @@ def _advance(config, step, search):
         parents=candidates.parents,
         finished_tokens=ops.take_along_axis(both, order[..., None], axis=1),
         finished_scores=finished_scores,
-        stopped=ops.logical_or(stopped, terminated),
+        stopped=search.stopped | at_limit | terminated,
         grammar=grammar,
         state=state,
     )
@@ -279,33 +197,15 @@ def is_terminated(config, length, best_live, finished_scores):
     if config.stop_criterion == "k_finished":
         enough = finished_scores[:, -1] > 0.5 * IMPOSSIBLE
     else:
-        wanted = config.beam_size
+        n_best = config.beam_size
         if config.stop_criterion == "exact":
-            wanted = config.n_best or wanted
+            n_best = config.n_best or n_best
         bound = best_live / config.penalty(length)
-        enough = bound <= finished_scores[:, wanted - 1]
+        enough = bound <= finished_scores[:, n_best - 1]
     # A grammar may leave no live beam.
-    return ops.logical_or(enough, best_live <= 0.5 * IMPOSSIBLE)
+    return enough | (best_live <= 0.5 * IMPOSSIBLE)
 
 
-def _is_unfinished(search, end):
+def is_unfinished(search, end):
     """Returns whether any sentence can grow, up to `end` tokens."""
-    unfinished = ops.logical_not(ops.all(search.stopped))
-    return ops.logical_and(search.index < end, unfinished)
-
-
-def _continue_segment(search, capacity):
-    """Returns whether to run another step before removing sentences."""
-    share_stopped = ops.mean(ops.cast(search.stopped, "float32"))
-    wasted = share_stopped * ops.cast(capacity - search.index, "float32")
-    return ops.logical_and(
-        _is_unfinished(search, capacity), wasted <= _REMOVAL_COST
-    )
-
-
-def _select_sentences(search, rows):
-    """Selects the sentences at int32 [n] rows."""
-    # The counter is a scalar; in all others the first axis is the sentence.
-    rest = search._replace(index=())
-    rest = tree.map_structure(lambda each: ops.take(each, rows, axis=0), rest)
-    return rest._replace(index=search.index)
+    return (search.index < end) & ~ops.all(search.stopped)

@@ -16,21 +16,13 @@ _GROUP = 32
 
 
 class Candidates(typing.NamedTuple):
-    """The best continuations of the live beams.
+    """The best continuations of the live beams, all [B, K]."""
 
-    Attributes:
-        tokens: int32 [B, K], of the K best that do not end, best first.
-        parents: int32 [B, K], the beams that they continue.
-        log_probs: float32 [B, K].
-        end_log_probs: float32 [B, K], of each live beam if it ends here.
-        may_end: boolean [B, K], whether that is among the best of all.
-    """
-
-    tokens: typing.Any
-    parents: typing.Any
-    log_probs: typing.Any
-    end_log_probs: typing.Any
-    may_end: typing.Any
+    tokens: typing.Any  # int32, of the K best that do not end, best first
+    parents: typing.Any  # int32, the beams that they continue
+    log_probs: typing.Any  # float32
+    end_log_probs: typing.Any  # float32, of each live beam if it ends here
+    may_end: typing.Any  # boolean, whether that is among the best of all
 
 
 def allowed_candidates(
@@ -38,13 +30,9 @@ def allowed_candidates(
 ):
     """Returns the best Candidates that the search allows.
 
-    Args:
-        logits: float [B, K, V], for the next token of each beam.
-        live_log_probs: float32 [B, K], of the beams.
-        index: int32 scalar, number of tokens of each beam.
-        config: BeamSearchConfig.
-        constraints: Constraints; a prefix ends with a column of padding.
-        grammar: state of the grammar, a nest of [B, K, ...]; () without one.
+    Takes the logits of the next token, float [B, K, V]; log-probabilities of
+    the beams, float32 [B, K]; their number of tokens, int32 scalar; Constraints
+    whose prefix ends with a column of padding; and the grammar's state.
     """
     too_short = allowed = None
     if not is_unset(constraints.min_lengths):
@@ -52,23 +40,18 @@ def allowed_candidates(
         too_short = index + 1 < constraints.min_lengths  # [B]
     if config.grammar is not None:
         allowed = config.grammar.allowed(grammar)  # [B, K, V]
-    request = logits, live_log_probs
     unforced = best_candidates(
-        *request,
-        config.end_rank,
-        config.suppress_tokens,
-        too_short,
-        allowed,
+        *(logits, live_log_probs, config.end_rank),
+        *(config.suppress_tokens, too_short, allowed),
     )
     if is_unset(constraints.prefix):
         return unforced
     last = ops.shape(constraints.prefix)[1] - 1
     forced = ops.take(constraints.prefix, ops.minimum(index, last), axis=1)
-    within = forced != PAD_ID  # [B]
-    within = ops.logical_and(within, index + 1 < constraints.max_lengths)
+    within = (forced != PAD_ID) & (index + 1 < constraints.max_lengths)  # [B]
     return tree.map_structure(
         lambda one, other: ops.where(within[:, None], one, other),
-        forced_candidates(*request, forced, allowed),
+        forced_candidates(logits, live_log_probs, forced, allowed),
         unforced,
     )
 
@@ -111,7 +94,7 @@ def best_candidates(
     for token in suppress_tokens:
         flat = ops.where(tokens == token, IMPOSSIBLE, flat)
     if too_short is not None:
-        ends = ops.logical_and(too_short[:, None], tokens == END_ID)
+        ends = too_short[:, None] & (tokens == END_ID)
         flat = ops.where(ends, IMPOSSIBLE, flat)
     best, _ = ops.top_k(flat, min(end_rank, beam_size * per_beam))
     end_log_probs = logits[..., END_ID] + offsets
@@ -119,7 +102,7 @@ def best_candidates(
     log_probs, order = ops.top_k(continuing, beam_size)
     may_end = end_log_probs >= best[:, -1:]
     if too_short is not None:
-        may_end = ops.logical_and(may_end, ops.logical_not(too_short)[:, None])
+        may_end = may_end & ~too_short[:, None]
     return Candidates(
         tokens=ops.take_along_axis(tokens, order, axis=1),
         parents=ops.cast(order // per_beam, "int32"),

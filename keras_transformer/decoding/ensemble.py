@@ -5,6 +5,7 @@ import math
 
 from keras import ops
 
+from keras_transformer.fields import validate_choice
 from keras_transformer.layers.attention import KVCache
 
 MEANS = ("log_probabilities", "probabilities")
@@ -26,9 +27,8 @@ class Ensemble:
     def __init__(self, models, mean="log_probabilities"):
         if not models:
             raise ValueError("An ensemble needs at least one model.")
-        if mean not in MEANS:
-            raise ValueError(f"mean must be {' or '.join(MEANS)}, not {mean}.")
-        for side in ("num_source_tokens", "vocabulary_size"):
+        validate_choice("mean", mean, MEANS)
+        for side in ("encoder_vocabulary_size", "vocabulary_size"):
             sizes = {getattr(model.config, side) for model in models}
             if len(sizes) > 1:
                 raise ValueError(
@@ -40,7 +40,7 @@ class Ensemble:
         self.config = _config_of([model.config for model in models])
 
     def __call__(self, inputs):
-        """Returns mean log-probabilities [B, T, V] in place of logits."""
+        """Returns logits [B, T, V]; their softmax is the mean distribution."""
         each = [ops.log_softmax(model(inputs)) for model in self.models]
         return average_log_probs(ops.stack(each), self.mean)
 
@@ -66,17 +66,16 @@ class Ensemble:
         decoders = [
             model.beam_decoder(beam_size, cache) for model in self.models
         ]
-        return EnsembleDecoder(self, decoders)
+        return EnsembleDecoder(decoders, self.mean)
 
 
 class EnsembleDecoder:
     """Several BeamDecoders with the interface of one."""
 
-    def __init__(self, ensemble, decoders):
+    def __init__(self, decoders, mean):
         self.beam_size = decoders[0].beam_size
         self.cache = decoders[0].cache
-        self.alignment = ensemble.alignment
-        self._mean = ensemble.mean
+        self._mean = mean
         self._decoders = decoders
 
     def start(self, source, capacity, memory=None):

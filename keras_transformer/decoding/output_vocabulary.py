@@ -37,8 +37,8 @@ class OutputVocabulary(abc.ABC):
 
     `OutputVocabulary.fixed` creates one for all sentences,
     `OutputVocabulary.shortlist` one that selects tokens for each sentence. The
-    search uses local ids: indices into the subset, whose ids are ascending. The
-    special ids are in every subset and unchanged.
+    search uses local ids: indices into the subset, whose ids are ascending and
+    include the special ids.
     """
 
     @staticmethod
@@ -76,8 +76,7 @@ class ReducedVocabularyModel:
     Replaces the Transformer in `translate_ids`, whose tokens are then local
     ids. The unknown token, which no search generates, represents all excluded
     tokens: its logit is the log of their estimated sum, so that
-    log-probabilities are close to the full model's. `weights` are those of the
-    Transformer, then those of the output layer.
+    log-probabilities are close to the full model's.
     """
 
     def __init__(self, model, output_layer):
@@ -103,13 +102,10 @@ class FixedVocabulary(OutputVocabulary):
 
     def __init__(self, ids, vocabulary_size):
         allowed = {*map(int, ids), *range(_NUM_SPECIAL)}
-        outside = [each for each in allowed if not 0 <= each < vocabulary_size]
-        if outside:
-            raise ValueError(
-                f"Expected target ids from 0 to {vocabulary_size - 1}, got "
-                f"{min(outside)}."
-            )
-        excluded = [n for n in range(vocabulary_size) if n not in allowed]
+        every = range(vocabulary_size)
+        for each in sorted(allowed.difference(every)):
+            raise ValueError(f"Expected ids in {every}, got {each}.")
+        excluded = [each for each in every if each not in allowed]
         filling = excluded[: -len(allowed) % _MULTIPLE]
         self.ids = np.array(sorted(allowed.union(filling)), np.int32)
         self.vocabulary_size = vocabulary_size
@@ -119,10 +115,10 @@ class FixedVocabulary(OutputVocabulary):
         return ops.take(ops.convert_to_tensor(self.ids), local_ids, axis=0)
 
     def _output_layer(self, model):
-        if model.config.vocabulary_size != self.vocabulary_size:
+        size = model.config.vocabulary_size
+        if size != self.vocabulary_size:
             raise ValueError(
-                f"Expected a model with vocabulary_size={self.vocabulary_size}"
-                f", got {model.config.vocabulary_size}."
+                f"Expected vocabulary_size={self.vocabulary_size}, got {size}."
             )
         return _FixedOutputLayer(model.output_embedding, self)
 
@@ -170,18 +166,15 @@ class LexicalShortlist(OutputVocabulary):
 
     After L'Hostis et al. 2016 (arXiv 1610.00072): a sentence's subset has the
     tokens with the highest expected counts in its translation, the sums of
-    their probabilities over the source tokens. Each sentence has its own
-    subset, so that its result does not depend on its batch. Invalid shapes or
-    ids raise ValueError.
+    their probabilities over the source tokens. It does not depend on the rest
+    of the batch. Invalid shapes or ids raise ValueError.
 
     Args:
         targets: int32 [V_s, n] array: n target ids for each source id.
-        probabilities: float32 [V_s, n] array of their probabilities; 0 for
-            missing ones.
+        probabilities: float32 [V_s, n] array of their probabilities, or 0.
         frequencies: float32 [V] array, added to the expected count of each
-            target id in every sentence; 0 for ids in no translation.
-        size: L, number of tokens per sentence, at most V and above the number
-            of special ids.
+            target id; 0 for ids in no translation.
+        size: L, number of tokens per sentence, above that of special ids.
     """
 
     def __init__(self, targets, probabilities, frequencies, size):
@@ -238,7 +231,10 @@ class LexicalShortlist(OutputVocabulary):
 
     def _output_layer(self, model):
         expected = self.weights[0].shape[0], self.vocabulary_size
-        sizes = model.config.num_source_tokens, model.config.vocabulary_size
+        sizes = (
+            model.config.encoder_vocabulary_size,
+            model.config.vocabulary_size,
+        )
         if sizes != expected:
             raise ValueError(
                 f"Expected source and target vocabularies of {expected} "
@@ -246,8 +242,7 @@ class LexicalShortlist(OutputVocabulary):
             )
         if self.size == self.vocabulary_size:
             raise ValueError(
-                f"Expected a size below the vocabulary's, got {self.size}: "
-                "the shortlist excludes no token."
+                f"Expected a shortlist of fewer than {self.size} tokens."
             )
         return _ShortlistOutputLayer(model.output_embedding, self)
 
@@ -293,8 +288,7 @@ class _ShortlistOutputLayer:
 class ExcludedTokensEstimate:
     """Estimates the log-sum-exp of the logits of excluded tokens.
 
-    `weights` are the mean, float32 [D], and the covariance, float32 [D, D], of
-    their embeddings, a float64 [n, D] array.
+    It needs only mean and covariance of their embeddings, float64 [n, D].
     """
 
     def __init__(self, embeddings):
@@ -321,8 +315,7 @@ class ExcludedTokensEstimate:
         variance = ops.sum(
             states * linear(states, self.weights[1]), axis=-1, keepdims=True
         )
-        # Rounding may make it negative.
-        variance = ops.maximum(variance, 0.0)
+        variance = ops.maximum(variance, 0.0)  # Despite rounding.
         log_count = self._log_count
         return ops.where(
             variance < 2 * log_count,

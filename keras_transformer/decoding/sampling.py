@@ -2,20 +2,18 @@
 
 import dataclasses
 import math
-import sys
 import typing
 
-import numpy as np
 from keras import ops
 
 from keras_transformer.config import END_ID, FORBIDDEN_IDS, PAD_ID
 from keras_transformer.decoding.beam_search import last_tokens
 from keras_transformer.decoding.search_config import (
     clip_lengths,
-    validate_range,
-    validate_suppress_tokens,
+    validate_fields,
 )
 from keras_transformer.decoding.translate import output_limits
+from keras_transformer.fields import LARGEST_FLOAT, LARGEST_INT, SMALLEST_FLOAT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,24 +36,24 @@ class SamplingConfig:
     suppress_tokens: tuple[int, ...] = FORBIDDEN_IDS
 
     def __post_init__(self):
-        validate_range(self, "samples", 1, 1_000_000)
-        validate_range(self, "temperature", math.ulp(0.0), sys.float_info.max)
-        validate_range(self, "top_k", 0, sys.maxsize)
-        validate_range(self, "top_p", math.ulp(0.0), 1.0)
-        validate_suppress_tokens(self)
+        validate_fields(
+            self,
+            samples=(1, 1_000_000),
+            temperature=(SMALLEST_FLOAT, LARGEST_FLOAT),
+            top_k=(0, LARGEST_INT),
+            top_p=(SMALLEST_FLOAT, 1.0),
+        )
 
 
 class SamplingResult(typing.NamedTuple):
     """Sampled translations.
 
-    Attributes:
-        tokens: int32 [B, N, T], ending with the end id, then padding.
-        log_probs: float32 [B, N], log-probabilities under the unmodified model,
-            regardless of temperature, `top_k` and `top_p`.
+    `log_probs` are under the unmodified model, regardless of temperature,
+    `top_k` and `top_p`.
     """
 
-    tokens: typing.Any
-    log_probs: typing.Any
+    tokens: typing.Any  # int32 [B, N, T], ending with the end id, then padding
+    log_probs: typing.Any  # float32 [B, N]
 
 
 class _SamplingState(typing.NamedTuple):
@@ -73,11 +71,9 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
         model: Transformer or Ensemble.
         source: int32 [B, S], each row ending with the end id, then padding.
         max_length: T, capacity for output tokens: a number or int32 scalar.
-        seeds: int32 [B]; a sentence's samples depend on its own seed only, not
-            on the batch or padding.
+        seeds: int32 [B]; a sentence's samples depend on its own seed only.
         config: SamplingConfig; None for one sample of the unmodified model.
-        max_lengths: int32 [B], of each sentence, including the end id; None for
-            its length without its end id + the model's `max_extra_tokens`.
+        max_lengths: int32 [B]; None for source lengths + `max_extra_tokens`.
     """
     config = config or SamplingConfig()
     decoder = model.beam_decoder(config.samples)
@@ -100,8 +96,7 @@ def sample_steps(step, state, max_lengths, max_length, seeds, config):
     numbers = ops.broadcast_to(ops.arange(config.samples), shape)
 
     def is_unfinished(sampling):
-        unfinished = ops.logical_not(ops.all(sampling.finished))
-        return ops.logical_and(sampling.index < max_length, unfinished)
+        return (sampling.index < max_length) & ~ops.all(sampling.finished)
 
     def advance(sampling):
         index = sampling.index
@@ -122,7 +117,7 @@ def sample_steps(step, state, max_lengths, max_length, seeds, config):
                 index=index + 1,
                 tokens=ops.where(newest, pad_ids[..., None], sampling.tokens),
                 log_probs=sampling.log_probs + log_probs,
-                finished=ops.logical_or(sampling.finished, tokens == END_ID),
+                finished=sampling.finished | (tokens == END_ID),
                 state=state,
             ),
         )
@@ -149,10 +144,10 @@ def _sample_tokens(logits, uniform_noise, config):
     if top_k == 1:
         return ops.cast(tokens[..., 0], "int32")
     # The highest value becomes 0; others may become -inf and are never sampled.
-    values = (values - values[..., :1]) / _clip_to_float32(config.temperature)
+    values = (values - values[..., :1]) / config.temperature
     probabilities = ops.softmax(values, axis=-1)
     below = ops.cumsum(probabilities, axis=-1) - probabilities
-    likely = below < _clip_to_float32(config.top_p)
+    likely = below < config.top_p
     probabilities = ops.where(likely, probabilities, 0.0)
     cumulative = ops.cumsum(probabilities, axis=-1)
     passed = cumulative <= (uniform_noise[..., None] * cumulative[..., -1:])
@@ -162,12 +157,6 @@ def _sample_tokens(logits, uniform_noise, config):
     order = ops.minimum(order, allowed - 1)
     sampled = ops.take_along_axis(tokens, order[..., None], axis=-1)
     return ops.cast(sampled[..., 0], "int32")
-
-
-def _clip_to_float32(number):
-    """Returns the nearest number that has a reciprocal in float32."""
-    tiny = np.finfo("float32").tiny
-    return float(np.clip(number, tiny, 1 / tiny))
 
 
 def uniform(*coordinates):

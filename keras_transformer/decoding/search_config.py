@@ -8,15 +8,16 @@ from keras import ops
 
 from keras_transformer.config import FORBIDDEN_IDS, PAD_ID
 from keras_transformer.fields import (
+    LARGEST_INT,
     MAX_ALPHA,
     MAX_BEAMS,
     MAX_EXTRA_TOKENS,
-    checked_type,
+    validate_choice,
+    validate_range,
 )
 
-_INT32 = 2**31 - 1
-
 STOP_CRITERIA = ("exact", "k_finished", "heuristic", "max_length")
+PENALTIES = ("gnmt", "power")
 
 
 class Grammar(typing.Protocol):
@@ -91,18 +92,15 @@ class BeamSearchConfig:
     grammar: Grammar | None = None
 
     def __post_init__(self):
-        validate_range(self, "beam_size", 1, MAX_BEAMS)
-        validate_range(self, "alpha", 0.0, MAX_ALPHA)
-        validate_range(self, "max_extra_tokens", 0, MAX_EXTRA_TOKENS)
-        validate_range(self, "n_best", 0, self.beam_size)
-        validate_suppress_tokens(self)
-        # Raises an error for an unknown length_penalty.
-        self.penalty(1)
-        if self.stop_criterion not in STOP_CRITERIA:
-            raise ValueError(
-                f"stop_criterion must be {', '.join(STOP_CRITERIA)}, not "
-                f"{self.stop_criterion!r}."
-            )
+        validate_fields(
+            self,
+            beam_size=(1, MAX_BEAMS),
+            alpha=(0.0, MAX_ALPHA),
+            max_extra_tokens=(0, MAX_EXTRA_TOKENS),
+            n_best=(0, self.beam_size),
+        )
+        validate_choice("stop_criterion", self.stop_criterion, STOP_CRITERIA)
+        validate_choice("length_penalty", self.length_penalty, PENALTIES)
 
     @classmethod
     def from_config(cls, config):
@@ -135,29 +133,27 @@ def length_penalty(length, alpha, kind="gnmt"):
     """
     length = ops.cast(length, "float32")
     if kind == "gnmt":
-        return ops.power((5.0 + length) / 6.0, alpha)
-    if kind == "power":
-        return ops.power(length, alpha)
-    raise ValueError(f"length_penalty must be gnmt or power, not {kind!r}.")
+        length = (5.0 + length) / 6.0
+    return ops.power(length, alpha)
 
 
-def validate_range(config, name, least, most):
-    """Checks a field's type and range, and stores it as a Python number."""
-    value = checked_type(name, type(least), getattr(config, name))
-    if not least <= value <= most:
-        raise ValueError(
-            f"{name} must be from {least:,} to {most:,}, not {value!r}."
-        )
-    object.__setattr__(config, name, value)
+def validate_fields(config, **ranges):
+    """Validates numbers of a frozen dataclass, and its `suppress_tokens`.
 
-
-def validate_suppress_tokens(config):
-    """Checks that `suppress_tokens` of a frozen dataclass are ids."""
+    They are stored as Python numbers. `ranges` are (least, most) by name.
+    """
     name = "suppress_tokens"
-    ids = tuple(checked_type(name, int, n) for n in config.suppress_tokens)
-    if min(ids, default=0) < 0:
-        raise ValueError(f"{name} must be ids of at least 0, not {ids}.")
-    object.__setattr__(config, name, ids)
+    values = {
+        name: tuple(
+            validate_range(name, each, 0, LARGEST_INT)
+            for each in config.suppress_tokens
+        )
+    }
+    for name, (least, most) in ranges.items():
+        value = getattr(config, name)
+        values[name] = validate_range(name, value, least, most)
+    for name, value in values.items():
+        object.__setattr__(config, name, value)
 
 
 def is_unset(constraint):
@@ -200,7 +196,7 @@ def clip_lengths(name, values, max_length):
     else:
         values = np.asarray(values)
         if values.dtype.kind in "iu":
-            values = np.array([min(int(each), _INT32) for each in values])
+            values = np.array([min(int(each), LARGEST_INT) for each in values])
     if "int" not in str(values.dtype):
         raise ValueError(f"{name} must be integers, not {values.dtype}.")
     values = ops.convert_to_tensor(values)

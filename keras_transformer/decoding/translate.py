@@ -1,27 +1,200 @@
-"""Translation and scoring of token ids."""
+"""Translation of token ids: a decoder with caches, and its beam searches.
 
-from keras import ops
+Letters: B sentences, S source length, T output length, K beams, D d_model, V
+vocabulary.
+"""
+
+import functools
+import typing
+
+from keras import ops, tree
 
 from keras_transformer.config import PAD_ID
 from keras_transformer.decoding.alignment import TracingDecoder, shift_right
 from keras_transformer.decoding.beam_search import (
-    bucketed_beam_search,
-    shrinking_batch_beam_search,
+    advance_search,
+    is_unfinished,
+    last_tokens,
+    start_search,
 )
 from keras_transformer.decoding.search_config import (
     BeamSearchConfig,
     Constraints,
 )
 from keras_transformer.layers.attention import KVCache
+from keras_transformer.layers.masks import padding_mask
 from keras_transformer.loss import LabelSmoothedCrossEntropy
 
 # Maximum number of steps between removals of finished sentences: few, so that
 # steps read few unfilled slots, but enough to make copying caches cheap.
 _SEGMENT = 8
 
+# Cost of removing sentences from the batch, in steps of the whole batch; the
+# fastest value at 8, 32 and 96 sentences.
+_REMOVAL_COST = 0.5
+
 # Capacities of the loops before the last. Most sentences end in them; each adds
 # one loop to compile.
 _BUCKETS = (32, 64)
+
+
+class DecoderState(typing.NamedTuple):
+    """State between decoding steps; the first axis is the sentence.
+
+    `ancestry` [b, k, t, j] is True if beam k's hypothesis contains beam j's
+    token in cache slot t.
+    """
+
+    cross_attention_caches: typing.Any  # keys and values of each layer
+    memory_mask: typing.Any  # boolean [B, 1, S]
+    self_attention_caches: typing.Any  # KVCache of each layer, never reordered
+    ancestry: typing.Any  # boolean [B, K, cache length, K]
+    output: typing.Any = ()  # from `prepare` of the output layer
+
+
+class FullOutputLayer:
+    """Logits of the whole vocabulary; transposes the matrix only once."""
+
+    def __init__(self, embedding):
+        self._embedding = embedding
+        self._projection = embedding.projection()
+
+    def prepare(self, source):
+        """Returns the per-sentence state of the output layer: none."""
+        return ()
+
+    def to_vocabulary_ids(self, tokens, prepared):
+        """Returns the vocabulary ids of int32 [B, K] tokens: unchanged."""
+        return tokens
+
+    def logits(self, states, prepared):
+        """Returns logits, float32 [B, K, V], for states, float [B, K, D]."""
+        return self._embedding.logits(states, self._projection)
+
+
+class BeamDecoder:
+    """Decodes the K = `beam_size` beams of each sentence step by step.
+
+    The encoder's output and the cross-attention keys and values are computed
+    once per sentence; the K beams are K queries on them. Self-attention attends
+    to the slots of all beams under a mask that selects each beam's own past, so
+    caches are written in place and never reordered. Restricted self-attention
+    needs only the slots of one window, which are overwritten.
+    """
+
+    def __init__(self, model, beam_size, cache=KVCache, output_layer=None):
+        self.beam_size = beam_size
+        self.cache = cache
+        self._model = model
+        self._output_layer = output_layer or FullOutputLayer(
+            model.output_embedding
+        )
+
+    def start(self, source, capacity, memory=None):
+        """Returns the DecoderState before the first step.
+
+        `capacity` is the number of steps to allocate, a number or int32 scalar;
+        a number beyond the learned positions raises ValueError. `memory` is
+        `model.encode(source)`, if already computed.
+        """
+        self._check(capacity)
+        if memory is None:
+            memory = self._model.encode(source)
+        beams, batch = self.beam_size, ops.shape(source)[0]
+        decoder = self._model.decoder
+        length = decoder.cache_length(capacity)
+        return DecoderState(
+            cross_attention_caches=decoder.project_memory(memory),
+            memory_mask=padding_mask(source),
+            self_attention_caches=decoder.initial_caches(
+                batch, capacity, beams, self.cache
+            ),
+            ancestry=ops.zeros((batch, beams, length, beams), dtype="bool"),
+            output=self._output_layer.prepare(source),
+        )
+
+    def step(
+        self,
+        tokens,
+        parents,
+        index,
+        state,
+        return_hidden_states=False,
+        return_attention_scores=False,
+    ):
+        """Decodes the newest token of each beam; see `beam_search`.
+
+        Returns logits, float32 [B, K, V], and the DecoderState; if requested
+        also the decoder's output, float [B, K, D], and the cross-attention, a
+        list of N float32 [B, H, K, S].
+        """
+        batch, beams, length, _ = ops.shape(state.ancestry)
+        # Overwriting a step removes it from every ancestry, which implements
+        # the window.
+        ancestry = update_ancestry(state.ancestry, parents, index % length)
+        ids = self._output_layer.to_vocabulary_ids(tokens, state.output)
+        positions = ops.reshape(ops.cast(index, "int32"), (1, 1))
+        embedded, state = self._embed(ids, positions, parents, state)
+        hidden_states, _, scores, caches = self._model.decoder(
+            embedded,
+            attention_mask=ops.reshape(
+                ancestry, (batch, beams, length * self.beam_size)
+            ),
+            memory_mask=state.memory_mask,
+            self_attention_caches=state.self_attention_caches,
+            cross_attention_caches=state.cross_attention_caches,
+            cache_update_index=index,
+        )
+        state = state._replace(
+            self_attention_caches=tuple(caches), ancestry=ancestry
+        )
+        result = [self._output_layer.logits(hidden_states, state.output), state]
+        if return_hidden_states:
+            result.append(hidden_states)
+        if return_attention_scores:
+            result.append(scores)
+        return tuple(result)
+
+    def _embed(self, ids, positions, parents, state):
+        """Returns the decoder's input, float [B, K, D], and the state."""
+        return self._model.embed_target(ids, positions), state
+
+    def extend_cache(self, state, capacity):
+        """Returns the state with capacity for more steps; see `start`."""
+        self._check(capacity)
+        length = self._model.decoder.cache_length(capacity)
+        added = length - ops.shape(state.ancestry)[2]
+        caches = tree.map_structure(
+            lambda each: _pad_steps(each, added), state.self_attention_caches
+        )
+        return state._replace(
+            self_attention_caches=caches,
+            ancestry=_pad_steps(state.ancestry, added),
+        )
+
+    def _check(self, capacity):
+        config = self._model.config
+        table = config.max_positions if config.positions == "learned" else None
+        if table and isinstance(capacity, int) and capacity > table:
+            raise ValueError(
+                f"max_length={capacity} does not fit the learned table of "
+                f"max_positions={table}; give a smaller max_length."
+            )
+
+
+def update_ancestry(ancestry, parents, cache_index):
+    """Gives each beam its parent's past and its own newest slot."""
+    inherited = ops.take_along_axis(ancestry, parents[:, :, None, None], axis=1)
+    now = ops.arange(ops.shape(ancestry)[2]) == cache_index
+    own = ops.eye(ancestry.shape[-1], dtype="bool")[None, :, None, :]
+    return ops.where(now[None, None, :, None], own, inherited)
+
+
+def _pad_steps(values, count):
+    """Appends `count` zeros on axis 2."""
+    before, after = ops.shape(values)[:2], ops.shape(values)[3:]
+    empty = ops.zeros((*before, count, *after), dtype=values.dtype)
+    return ops.concatenate([values, empty], axis=2)
 
 
 def translate_ids(
@@ -40,9 +213,9 @@ def translate_ids(
     """Translates a batch by beam search.
 
     By default the search runs in a few loops of fixed shapes, which XLA can
-    compile. With `shrink_batch` finished sentences leave the batch and caches
-    grow as they fill, which is less work but needs a TensorFlow graph of open
-    shapes.
+    compile; the first ones have smaller caches. With `shrink_batch` finished
+    sentences leave the batch and caches grow as they fill, which is less work
+    but needs a TensorFlow graph with an unknown number of sentences.
 
     Args:
         model: Transformer or Ensemble.
@@ -73,35 +246,83 @@ def translate_ids(
         constraints = Constraints(output_limits(source, extra))
     decoder = decoder or model.beam_decoder(config.beam_size, cache)
     if trace_alignments:
-        decoder = TracingDecoder(decoder, max_length)
-
-    def final_state(state):
-        return state[1] if trace_alignments else ()
-
+        decoder = TracingDecoder(decoder, max_length, model.alignment)
     if shrink_batch:
-        return shrinking_batch_beam_search(
-            decoder.step,
-            decoder.start(source, ops.minimum(_SEGMENT, max_length), memory),
-            constraints,
-            max_length,
-            config,
-            _SEGMENT,
-            decoder.extend_cache,
-            final_state,
-        )
-    capacities = [max_length]
-    if isinstance(max_length, int):
+        capacities = [ops.minimum(_SEGMENT, max_length)]
+    elif isinstance(max_length, int):
         capacities = [each for each in _BUCKETS if each < max_length]
         capacities.append(max_length)
-    result = bucketed_beam_search(
-        decoder.step,
-        decoder.start(source, capacities[0], memory),
-        constraints,
-        capacities,
-        config,
-        decoder.extend_cache,
+    else:
+        capacities = [max_length]
+    state = decoder.start(source, capacities[0], memory)
+    search = start_search(config, constraints, max_length, state)
+
+    def advance(search):
+        """Runs one step."""
+        tokens = last_tokens(search.live_tokens, search.index)
+        logits, state = decoder.step(
+            tokens, search.parents, search.index, search.state
+        )
+        return (advance_search(config, search, logits, state),)
+
+    def result_of(search):
+        trace = search.state[1] if trace_alignments else ()
+        return search.result(trace)
+
+    if not shrink_batch:
+        for number, capacity in enumerate(capacities):
+            if number:
+                state = decoder.extend_cache(search.state, capacity)
+                search = search._replace(state=state)
+            condition = functools.partial(is_unfinished, end=capacity)
+            (search,) = ops.while_loop(condition, advance, (search,))
+        return result_of(search)
+
+    def run_segment(result, rows, search):
+        """Runs some steps, then removes finished sentences."""
+        capacity = ops.minimum(search.index + _SEGMENT, max_length)
+        condition = functools.partial(_continue_segment, capacity=capacity)
+        (search,) = ops.while_loop(condition, advance, (search,))
+        result = tree.map_structure(
+            lambda old, new: ops.scatter_update(old, rows[:, None], new),
+            result,
+            result_of(search),
+        )
+        (unfinished,) = ops.nonzero(~search.stopped)
+        unfinished = ops.cast(unfinished, "int32")
+        capacity = ops.minimum(search.index + _SEGMENT, max_length)
+        search = _select_sentences(search, unfinished)
+        state = decoder.extend_cache(search.state, capacity)
+        return (
+            result,
+            ops.take(rows, unfinished),
+            search._replace(state=state),
+        )
+
+    result, _, _ = ops.while_loop(
+        lambda result, rows, search: is_unfinished(search, max_length),
+        run_segment,
+        (result_of(search), ops.arange(ops.shape(search.stopped)[0]), search),
     )
-    return result._replace(state=final_state(result.state))
+    return result
+
+
+def _continue_segment(search, capacity):
+    """Returns whether to run another step before removing sentences.
+
+    Not if finished sentences would cost more in the rest of the segment.
+    """
+    share_stopped = ops.mean(ops.cast(search.stopped, "float32"))
+    wasted = share_stopped * ops.cast(capacity - search.index, "float32")
+    return is_unfinished(search, capacity) & (wasted <= _REMOVAL_COST)
+
+
+def _select_sentences(search, rows):
+    """Selects the sentences at int32 [n] rows."""
+    # The counter is a scalar; in all others the first axis is the sentence.
+    rest = search._replace(index=())
+    rest = tree.map_structure(lambda each: ops.take(each, rows, axis=0), rest)
+    return rest._replace(index=search.index)
 
 
 def output_limits(source, extra):

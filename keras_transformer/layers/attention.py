@@ -13,7 +13,7 @@ from keras_transformer.kernels import Dropout, at_least_float32, swap_heads
 from keras_transformer.layers.base import (
     Projection,
     SequenceLayer,
-    check_width,
+    refuse_ragged,
     require_counts,
 )
 from keras_transformer.layers.local_attention import (
@@ -41,20 +41,13 @@ _VARIANCE = 0.5
 def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (formula 1).
 
-    The softmax runs in float32, or float64 for float64 inputs.
+    Takes float [..., Q, d_k], [..., M, d_k] and [..., M, d_v]; a mask, boolean,
+    broadcastable to [..., Q, M], True where a query may attend; and a dropout
+    layer or function for the weights. The softmax runs in float32, or float64
+    for float64 inputs.
 
-    Args:
-        queries: float [..., Q, d_k].
-        keys: float [..., M, d_k].
-        values: float [..., M, d_v].
-        mask: boolean, broadcastable to [..., Q, M], True where a query may
-            attend; None for everywhere.
-        drop: dropout layer or function for the weights; None for no dropout.
-
-    Returns:
-        float [..., Q, d_v] in the dtype of `values`, and the weights before
-        `drop`, [..., Q, M] in the softmax's dtype: rows sum to 1 and are 0
-        where masked.
+    Returns float [..., Q, d_v] in the dtype of `values`, and the weights before
+    `drop`, [..., Q, M]: rows sum to 1 and are 0 where masked.
     """
     scale = 1.0 / math.sqrt(queries.shape[-1])
     scores = ops.matmul(queries * scale, ops.swapaxes(keys, -1, -2))
@@ -76,12 +69,10 @@ def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
 class MultiHeadAttention(SequenceLayer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_H) W^O (section 3.2.2).
 
-    Letters: B batch, Q queries, M keys and values, H heads, D width of the
-    query.
-
     Called with a query alone, the layer is self-attention: one product makes
     queries, keys and values. Called with a value too, it is cross-attention:
-    one product makes keys and values.
+    one product makes keys and values. Letters: B batch, Q queries, M keys and
+    values, H heads, D width of the query.
 
     Args:
         num_heads: H.
@@ -101,8 +92,7 @@ class MultiHeadAttention(SequenceLayer):
     """
 
     config_names = (
-        *("num_heads", "key_dim", "value_dim"),
-        *("dropout", "use_bias", "attention_window"),
+        "num_heads key_dim value_dim dropout use_bias attention_window"
     )
 
     def __init__(
@@ -142,7 +132,6 @@ class MultiHeadAttention(SequenceLayer):
         if self.is_cross_attention:
             if self.attention_window:
                 raise ValueError("A window is for self-attention only.")
-            check_width(self, value_shape)
             self.query = self._projection("query", [queries])
             self.query.build(query_shape)
             self.key_value = self._projection(
@@ -188,8 +177,7 @@ class MultiHeadAttention(SequenceLayer):
 
         Args:
             query: float [B, Q, D].
-            value: float [B, M, D_value] to attend to; None for self-attention,
-                where M = Q.
+            value: float [B, M, D_value]; None for self-attention, M = Q.
             attention_mask: boolean, True where a query may attend: [B, M], or
                 broadcastable to [B, Q, M] or [B, H, Q, M]; for self-attention
                 also an AttentionMask. None for everywhere.
@@ -201,16 +189,17 @@ class MultiHeadAttention(SequenceLayer):
             cache_update_index: int32 scalar, the step to append at.
             training: whether attention weights are dropped out.
             return_attention_scores: also return the attention weights.
-            mask: boolean [B, Q], Keras' own mask of a single input. Keras
-                passes this and the next two, which join `attention_mask`.
-            query_mask: the same for several inputs.
-            value_mask: boolean [B, M], Keras' own mask of `value`.
+            mask: boolean [B, Q], Keras' implicit mask of a single input; this
+                and the next two are joined with `attention_mask`.
+            query_mask: boolean [B, Q], with several inputs.
+            value_mask: boolean [B, M].
 
         Returns:
             float [B, Q, D]; with `return_attention_scores` also float32
             [B, H, Q, M], before dropout; with `cache_update_index` both and the
             updated cache.
         """
+        refuse_ragged(query, value)
         decodes = cache_update_index is not None
         has_value = value is not None or (cache is not None and not decodes)
         if has_value != self.is_cross_attention:
@@ -219,12 +208,12 @@ class MultiHeadAttention(SequenceLayer):
                 f"{self.name} was built for {kind}-attention; use another "
                 "layer with a value than without."
             )
-        is_step = cache is not None
-        in_heads = functools.partial(
+        length, is_step = ops.shape(query)[1], cache is not None
+        split_heads = functools.partial(
             self._split_heads, states=query, is_step=is_step
         )
         if self.is_cross_attention:
-            queries = in_heads(self.query(query, training=training))
+            queries = split_heads(self.query(query, training=training))
             if cache is None:
                 cache = self.project_memory(value, training)
                 attention_mask = validate_mask(attention_mask, query, value)
@@ -234,14 +223,15 @@ class MultiHeadAttention(SequenceLayer):
         else:
             fused = self.query_key_value(query, training=training)
             queries, keys, values = map(
-                in_heads, self.query_key_value.split(fused)
+                split_heads, self.query_key_value.split(fused)
             )
             if decodes:
                 # Only with a window can a step replace an earlier one.
-                is_ring = self.attention_window
-                write = cache.overwrite if is_ring else cache.append
-                cache = write(keys, values, cache_update_index)
-                keys, values = cache.read(beams=ops.shape(query)[1])
+                overwrite = bool(self.attention_window)
+                cache = cache.update(
+                    keys, values, cache_update_index, overwrite
+                )
+                keys, values = cache.read(beams=length)
                 allowed = add_head_axis(attention_mask)
             else:
                 allowed = AttentionMask.from_argument(attention_mask, query)
@@ -249,7 +239,7 @@ class MultiHeadAttention(SequenceLayer):
                 if use_causal_mask:
                     allowed = dataclasses.replace(allowed, causal=True)
         if isinstance(allowed, AttentionMask):
-            window, length = self.attention_window, ops.shape(query)[1]
+            window = self.attention_window
             if window and not return_attention_scores:
                 queries, keys, values, allowed = split_into_blocks(
                     queries, keys, values, allowed, window
@@ -263,7 +253,7 @@ class MultiHeadAttention(SequenceLayer):
             allowed,
             functools.partial(self.weight_dropout, training=training),
         )
-        heads = join_blocks(heads, ops.shape(query)[1])
+        heads = join_blocks(heads, length)
         outputs = self.output_projection(
             _combine_heads(heads, is_step), training=training
         )
@@ -282,27 +272,22 @@ class MultiHeadAttention(SequenceLayer):
         batch, length = ops.shape(states)[:2]
         width = block.shape[-1] // self.num_heads
         block = ops.reshape(block, (batch, length, self.num_heads, width))
-        return swap_heads(block) if is_step else _transpose(block)
+        return swap_heads(block, differentiable=not is_step)
 
 
 def _combine_heads(heads, is_step):
     """Returns float [B, Q, H * d] of float [B, H, Q, d]."""
-    heads = swap_heads(heads) if is_step else _transpose(heads)
+    heads = swap_heads(heads, differentiable=not is_step)
     batch, length = ops.shape(heads)[:2]
     width = heads.shape[2] * heads.shape[3]
     return ops.reshape(heads, (batch, length, width))
-
-
-def _transpose(values):
-    return ops.transpose(values, (0, 2, 1, 3))
 
 
 class KVCache(typing.NamedTuple):
     """Keys and values of one self-attention layer, for all or recent steps.
 
     The K beams of a step are adjacent and never reordered: a mask selects the
-    slots of a beam's own past (see `decoding/beam_decoder.py`). A subclass may
-    override `scatter` and `replace` where a backend can write in place.
+    slots of a beam's own past (see `BeamDecoder`).
 
     Attributes:
         keys: float [B, H, steps, K * d_k].
@@ -319,52 +304,47 @@ class KVCache(typing.NamedTuple):
         return cls(*[ops.zeros(shape, dtype=dtype) for shape in shapes])
 
     @staticmethod
-    def scatter(cache, indices, rows):
-        """Writes rows into slots that are still zero.
+    def scatter_update(cache, indices, rows, overwrite):
+        """Writes rows, as `keras.ops.scatter_update`; returns the cache.
 
         `cache` is float [N, steps, width], `indices` int32 [N, 2] into its
-        first two axes, and `rows` float [N, width].
+        first two axes, `rows` float [N, width]. Without `overwrite` the rows'
+        places are still zero, which a subclass may use to write in place.
         """
         return ops.scatter_update(cache, indices, rows)
 
-    @staticmethod
-    def replace(cache, indices, rows):
-        """Writes rows as `scatter` does, into slots with any content."""
-        return ops.scatter_update(cache, indices, rows)
-
-    def append(self, keys, values, index):
-        """Writes [B, H, K, d] at step `index`, which must still be zero."""
-        return self._write(self.scatter, (keys, values), index)
-
-    def overwrite(self, keys, values, index):
-        """Writes [B, H, K, d] at step `index`, whatever it contains."""
-        return self._write(self.replace, (keys, values), index)
-
-    def _write(self, write, step, index):
+    def update(self, keys, values, index, overwrite):
+        """Writes [B, H, K, d] at step `index`; see `scatter_update`."""
         batch, num_heads, steps, _ = ops.shape(self.keys)
         rows = batch * num_heads
         indices = ops.stack(
             [ops.arange(rows), ops.broadcast_to(index, (rows,))], axis=1
         )
 
-        def written(cache, heads):
+        def write(cache, heads):
             width = ops.shape(cache)[-1]
-            cache = write(
+            cache = self.scatter_update(
                 ops.reshape(cache, (rows, steps, width)),
                 indices,
                 ops.reshape(heads, (rows, width)),
+                overwrite,
             )
             return ops.reshape(cache, (batch, num_heads, steps, width))
 
-        return type(self)(*map(written, self, step))
+        return type(self)(write(self.keys, keys), write(self.values, values))
 
     def read(self, beams):
         """Returns keys and values of all slots: float [B, H, steps * K, d]."""
         batch, num_heads, steps, _ = ops.shape(self.keys)
-
-        def slots(cache):
-            width = ops.shape(cache)[-1] // beams
-            shape = (batch, num_heads, steps * beams, width)
-            return ops.reshape(cache, shape)
-
-        return slots(self.keys), slots(self.values)
+        return tuple(
+            ops.reshape(
+                cache,
+                (
+                    batch,
+                    num_heads,
+                    steps * beams,
+                    ops.shape(cache)[-1] // beams,
+                ),
+            )
+            for cache in self
+        )

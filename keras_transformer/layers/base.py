@@ -6,28 +6,15 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transformer.fields import LARGEST_INT, validate_range
 from keras_transformer.kernels import linear
 
 
 class SequenceLayer(keras.layers.Layer):
-    """Base of layers whose output has the shape of their first input.
+    """Base of layers whose output has the shape of their first input."""
 
-    Setting `dtype_policy` also sets it for the sub-layers. Ragged inputs raise
-    ValueError.
-    """
-
-    # Attributes that `get_config` adds to Keras' own arguments.
-    config_names = ()
-
-    def __call__(self, *args, **kwargs):
-        """Calls the layer on padded tensors."""
-        for each in keras.tree.flatten((args, kwargs)):
-            if getattr(each, "ragged_rank", None):
-                raise ValueError(
-                    f"{type(self).__name__} takes no ragged tensor; give a "
-                    "padded one, such as `ragged.to_tensor()`, and its mask."
-                )
-        return super().__call__(*args, **kwargs)
+    # Names of the constructor's arguments, which are attributes too.
+    config_names = ""
 
     def compute_output_shape(self, input_shape=None, *other_shapes, **by_name):
         """Returns the shape of the first input."""
@@ -36,56 +23,46 @@ class SequenceLayer(keras.layers.Layer):
 
     def compute_output_spec(self, *args, **kwargs):
         """Returns KerasTensors of the outputs."""
-        if not self.built:
-            return super().compute_output_spec(*args, **kwargs)
-        # Only `call` knows whether attention weights are returned, and checks
-        # masks.
-        call = super(keras.layers.Layer, self).compute_output_spec
-        return call(*args, **kwargs)
-
-    @property
-    def dtype_policy(self):
-        """The policy of this layer and its sub-layers."""
-        return super().dtype_policy
-
-    @dtype_policy.setter
-    def dtype_policy(self, value):
-        keras.layers.Layer.dtype_policy.fset(self, value)
-        for layer in self._flatten_layers(include_self=False, recursive=False):
-            layer.dtype_policy = value
+        parent = super()
+        if self.built:
+            # Runs `call`, which knows whether attention scores are returned,
+            # and checks masks.
+            parent = super(keras.layers.Layer, self)
+        return parent.compute_output_spec(*args, **kwargs)
 
     def require_width(self, shape, width=None):
         """Requires inputs [B, T, D] of this width, now and in later calls."""
-        check_width(self, shape, width)
+        found = shape[-1] if len(shape) == 3 else None
+        if found is None or found != (width or found):
+            raise ValueError(
+                f"{type(self).__name__} takes inputs [batch, length, "
+                f"{width or 'width'}] of known width, not {tuple(shape)}."
+            )
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: shape[-1]})
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        own = {name: getattr(self, name) for name in self.config_names}
+        names = self.config_names.split()
+        own = {name: getattr(self, name) for name in names}
         return {**super().get_config(), **own}
 
 
-@keras.saving.register_keras_serializable("keras_transformer")
 class Projection(keras.layers.Dense):
     """Dense layer x W + b for one or several outputs, in one product.
 
     LoRA is Keras' own (`enable_lora`); all outputs share its first factor.
 
-    Args:
-        widths: number of columns of each output.
-        variance: factor on the variance of Glorot's uniform initializer, which
-            initializes each output's columns separately.
-        constant_bias: index of an output whose bias gets no gradient; None for
-            no such output.
+    `widths` are the numbers of columns of the outputs; Glorot's uniform
+    initializer, its variance multiplied by `variance`, initializes each
+    output's columns separately. The bias of output number `constant_bias` gets
+    no gradient.
     """
 
     def __init__(self, widths, variance=1.0, constant_bias=None, **kwargs):
         def initialize(shape, dtype=None):
-            initializer = keras.initializers.VarianceScaling
+            glorot = keras.initializers.VarianceScaling
             blocks = [
-                initializer(variance, "fan_avg", "uniform")(
-                    (shape[0], width), dtype=dtype
-                )
+                glorot(variance, "fan_avg", "uniform")((shape[0], width), dtype)
                 for width in widths
             ]
             return ops.concatenate(blocks, axis=1)
@@ -97,73 +74,48 @@ class Projection(keras.layers.Dense):
 
     def call(self, inputs, training=False):
         """Returns float [..., sum of widths] for float [..., n]."""
-        bias = self.bias
-        if bias is not None and self.constant_bias is not None:
+        bias, number = self.bias, self.constant_bias
+        if bias is not None and number is not None:
             blocks = self.split(bias)
-            number = self.constant_bias
             blocks[number] = ops.stop_gradient(blocks[number])
             bias = ops.concatenate(blocks)
         return linear(inputs, self.kernel, bias, training)
 
     def split(self, outputs):
         """Splits the last axis into the outputs: list of float [..., width]."""
-        if len(self.widths) == 1:
-            return [outputs]
         if len(set(self.widths)) == 1:
+            # Keras computes the sizes from indices at each step.
             return ops.split(outputs, len(self.widths), axis=-1)
         *ends, _ = itertools.accumulate(self.widths)
         return ops.split(outputs, ends, axis=-1)
 
     def quantize(self, mode=None, config=None, **kwargs):
-        """Raises a ValueError; see `refuse_to_quantize`."""
-        refuse_to_quantize(mode)
-
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        config = super().get_config()
-        for name in ("units", "kernel_initializer"):
-            del config[name]
-        return {
-            **config,
-            "widths": self.widths,
-            "variance": self.variance,
-            "constant_bias": self.constant_bias,
-        }
-
-
-def refuse_to_quantize(mode):
-    """Raises a ValueError, since Keras would silently skip the layers."""
-    raise ValueError(
-        f"Layers of keras_transformer cannot be quantized to {mode}; "
-        "export the model with `python -m export.ctranslate2 "
-        "--quantization=int8`, or exclude them with `filters`."
-    )
-
-
-def check_width(layer, shape, width=None):
-    """Raises a ValueError unless a shape is [B, T, D] with a known D."""
-    found = shape[-1] if len(shape) == 3 else None
-    if found is None or found != (width or found):
+        """Raises a ValueError, since `call` would ignore int8 weights."""
         raise ValueError(
-            f"{type(layer).__name__} takes inputs [batch, length, "
-            f"{width or 'width'}] of known width, not {tuple(shape)}."
+            f"Layers of keras_transformer cannot be quantized to {mode}; "
+            "export the model with `python -m export.ctranslate2 "
+            "--quantization=int8`, or exclude them with `filters`."
+        )
+
+
+def refuse_ragged(*tensors):
+    """Raises a ValueError if a tensor is ragged."""
+    if any(getattr(each, "ragged_rank", None) for each in tensors):
+        raise ValueError(
+            "Expected padded tensors, got a ragged one; give "
+            "`ragged.to_tensor()` and its mask."
         )
 
 
 def require_counts(layer, *names):
     """Raises a ValueError unless attributes are integers of at least 1."""
     for name in names:
-        value = getattr(layer, name)
-        is_integer = isinstance(value, (int, np.integer))
-        if not is_integer or isinstance(value, bool) or value < 1:
-            raise ValueError(
-                f"{name} of {type(layer).__name__} must be a whole number of "
-                f"at least 1, not {value!r}."
-            )
+        validate_range(name, getattr(layer, name), 1, LARGEST_INT)
 
 
 def as_ids(ids):
     """Returns ids of any numeric dtype, or lists, as int32 or int64."""
+    refuse_ragged(ids)
     ids = ops.convert_to_tensor(ids)
     dtype = keras.backend.standardize_dtype(ids.dtype)
     return ids if dtype in ("int32", "int64") else ops.cast(ids, "int32")
@@ -189,11 +141,11 @@ def check_ids(ids, count, name):
     Returns whether the values of the ids are known, and so checked.
     """
     try:
-        known = np.asarray(ids)
+        values = np.asarray(ids)
     except (TypeError, ValueError, NotImplementedError, RuntimeError):
         # While a function is traced, tensors have no values.
         return False
-    outside = known[(known < 0) | (known >= count)]
+    outside = values[(values < 0) | (values >= count)]
     if outside.size:
         raise ValueError(
             f"Each {name} must be from 0 to {count - 1}, not {outside[0]}."

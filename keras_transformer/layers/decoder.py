@@ -20,18 +20,15 @@ class DecoderLayer(TransformerLayer):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.self_attention = self.new_attention(
+        self.self_attention, self.self_attention_residual = self.new_attention(
             "self_attention", self.attention_window
         )
-        self.self_attention_residual = self.new_residual(
-            "self_attention_residual"
+        self.cross_attention, self.cross_attention_residual = (
+            self.new_attention("cross_attention")
         )
-        self.cross_attention = self.new_attention("cross_attention")
-        self.cross_attention_residual = self.new_residual(
-            "cross_attention_residual"
+        self.feed_forward, self.feed_forward_residual = self.new_feed_forward(
+            "feed_forward"
         )
-        self.feed_forward = self.new_feed_forward("feed_forward")
-        self.feed_forward_residual = self.new_residual("feed_forward_residual")
 
     def build(self, inputs_shape, memory_shape):
         """Creates the weights for inputs [B, T, D] and a memory [B, S, D]."""

@@ -8,13 +8,14 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.config import PAD_ID
+from keras_transformer.fields import validate_choice
 from keras_transformer.kernels import at_least_float32, linear
 from keras_transformer.layers.base import (
     SequenceLayer,
     as_ids,
     check_ids,
     look_up,
-    refuse_to_quantize,
+    refuse_ragged,
     require_counts,
 )
 
@@ -25,17 +26,12 @@ class SharedEmbedding(SequenceLayer):
 
     Embeddings are multiplied by sqrt(d_model); the matrix is initialized with
     standard deviation d_model^-0.5, so that they begin at unit scale. An id
-    outside the vocabulary is an error where `look_up` can detect it.
-
-    Args:
-        vocabulary_size: V.
-        d_model: D.
-        mask_zero: whether id 0 is masked for later layers, as in
-            `keras.layers.Embedding`.
-        output_bias: whether logits have a bias.
+    outside the vocabulary is an error where `look_up` can detect it. With
+    `mask_zero`, id 0 is masked for later layers, as in
+    `keras.layers.Embedding`; with `output_bias`, logits have a bias.
     """
 
-    config_names = ("vocabulary_size", "d_model", "mask_zero", "output_bias")
+    config_names = "vocabulary_size d_model mask_zero output_bias"
 
     def __init__(
         self,
@@ -46,24 +42,24 @@ class SharedEmbedding(SequenceLayer):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        # Autocast would round ids given as floats.
+        self.autocast = False
         self.vocabulary_size = vocabulary_size
         self.d_model = d_model
         self.mask_zero = mask_zero
         self.output_bias = output_bias
         self.supports_masking = mask_zero
-        # Autocast would round ids given as floats.
-        self.autocast = False
         require_counts(self, "vocabulary_size", "d_model")
 
     def build(self, input_shape=None):
         """Creates the matrix [V, D], and the bias [V] if there is one."""
+        # Without autocast, since logits are float32 under every policy.
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.vocabulary_size, self.d_model),
             initializer=keras.initializers.RandomNormal(
                 stddev=self.d_model**-0.5
             ),
-            # Logits are a float32 product under every policy.
             autocast=False,
         )
         self.bias = None
@@ -86,21 +82,20 @@ class SharedEmbedding(SequenceLayer):
         """Returns True where an id is not 0: [B, T]; None without mask_zero."""
         return ops.not_equal(as_ids(ids), PAD_ID) if self.mask_zero else None
 
-    def logits(self, states):
+    def logits(self, states, projection=None):
         """Returns logits, float32 [..., V], for states, float [..., D].
 
         The product runs in float32 under every dtype policy but float64, since
-        rounded logits mean a rounded loss.
+        rounded logits mean a rounded loss. `projection` is the result of
+        `projection()`, if already computed.
         """
-        return self.project(states, self.projection())
+        if projection is None:
+            projection = self.projection()
+        return linear(at_least_float32(states), projection, self.bias)
 
     def projection(self):
         """Returns the pre-softmax matrix, float32 [D, V]."""
         return ops.transpose(at_least_float32(self.embeddings))
-
-    def project(self, states, projection):
-        """Returns the logits of states for a precomputed `projection()`."""
-        return linear(at_least_float32(states), projection, self.bias)
 
     def output_matrix(self, ids=None):
         """Returns the pre-softmax matrix, with any bias as its last column.
@@ -130,10 +125,6 @@ class SharedEmbedding(SequenceLayer):
         """Returns the shape of the embedded ids."""
         return (*input_shape, self.d_model)
 
-    def quantize(self, mode=None, config=None, **kwargs):
-        """Raises a ValueError; see `refuse_to_quantize`."""
-        refuse_to_quantize(mode)
-
 
 _FINE = 128
 _COARSE = 128
@@ -146,7 +137,6 @@ class PositionLayer(SequenceLayer):
     raises ValueError.
     """
 
-    # Size of the two sinusoid tables; learned tables override it.
     max_positions = _FINE * _COARSE
 
     def __init__(self, **kwargs):
@@ -160,6 +150,7 @@ class PositionLayer(SequenceLayer):
 
     def check_positions(self, inputs, positions):
         """Returns positions as int32 [B or 1, T], 0 to T - 1 by default."""
+        refuse_ragged(inputs)
         if positions is None:
             # Packed rows pass positions, and may be longer than the table.
             length = inputs.shape[1]
@@ -183,20 +174,15 @@ class SinusoidalPositionEncoding(PositionLayer):
 
     An angle computed in float32 is off by 1e-4 at position 1,000. So the
     addition theorem combines two exact tables, position = 128 * coarse + fine,
-    up to position 16,383. An odd width raises ValueError.
-
-    Args:
-        rates: "paper" for this formula; "marian" for 10000^(-i/(D/2-1)), as in
-            Marian, fairseq and tensor2tensor.
+    up to position 16,383. An odd width raises ValueError. With rates="marian"
+    the rates are 10000^(-i/(D/2-1)), as in Marian, fairseq and tensor2tensor.
     """
 
-    config_names = ("rates",)
+    config_names = "rates"
 
     def __init__(self, rates="paper", **kwargs):
         super().__init__(**kwargs)
-        if rates not in ("paper", "marian"):
-            raise ValueError(f"rates must be paper or marian, not {rates!r}.")
-        self.rates = rates
+        self.rates = validate_choice("rates", rates, ("paper", "marian"))
 
     def build(self, input_shape):
         """Creates the tables for [B, T, D]; there are no weights."""
@@ -237,13 +223,9 @@ def _sin_and_cos(angles, rows):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class LearnedPositionEmbedding(PositionLayer):
-    """Adds a learned vector for each position (Table 3, row E).
+    """Adds a learned vector for each of `max_positions` (Table 3, row E)."""
 
-    The table has `max_positions` rows; a position beyond it is an error where
-    `look_up` can detect it.
-    """
-
-    config_names = ("max_positions",)
+    config_names = "max_positions"
 
     def __init__(self, max_positions, **kwargs):
         super().__init__(**kwargs)

@@ -6,6 +6,7 @@ from keras_transformer.kernels import Dropout
 from keras_transformer.layers.base import (
     Projection,
     SequenceLayer,
+    refuse_ragged,
     require_counts,
 )
 
@@ -18,7 +19,7 @@ class PositionwiseFeedForward(SequenceLayer):
     paper, or another Keras activation; `dropout` drops inner activations.
     """
 
-    config_names = ("intermediate_dim", "activation", "dropout")
+    config_names = "intermediate_dim activation dropout"
 
     def __init__(
         self, intermediate_dim, activation="relu", dropout=0.0, **kwargs
@@ -29,7 +30,6 @@ class PositionwiseFeedForward(SequenceLayer):
         self.activation = activation
         self.dropout = dropout
         require_counts(self, "intermediate_dim")
-        # Raises an error for an unknown activation.
         self._activate = keras.activations.get(activation)
         self.inner_projection = Projection(
             [intermediate_dim],
@@ -54,6 +54,7 @@ class PositionwiseFeedForward(SequenceLayer):
 
     def call(self, inputs, training=False):
         """Maps float [B, T, D] to float [B, T, D]."""
+        refuse_ragged(inputs)
         inner = self._activate(self.inner_projection(inputs, training=training))
         inner = self.inner_dropout(inner, training=training)
         return self.output_projection(inner, training=training)

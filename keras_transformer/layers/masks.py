@@ -17,8 +17,7 @@ from keras_transformer.config import PAD_ID
 class AttentionMask:
     """A self-attention mask as a conjunction of conditions.
 
-    The mask [B, Q, Q] is materialized only where the scores are too. Keras
-    treats an AttentionMask as one argument, since it is not a nest of tensors.
+    The mask [B, Q, Q] is materialized only where the scores are too.
 
     Attributes:
         keys: boolean [B, Q], keys that may be attended to; None for all.
@@ -73,34 +72,25 @@ def build_attention_masks(inputs):
     self-attention, and `memory`, boolean, broadcastable to [B, T, S], of
     cross-attention.
     """
-    source, target = inputs["source"], inputs["target"]
-    source_segments = inputs.get("source_segments")
-    target_segments = inputs.get("target_segments")
-    if (source_segments is None) != (target_segments is None):
-        raise ValueError(
-            "Packed rows need both source_segments and target_segments; one "
-            "of them is missing."
-        )
-    memory_mask = padding_mask(source)
-    if source_segments is not None:
-        same = segment_mask(target_segments, source_segments)
+    memory_mask = padding_mask(inputs["source"])
+    segments = [inputs.get(f"{side}_segments") for side in ("source", "target")]
+    if any(each is not None for each in segments):
+        if any(each is None for each in segments):
+            raise ValueError(
+                "Packed rows need both source_segments and target_segments."
+            )
+        same = segment_mask(segments[1], segments[0])
         memory_mask = ops.logical_and(same, memory_mask)
-    return {
-        "source": AttentionMask(ops.not_equal(source, PAD_ID), source_segments),
-        "target": AttentionMask(ops.not_equal(target, PAD_ID), target_segments),
-        "memory": memory_mask,
-    }
+    source, target = (
+        AttentionMask(ops.not_equal(inputs[side], PAD_ID), each)
+        for side, each in zip(("source", "target"), segments)
+    )
+    return {"source": source, "target": target, "memory": memory_mask}
 
 
 def padding_mask(ids):
     """Returns True where an id is not padding: [B, 1, M] for [B, M]."""
     return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
-
-
-def zero_padding_rows(scores, queries):
-    """Zeroes scores [B, H, Q, M] where queries [B, Q] are padding."""
-    real = ops.not_equal(queries, PAD_ID)[:, None, :, None]
-    return [each * ops.cast(real, each.dtype) for each in scores]
 
 
 def segment_mask(query_segments, key_segments):
@@ -143,8 +133,7 @@ def validate_mask(mask, queries, keys):
         raise ValueError(
             "An attention mask must be [batch, keys], or broadcast to [batch, "
             f"queries, keys], {[batch, length, num_keys]}, or to [batch, "
-            f"heads, queries, keys]; not {tuple(mask.shape)}. Give one that "
-            "is the same for the whole batch a first axis of 1."
+            f"heads, queries, keys]; not {tuple(mask.shape)}."
         )
     if batch is None and found[0] not in (1, None):
         # Raises at run time if the batch has another size.
@@ -154,8 +143,8 @@ def validate_mask(mask, queries, keys):
 
 def add_head_axis(mask):
     """Expands [B, M] or [B, Q, M] to the rank of [B, H, Q, M]; keeps None."""
-    if mask is None or len(mask.shape) == 4:
-        return mask
-    if len(mask.shape) == 2:
-        return mask[:, None, None, :]
-    return mask[:, None]
+    if mask is not None and len(mask.shape) == 2:
+        mask = mask[:, None]
+    if mask is not None and len(mask.shape) == 3:
+        mask = mask[:, None]
+    return mask

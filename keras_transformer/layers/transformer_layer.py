@@ -4,27 +4,22 @@ import keras
 
 from keras_transformer.kernels import Dropout, LayerNormalization
 from keras_transformer.layers.attention import MultiHeadAttention
-from keras_transformer.layers.base import SequenceLayer
+from keras_transformer.layers.base import SequenceLayer, refuse_ragged
 from keras_transformer.layers.feed_forward import PositionwiseFeedForward
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class ResidualConnection(SequenceLayer):
-    """LayerNorm(x + Dropout(Sublayer(x))), or the pre-norm arrangement.
+    """LayerNorm(x + Dropout(Sublayer(x))): sections 3.1 and 5.4.
 
-    Sections 3.1 and 5.4. Around a sub-layer:
+    With `normalize_first`, pre-norm: x + Dropout(Sublayer(LayerNorm(x))).
+    Around a sub-layer:
 
         y = sublayer(residual.normalize_input(x))
         x = residual(x, y, training=training)
-
-    Args:
-        normalize_first: False for post-norm (the paper), True for pre-norm: x +
-            Dropout(Sublayer(LayerNorm(x))).
-        dropout: probability of dropping an output of the sub-layer.
-        epsilon: added to the variance.
     """
 
-    config_names = ("normalize_first", "dropout", "epsilon")
+    config_names = "normalize_first dropout epsilon"
 
     def __init__(
         self, normalize_first=False, dropout=0.0, epsilon=1e-6, **kwargs
@@ -50,12 +45,14 @@ class ResidualConnection(SequenceLayer):
 
     def normalize_input(self, inputs, training=False):
         """Returns the sub-layer's input: float [B, T, D]."""
+        refuse_ragged(inputs)
         if not self.normalize_first:
             return inputs
         return self.layer_norm(inputs, training=training)
 
     def call(self, inputs, outputs, training=False):
         """Adds the sub-layer's outputs to its inputs: float [B, T, D]."""
+        refuse_ragged(inputs, outputs)
         joined = inputs + self.output_dropout(outputs, training=training)
         if self.normalize_first:
             return joined
@@ -80,12 +77,9 @@ class TransformerLayer(SequenceLayer):
         use_bias: whether attention projections have biases.
     """
 
-    config_names = (
-        *("intermediate_dim", "num_heads", "key_dim", "value_dim"),
-        *("activation", "dropout", "attention_dropout", "activation_dropout"),
-        *("layer_norm_epsilon", "normalize_first"),
-        *("attention_window", "use_bias"),
-    )
+    config_names = """intermediate_dim num_heads key_dim value_dim activation
+        dropout attention_dropout activation_dropout layer_norm_epsilon
+        normalize_first attention_window use_bias"""
 
     def __init__(
         self,
@@ -119,8 +113,8 @@ class TransformerLayer(SequenceLayer):
         self.use_bias = use_bias
 
     def new_attention(self, name, attention_window=0):
-        """Returns a MultiHeadAttention."""
-        return MultiHeadAttention(
+        """Returns a MultiHeadAttention and its ResidualConnection."""
+        attention = MultiHeadAttention(
             self.num_heads,
             self.key_dim,
             self.value_dim,
@@ -130,25 +124,26 @@ class TransformerLayer(SequenceLayer):
             dtype=self.dtype_policy,
             name=name,
         )
+        return attention, self._new_residual(name)
 
     def new_feed_forward(self, name):
-        """Returns a PositionwiseFeedForward."""
-        return PositionwiseFeedForward(
+        """Returns a PositionwiseFeedForward and its ResidualConnection."""
+        feed_forward = PositionwiseFeedForward(
             self.intermediate_dim,
             activation=self.activation,
             dropout=self.activation_dropout,
             dtype=self.dtype_policy,
             name=name,
         )
+        return feed_forward, self._new_residual(name)
 
-    def new_residual(self, name):
-        """Returns a ResidualConnection."""
+    def _new_residual(self, name):
         return ResidualConnection(
             self.normalize_first,
             self.dropout,
             self.layer_norm_epsilon,
             dtype=self.dtype_policy,
-            name=name,
+            name=f"{name}_residual",
         )
 
 
@@ -156,13 +151,14 @@ class TransformerStack(TransformerLayer):
     """Base of encoder and decoder: `num_layers` layers, a norm if pre-norm."""
 
     layer_class = None
-    config_names = ("num_layers", *TransformerLayer.config_names)
+    config_names = "num_layers " + TransformerLayer.config_names
 
     def __init__(self, num_layers, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.num_layers = num_layers
         arguments = {
-            name: getattr(self, name) for name in TransformerLayer.config_names
+            name: getattr(self, name)
+            for name in TransformerLayer.config_names.split()
         }
         self.layers = [
             self.layer_class(

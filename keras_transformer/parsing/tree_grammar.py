@@ -21,23 +21,14 @@ _CLOSING = 3
 
 
 class TreeState(typing.NamedTuple):
-    """State of a hypothesis; [B] before the first token, then [B, K].
+    """State of a hypothesis; [B] before the first token, then [B, K]."""
 
-    Attributes:
-        words: int32 [B, K], words without a tag.
-        tokens: int32 [B, K], remaining tokens, including the end.
-        stack: int32 [B, K, D], labels of open brackets, outermost first.
-        depth: int32 [B, K], open brackets.
-        run: int32 [B, K], consecutive opening brackets at the end.
-        begun: boolean [B, K], whether there is a token.
-    """
-
-    words: typing.Any
-    tokens: typing.Any
-    stack: typing.Any
-    depth: typing.Any
-    run: typing.Any
-    begun: typing.Any
+    words: typing.Any  # int32, words without a tag
+    tokens: typing.Any  # int32, remaining tokens, including the end
+    stack: typing.Any  # int32 [B, K, D], labels of open brackets
+    depth: typing.Any  # int32, open brackets
+    run: typing.Any  # int32, consecutive opening brackets at the end
+    begun: typing.Any  # boolean, whether there is a token
 
 
 class TreeGrammar:
@@ -89,48 +80,30 @@ class TreeGrammar:
         """Returns the tokens allowed next: boolean [B, K, V]."""
         words_left = state.words > 0
         inside = state.depth > 0
-        first = ops.logical_not(state.begun)
+        first = ~state.begun
         # Tokens needed to complete a tree with one more open bracket.
         needed = state.words + state.depth + 2
-        opens = _all(
-            words_left,
-            ops.logical_or(inside, first),
-            state.depth < self.max_depth,
-            state.run < self.max_run,
-            state.tokens > needed,
-        )
-        tags = _all(
-            words_left,
-            ops.logical_or(inside, ops.logical_and(first, state.words == 1)),
-        )
-        closes = _all(
-            inside,
-            state.run == 0,
-            # The outermost bracket encloses all words.
-            ops.logical_or(state.depth > 1, ops.logical_not(words_left)),
-        )
-        ends = _all(
-            state.begun, ops.logical_not(words_left), ops.logical_not(inside)
-        )
+        opens = words_left & (inside | first) & (state.tokens > needed)
+        opens &= (state.depth < self.max_depth) & (state.run < self.max_run)
+        tags = words_left & (inside | (first & (state.words == 1)))
+        # The outermost bracket encloses all words.
+        closes = inside & (state.run == 0) & ((state.depth > 1) | ~words_left)
+        ends = state.begun & ~words_left & ~inside
         special = ops.zeros_like(ends)
         kinds = ops.stack([special, ends, opens, closes, tags], axis=-1)
         innermost = self._is_depth(state.depth - 1)  # [B, K, D]
         label = ops.sum(ops.where(innermost, state.stack, 0), axis=-1)
         same = ops.equal(label[..., None], self._label_of)
-        return ops.logical_and(
-            ops.take(kinds, self._kind_of, axis=-1),
-            ops.logical_or(same, self._kind_of != _CLOSING),
-        )
+        kinds = ops.take(kinds, self._kind_of, axis=-1)
+        return kinds & (same | (self._kind_of != _CLOSING))
 
     def advance(self, state, tokens):
         """Returns the state after int32 [B, K] tokens."""
         number = tokens - FIRST_ID
-        opens = ops.logical_and(number >= 0, number < self.labels)
-        closes = ops.logical_and(
-            number >= self.labels, number < 2 * self.labels
-        )
+        opens = (number >= 0) & (number < self.labels)
+        closes = (number >= self.labels) & (number < 2 * self.labels)
         opened = ops.cast(opens, "int32")
-        pushed = ops.logical_and(opens[..., None], self._is_depth(state.depth))
+        pushed = opens[..., None] & self._is_depth(state.depth)
         return TreeState(
             words=state.words - ops.cast(number >= 2 * self.labels, "int32"),
             tokens=state.tokens - 1,
@@ -143,10 +116,3 @@ class TreeGrammar:
     def _is_depth(self, depth):
         """Returns the mask of the stack entry at a depth: boolean [B, K, D]."""
         return ops.arange(self.max_depth) == depth[..., None]
-
-
-def _all(*conditions):
-    result, *others = conditions
-    for other in others:
-        result = ops.logical_and(result, other)
-    return result

@@ -27,40 +27,35 @@ JITTED = keras.backend.backend() == "jax"
 
 # Every switch of the architecture at least once; each is compared with the
 # reference, stepped through its cache, and differentiated.
+WORD_IDS = {"first_source_word_id": 7, "first_target_word_id": 8}
 VARIANTS = {
     "paper": {},
-    "pre-norm": {"norm": "pre", "activation": "gelu"},
-    "learned": {"positions": "learned", "share_embeddings": "none"},
-    "no-bias": {
+    "pre-norm": {
+        "norm": "pre",
+        "activation": "gelu",
+        "num_heads": 1,
+        "d_k": 7,
+        "d_v": 4,
+    },
+    "learned": {
+        "positions": "learned",
+        "share_embeddings": "none",
+        "output_bias": True,
+    },
+    # Of the source vocabulary, sentences that are made here have the first 11.
+    "unlike sides": {
         "attention_bias": False,
+        "source_vocabulary_size": 17,
         "share_embeddings": "target-softmax",
-        "activation": "silu",
+        "num_decoder_layers": 1,
     },
-    "one-head": {"num_heads": 1, "d_k": 7, "d_v": 4, "norm": "pre"},
     "window": {"attention_window": 1},
-    "words": {
-        "positions": "words",
-        "first_source_word_id": 7,
-        "first_target_word_id": 8,
-        "d_model": 12,
-    },
-    "next-word": {
-        "positions": "next-word",
-        "first_source_word_id": 7,
-        "first_target_word_id": 8,
-        "d_model": 12,
-    },
+    "next-word": {"positions": "next-word", **WORD_IDS},
     "marian": {
         "output_bias": True,
         "sinusoid_rates": "marian",
         "layer_norm_epsilon": 1e-5,
         "activation": "silu",
-    },
-    # Of the source vocabulary, sentences that are made here have the first 11.
-    "unlike sides": {
-        "source_vocabulary_size": 17,
-        "share_embeddings": "target-softmax",
-        "num_decoder_layers": 1,
     },
 }
 
@@ -70,11 +65,7 @@ def config(**changes) -> kt.TransformerConfig:
 
 
 def randomise(layer, seed: int = 0, scale: float = 1.0) -> None:
-    """Random values for all weights, biases and norms among them.
-
-    Fresh layers have zero biases and unit gammas, behind which a wrong
-    formula could hide.
-    """
+    """Random values for all weights, biases and norms among them."""
     generator = np.random.default_rng(seed)
     for weight in layer.trainable_variables:
         value = generator.normal(size=weight.shape)
@@ -147,10 +138,7 @@ def jitted(function):
     return jax.jit(function)
 
 
-@functools.cache
-def jitted_once(function):
-    """The same, made once for each function or model."""
-    return jitted(function)
+jitted_once = functools.cache(jitted)
 
 
 @functools.cache

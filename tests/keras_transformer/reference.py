@@ -1,9 +1,7 @@
 """The paper's formulas in NumPy float64: what the tests compare with.
 
-Nothing of `keras_transformer` is used here. Weights come in as a dict of
-arrays under the names that the Keras model gives them; sentences are handled
-one at a time, loops are preferred where they are closer to the paper's text.
-Section numbers are those of "Attention Is All You Need".
+Nothing of `keras_transformer` is used here. Weights are a dict of arrays under
+the names of the Keras model; sentences are handled one at a time.
 """
 
 import math
@@ -68,18 +66,10 @@ def _head_projections(weights: Weights, head: int, heads, d_k, d_v):
 
 
 def multi_head(weights, query, memory, sizes, allowed, kept=1.0):
-    """Section 3.2.2. `kept` multiplies the attention weights.
+    """Section 3.2.2: [Q, D] and the weights [H, Q, M].
 
-    Args:
-        weights: of the layer.
-        query: [Q, D].
-        memory: [M, D].
-        sizes: H, d_k, d_v.
-        allowed: boolean [Q, M].
-        kept: stands in for dropout on the attention weights.
-
-    Returns:
-        [Q, D] and the weights [H, Q, M], before `kept`.
+    `sizes` are H, d_k and d_v; `kept` multiplies the attention weights in the
+    place of dropout.
     """
     heads, d_k, d_v = sizes
     w_outputs = weights["output_projection/kernel"]
@@ -264,13 +254,7 @@ def smoothed_loss(logits, label: int, smoothing: float) -> float:
 
 
 def mean_loss(logits, labels, smoothing: float) -> float:
-    """Sum over target tokens that are not padding, divided by their number.
-
-    Args:
-        logits: [B, T, V].
-        labels: int [B, T].
-        smoothing: epsilon_ls.
-    """
+    """Sum over target tokens that are not padding, divided by their number."""
     losses = [
         smoothed_loss(logits[b, t], labels[b, t], smoothing)
         for b, t in np.ndindex(*labels.shape)

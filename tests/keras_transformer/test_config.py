@@ -6,8 +6,6 @@ import re
 import typing
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import keras_transformer as kt
 from keras_transformer.config import field_names
@@ -58,21 +56,6 @@ OUT_OF_RANGE = {
     "max_extra_tokens": [-1],
 }
 
-FIELDS_BY_ROLE = {
-    "architecture": """vocabulary_size source_vocabulary_size num_layers
-        num_decoder_layers d_model d_ff num_heads d_k d_v norm
-        layer_norm_epsilon activation attention_bias share_embeddings
-        output_bias positions sinusoid_rates max_positions first_source_word_id
-        first_target_word_id attention_window""",
-    "training": """dropout attention_dropout activation_dropout label_smoothing
-        r_drop learning_rate_scale warmup_steps adam_beta_1 adam_beta_2
-        adam_epsilon clip_norm batch_tokens""",
-    "duration": "cooldown_steps train_steps average_checkpoints",
-    "decoding": (
-        "beam_size alpha length_penalty stop_criterion max_extra_tokens"
-    ),
-}
-
 INVALID_TYPES = {
     int: [1.5, "8", None, True],
     float: ["0.1", None, True, NAN, INFINITY],
@@ -86,45 +69,38 @@ def config(**fields):
 
 
 def test_every_field_has_one_role_and_is_documented():
-    """A new field is put under a role by hand, here too."""
-    assert set(ROLES) == FIELDS_BY_ROLE.keys() | {"width"}
-    for role, names in FIELDS_BY_ROLE.items():
-        assert field_names(role) == tuple(names.split()), role
-    assert sorted(FIELDS) == sorted(" ".join(FIELDS_BY_ROLE.values()).split())
+    roles = [field_names(role) for role in ROLES if role != "width"]
+    assert sorted(sum(roles, ())) == sorted(FIELDS)
     assert field_names("width") == ("d_model", "d_ff", "d_k", "d_v")
-    both = field_names("decoding", "duration")
-    assert both == field_names("duration") + field_names("decoding")
+    # What may change between the runs of a training.
+    assert field_names("duration", "decoding") == (
+        *("cooldown_steps", "train_steps", "average_checkpoints", "beam_size"),
+        *("alpha", "length_penalty", "stop_criterion", "max_extra_tokens"),
+    )
     with pytest.raises(ValueError, match="model"):
         field_names("training", "model")
     documented = re.findall(r"^ {8}(\w+): ", kt.TransformerConfig.__doc__, re.M)
-    assert documented == [*FIELDS, "ValueError"]
+    assert documented == [*FIELDS]
 
 
-@pytest.mark.parametrize("name", FIELDS)
-def test_invalid_values(name):
-    values = INVALID_TYPES[FIELDS[name]] + OUT_OF_RANGE.get(name, [])
-    assert name in OUT_OF_RANGE or FIELDS[name] is bool
-    for value in values:
-        with pytest.raises(ValueError, match=name):
-            config(**{name: value})
+def test_invalid_values():
+    for name, kind in FIELDS.items():
+        assert name in OUT_OF_RANGE or kind is bool
+        for value in INVALID_TYPES[kind] + OUT_OF_RANGE.get(name, []):
+            with pytest.raises(ValueError, match=name):
+                config(**{name: value})
 
 
 @pytest.mark.parametrize(
     "name, fields",
     [
-        (
-            "sinusoid_rates",
-            {"sinusoid_rates": "marian", "positions": "learned"},
-        ),
-        ("d_model", {"sinusoid_rates": "marian", "d_model": 2}),
-        ("r_drop", {"dropout": 0.0, "r_drop": 5.0}),
-        (
-            "first_source_word_id",
-            {"positions": "words", "first_target_word_id": 5},
-        ),
-        ("d_model", {"positions": "words", "d_model": 6}),
+        ("^sinusoid", {"sinusoid_rates": "marian", "positions": "learned"}),
+        ("^d_model", {"sinusoid_rates": "marian", "d_model": 2}),
+        ("^r_drop", {"dropout": 0.0, "r_drop": 5.0}),
+        ("^first_source", {"positions": "words", "first_target_word_id": 5}),
+        ("^d_model", {"positions": "words", "d_model": 6}),
         # Of the same size, it is another vocabulary all the same.
-        ("source_vocabulary_size", {"source_vocabulary_size": 9}),
+        ("^source_vocabulary_size", {"source_vocabulary_size": 9}),
     ],
 )
 def test_values_that_do_not_go_together(name, fields):
@@ -139,48 +115,26 @@ def test_values_that_do_not_go_together(name, fields):
         {"d_model": 7, "positions": "learned"},
         {"sinusoid_rates": "marian"},
         {"dropout": 0.0, "attention_dropout": 0.1, "r_drop": 5.0},
-        {"dropout": 0.0, "activation_dropout": 0.1, "r_drop": 5.0},
+        {"alpha": 1, "dropout": 0},
     ],
 )
 def test_valid_values(fields):
-    assert vars(config(**fields)).items() >= fields.items()
-
-
-def test_an_integer_is_a_valid_float():
-    found = config(alpha=1, dropout=0)
-    assert (found.alpha, found.dropout) == (1.0, 0.0)
+    found = config(**fields)
+    assert vars(found).items() >= fields.items()
     assert type(found.alpha) is float
 
 
-@given(
-    share=st.sampled_from(["all", "target-softmax", "none"]),
-    target=st.integers(0, 12),
-    source=st.integers(-1, 12),
-    layers=st.integers(0, 3),
-    decoder_layers=st.integers(-1, 3),
+@pytest.mark.parametrize(
+    "fields, sides",
+    [
+        ({}, (9, 6)),
+        ({"num_layers": 2, "num_decoder_layers": 1}, (9, 1)),
+        ({"source_vocabulary_size": 7, "share_embeddings": "none"}, (7, 6)),
+    ],
 )
-def test_sides_that_differ(share, target, source, layers, decoder_layers):
-    """Either there is such a configuration, with these sides, or none."""
-    fields = {
-        "share_embeddings": share,
-        "vocabulary_size": target,
-        "source_vocabulary_size": source,
-        "num_layers": layers,
-        "num_decoder_layers": decoder_layers,
-    }
-    is_valid = (
-        target >= 5
-        and (source == 0 or (source >= 5 and share != "all"))
-        and layers >= 1
-        and decoder_layers >= 0
-    )
-    if not is_valid:
-        with pytest.raises(ValueError, match="must be"):
-            kt.TransformerConfig(**fields)
-        return
-    found = kt.TransformerConfig(**fields)
-    assert found.num_source_tokens == (source if source else target)
-    assert found.decoder_layers == (decoder_layers or layers)
+def test_sides_that_differ(fields, sides):
+    found = config(**fields)
+    assert (found.encoder_vocabulary_size, found.decoder_layers) == sides
     assert kt.TransformerConfig.from_json(found.to_json()) == found
 
 
@@ -196,7 +150,6 @@ def test_an_architecture_has_the_numbers_that_0_stands_for():
 
 def test_presets_and_copies():
     base = kt.TransformerConfig.preset("base")
-    assert base == kt.TransformerConfig(vocabulary_size=37_000)
     changed = base.replace(d_k=16)
     assert (changed.d_k, base.d_k) == (16, 64)
     assert kt.TransformerConfig.preset("base", d_k=16) == changed
@@ -223,15 +176,9 @@ def test_json_round_trip():
     # Fields with a default may be missing.
     found = kt.TransformerConfig.from_json('{"vocabulary_size": 9}')
     assert found == config()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    for text in (
         *("", "{", "[1]", "3", "null", "{}", '{"vocabulary_size": "9"}'),
         '{"vocabulary_size": 9, "colour": 1}',
-    ],
-)
-def test_invalid_json(text):
-    with pytest.raises(ValueError):
-        kt.TransformerConfig.from_json(text)
+    ):
+        with pytest.raises(ValueError):
+            kt.TransformerConfig.from_json(text)

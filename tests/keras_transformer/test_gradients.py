@@ -41,22 +41,14 @@ def slope(config, weights, name, direction):
     return (at(STEP) - at(-STEP)) / (2 * STEP)
 
 
-def directions(generator, gradient):
-    """One that moves all entries, and one that moves the steepest."""
-    everywhere = generator.normal(size=gradient.shape)
-    yield everywhere / np.linalg.norm(everywhere)
-    steepest = np.zeros(gradient.shape)
-    steepest.flat[np.abs(gradient).argmax()] = 1.0
-    yield steepest
-
-
 def gradients_of(model):
     loss = kt.LabelSmoothedCrossEntropy(SMOOTHING)
     return gradients(model, INPUTS, LABELS, loss)
 
 
-@pytest.mark.parametrize("name", ["paper", "pre-norm", "learned", "no-bias"])
+@pytest.mark.parametrize("name", ["paper", "pre-norm", "learned"])
 def test_gradients_equal_central_differences(name):
+    """Along a direction that moves all entries of a weight."""
     model = helpers.variant(name)
     found = gradients_of(model)
     weights = helpers.weights_by_name(model)
@@ -64,12 +56,13 @@ def test_gradients_equal_central_differences(name):
     generator = np.random.default_rng(0)
     assert found.keys() == weights.keys()
     for key, gradient in found.items():
+        direction = generator.normal(size=gradient.shape)
+        direction /= np.linalg.norm(direction)
         # What is exactly 0, such as keys' biases, is 0 beside the others.
         scale = max(np.linalg.norm(gradient), 1e-3 * overall)
-        for direction in directions(generator, gradient):
-            expected = slope(model.config, weights, key, direction)
-            actual = (gradient * direction).sum()
-            assert abs(actual - expected) <= 1e-4 * scale, key
+        expected = slope(model.config, weights, key, direction)
+        actual = (gradient * direction).sum()
+        assert abs(actual - expected) <= 1e-4 * scale, key
 
 
 def test_padding_gets_no_gradient():
@@ -103,45 +96,15 @@ def fused_biases(model):
     return found
 
 
-@pytest.mark.parametrize("name", ["pre-norm", "one-head", "window", "bfloat16"])
-def test_keys_biases_get_no_gradient_and_others_do(name):
-    """They add the same to all scores of a query, which softmax ignores."""
-    if name == "bfloat16":
-        model = kt.Transformer(helpers.config(), dtype="mixed_bfloat16")
-        helpers.randomise(model, seed=1)
-    else:
-        model = helpers.variant(name)
-    found = gradients_of(model)
-    for bias, part in fused_biases(model):
-        assert (found[bias][part] == 0.0).all(), bias
-        assert (np.delete(found[bias], part) != 0).mean() > 0.9, bias
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_adam_leaves_keys_biases_where_they_are(dtype):
+    """They add the same to all scores of a query, which softmax ignores.
 
-
-def test_every_entry_of_a_fused_bias_has_the_loss_slope():
-    """Of the NumPy reference, in which nothing is held still."""
-    model = helpers.variant("paper")
-    weights, found = helpers.weights_by_name(model), gradients_of(model)
-    for name, part in fused_biases(model):
-        if "layer_1" not in name:
-            continue
-        slopes = np.array(
-            [
-                slope(model.config, weights, name, direction)
-                for direction in np.eye(len(weights[name]))
-            ]
-        )
-        largest = np.abs(slopes).max()
-        np.testing.assert_allclose(
-            found[name], slopes, rtol=0, atol=1e-4 * largest
-        )
-        assert np.abs(slopes[part]).max() < 1e-6 * largest
-
-
-def test_adam_leaves_keys_biases_where_they_are():
-    """Whose step is the gradient divided by its own size: noise, too."""
-    model = kt.Transformer(helpers.config(num_layers=1))
+    Adam's step is the gradient divided by its own size: noise, too.
+    """
+    model = kt.Transformer(helpers.config(num_layers=1), dtype=dtype)
     helpers.randomise(model, seed=4)
-    before = helpers.weights_by_name(model)
+    found, before = gradients_of(model), helpers.weights_by_name(model)
     model.compile(
         keras.optimizers.Adam(0.01, epsilon=1e-9),
         loss=kt.LabelSmoothedCrossEntropy(SMOOTHING),
@@ -151,6 +114,10 @@ def test_adam_leaves_keys_biases_where_they_are():
     model.fit(INPUTS, LABELS, verbose=0)
     after = helpers.weights_by_name(model)
     for name, part in fused_biases(model):
+        assert (found[name][part] == 0.0).all(), name
         change = np.abs(after[name] - before[name])
         assert (change[part] == 0).all(), name
-        assert (np.delete(change, part) > 0.001).all(), name
+        assert (np.delete(change, part) != 0).mean() > 0.9, name
+        direction = np.where(np.arange(len(change)) == part.start, 1.0, 0.0)
+        expected = slope(model.config, before, name, direction)
+        assert abs(expected) < 1e-6 * np.abs(found[name]).max()

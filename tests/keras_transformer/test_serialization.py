@@ -1,45 +1,15 @@
 """Layers, models and weights saved and loaded, as Keras' users do."""
 
-import importlib
-import inspect
-import json
-import pathlib
-import pkgutil
-import shutil
-import zipfile
-
 import keras
 import numpy as np
 import pytest
 
 import keras_transformer as kt
-from tests.damage import flip_bit
+from keras_transformer.schedule import UpdateSchedule
 from tests.keras_transformer import helpers
-from tests.keras_transformer.layers import layer_samples
-
-INVALID_ARCHIVE = (ValueError, OSError, zipfile.BadZipFile)
 
 
-@pytest.mark.parametrize("name", layer_samples.LAYERS)
-def test_layers_from_their_config(name):
-    layer, inputs = layer_samples.make(name)
-    saved = keras.saving.serialize_keras_object(layer)
-    again = keras.saving.deserialize_keras_object(saved)
-    assert type(again) is type(layer)
-    assert again.name == layer.name
-    assert again.get_config() == layer.get_config()
-    for each in (layer, again):
-        layer_samples.build(each, name)
-    again.set_weights(layer.get_weights())
-    np.testing.assert_array_equal(
-        helpers.to_numpy(again(*inputs)), helpers.to_numpy(layer(*inputs))
-    )
-    layer.dtype_policy = "mixed_bfloat16"
-    again = type(layer).from_config(layer.get_config())
-    assert again.dtype_policy.name == "mixed_bfloat16"
-
-
-@pytest.mark.parametrize("name", helpers.VARIANTS)
+@pytest.mark.parametrize("name", ["pre-norm", "unlike sides", "next-word"])
 def test_saved_models_and_weights_give_the_same_logits(name, tmp_path):
     model, inputs = helpers.variant(name), helpers.padded_inputs()
     expected = helpers.logits(model, inputs)
@@ -50,16 +20,15 @@ def test_saved_models_and_weights_give_the_same_logits(name, tmp_path):
     np.testing.assert_array_equal(helpers.logits(again, inputs), expected)
     model.save_weights(tmp_path / "model.weights.h5")
     fresh = type(model)(model.config)
-    assert np.abs(helpers.to_numpy(fresh(inputs)) - expected).max() > 0.1
     fresh.load_weights(tmp_path / "model.weights.h5")
-    for weight, wanted in zip(fresh.weights, model.weights, strict=True):
-        np.testing.assert_array_equal(
-            helpers.to_numpy(weight), helpers.to_numpy(wanted)
-        )
+    for each in (again, fresh):
+        for weight, wanted in zip(each.weights, model.weights, strict=True):
+            np.testing.assert_array_equal(
+                helpers.to_numpy(weight), helpers.to_numpy(wanted)
+            )
     if model.config.share_embeddings == "all":
         assert again.source_embedding is again.target_embedding
         assert again.output_embedding is again.target_embedding
-    assert len(again.weights) == len(model.weights)
 
 
 def test_paths_of_weights_are_unique_and_stable():
@@ -114,22 +83,8 @@ def check_equal(one, other, allowed=0.0):
             np.testing.assert_allclose(value, wanted, rtol=0, atol=allowed)
 
 
-@pytest.fixture(name="archive", scope="module")
-def fixture_archive(tmp_path_factory):
-    path = tmp_path_factory.mktemp("archive") / "model.keras"
-    fitted(helpers.config()).save(path)
-    return path
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"dropout": 0.1, "clip_norm": 25.0},
-        {"positions": "learned", "norm": "pre", "share_embeddings": "none"},
-    ],
-)
-def test_a_loaded_model_resumes_its_training(changes, tmp_path):
-    model = fitted(helpers.config(**changes))
+def test_a_loaded_model_resumes_its_training(tmp_path):
+    model = fitted(helpers.config(num_layers=1, dropout=0.1, clip_norm=25.0))
     model.save(tmp_path / "model.keras")
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert again.optimizer.get_config() == model.optimizer.get_config()
@@ -139,112 +94,37 @@ def test_a_loaded_model_resumes_its_training(changes, tmp_path):
     for state, wanted in zip(seeds(again), seeds(model), strict=True):
         state.assign(keras.ops.convert_to_numpy(wanted))
     update(model)
+    model.save_weights(tmp_path / "model.weights.h5")
     update(again)
     assert int(again.optimizer.iterations) == 2
     # What is compiled twice rounds in two ways.
     check_equal(model, again, 1e-5 if helpers.JITTED else 0.0)
-
-
-def test_weights_of_a_fitted_model_fit_another(tmp_path):
-    model = fitted(helpers.config(norm="pre"))
-    model.save_weights(tmp_path / "model.weights.h5")
-    other = fitted(model.config)
-    update(other)
-    other.load_weights(tmp_path / "model.weights.h5")
-    check_equal(model, other)
+    update(again)
+    again.load_weights(tmp_path / "model.weights.h5")
+    check_equal(model, again)
 
 
 def test_every_class_that_is_saved_is_registered():
     kinds = (
         keras.layers.Layer,
         keras.losses.Loss,
-        keras.metrics.Metric,
-        keras.optimizers.Optimizer,
         keras.optimizers.schedules.LearningRateSchedule,
-        keras.initializers.Initializer,
     )
-    found = set()
-    for info in pkgutil.walk_packages(kt.__path__, "keras_transformer."):
-        members = vars(importlib.import_module(info.name)).values()
-        found |= {
-            each
-            for each in members
-            if inspect.isclass(each)
-            and issubclass(each, kinds)
-            and each.__module__.startswith("keras_transformer.")
-        }
-    public = {each for each in found if each.__name__ in kt.__all__}
-    assert {kt.Transformer, kt.ParserTransformer} < public
-    # Private bases of public classes are never saved themselves.
-    bases = {base for each in public for base in each.__mro__[1:]} - public
-    for each in found - bases:
+    public = [
+        each
+        for each in map(vars(kt).get, kt.__all__)
+        if isinstance(each, type) and issubclass(each, kinds)
+    ]
+    assert {kt.Transformer, kt.ParserTransformer} < set(public)
+    public.append(UpdateSchedule)
+    for each in public:
         name = keras.saving.get_registered_name(each)
         assert name == f"keras_transformer>{each.__name__}"
         assert keras.saving.get_registered_object(name) is each
 
 
-def rewritten(archive, path, change):
-    """Copies an archive with another config.json."""
-    with (
-        zipfile.ZipFile(archive) as source,
-        zipfile.ZipFile(path, "w") as target,
-    ):
-        for name in source.namelist():
-            content = source.read(name)
-            if name == "config.json":
-                config = json.loads(content)
-                change(config)
-                content = json.dumps(config).encode("utf-8")
-            target.writestr(name, content)
-    return path
-
-
-def test_loading_runs_no_code_of_the_archive(archive, tmp_path):
-    trace = tmp_path / "ran"
-
-    def call_the_shell(config):
-        config.update(
-            module="os",
-            class_name="system",
-            registered_name=None,
-            config={"command": f"touch {trace}"},
-        )
-
-    def be_a_lambda(config):
-        with pytest.warns(UserWarning, match="unsafe"):
-            function = keras.saving.serialize_keras_object(
-                lambda x, path=str(trace): pathlib.Path(path).touch()
-            )
-        config.update(
-            module="keras.layers",
-            class_name="Lambda",
-            registered_name=None,
-            config={"name": "l", "function": function, "arguments": {}},
-        )
-
-    for number, change in enumerate((call_the_shell, be_a_lambda)):
-        path = rewritten(archive, tmp_path / f"{number}.keras", change)
-        with pytest.raises((ValueError, TypeError)):
-            keras.saving.load_model(path)
-    assert not trace.exists()
-
-
-def test_damaged_archives_are_refused(archive, tmp_path):
-    path = tmp_path / "model.keras"
-
-    def no_heads(config):
-        config["config"]["config"]["num_heads"] = 0
-
+def test_a_damaged_configuration_is_refused(tmp_path):
+    saved = keras.saving.serialize_keras_object(helpers.variant("paper"))
+    saved["config"]["config"]["num_heads"] = 0
     with pytest.raises((ValueError, TypeError), match="num_heads"):
-        keras.saving.load_model(rewritten(archive, path, no_heads))
-    content = archive.read_bytes()
-    for share in (0.0, 0.5, 0.999):
-        path.write_bytes(content[: int(share * len(content))])
-        with pytest.raises(INVALID_ARCHIVE):
-            keras.saving.load_model(path)
-    shutil.copy(archive, path)
-    with zipfile.ZipFile(archive) as file:
-        info = file.getinfo("model.weights.h5")
-    flip_bit(path, info.header_offset + info.compress_size // 2)
-    with pytest.raises(INVALID_ARCHIVE):
-        keras.saving.load_model(path)
+        keras.saving.deserialize_keras_object(saved)

@@ -45,7 +45,7 @@ def _embed(config, weights, ids, positions, side, training, next_words=0.0):
 
 
 def _words(config, ids, positions, side):
-    """The word that each token is of, or of targets how many were said."""
+    """The word of each source token, or the words emitted so far."""
     words, word = [], 0
     for number, position in zip(ids, positions):
         if position == 0:
@@ -55,10 +55,10 @@ def _words(config, ids, positions, side):
     return np.array(words)
 
 
-def _next_words(memory, words, said, may_look):
+def _next_words(memory, words, emitted, may_look):
     """For each target token the mean of the next word's states."""
-    rows = np.zeros((len(said), memory.shape[1]))
-    for row, number in enumerate(said):
+    rows = np.zeros((len(emitted), memory.shape[1]))
+    for row, number in enumerate(emitted):
         its = memory[(words == number) & may_look[row]]
         if len(its):
             rows[row] = its.mean(axis=0)
@@ -83,11 +83,7 @@ def run_pair(
     target_positions=None,
     training=False,
 ) -> reference.Outputs:
-    """One row: ids, segments and positions are int [S] or [T].
-
-    With `training`, a dropout of probability p multiplies by 1 - p, so that
-    its place can be seen without chance.
-    """
+    """One row; in `training`, dropout multiplies by 1 - its probability."""
     if source_segments is None:
         source_segments = np.zeros(len(source), int)
         target_segments = np.zeros(len(target), int)

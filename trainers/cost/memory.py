@@ -55,8 +55,8 @@ def parameters_by_part(config):
     norms = 2 * encoder + 3 * decoder + 2 * (c.norm == "pre")
     rows = {
         "all": c.vocabulary_size,
-        "target-softmax": c.num_source_tokens + c.vocabulary_size,
-        "none": c.num_source_tokens + 2 * c.vocabulary_size,
+        "target-softmax": c.encoder_vocabulary_size + c.vocabulary_size,
+        "none": c.encoder_vocabulary_size + 2 * c.vocabulary_size,
     }[c.share_embeddings]
     if c.positions == "learned":
         rows += 2 * c.max_positions

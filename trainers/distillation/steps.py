@@ -111,7 +111,7 @@ class Distillation:
             "trainers.prepare",
             *self._dataset_flags(f"text:{corpus}/"),
             f"--vocabulary={self.teachers[0].vocabulary_path}",
-            f"--vocabulary_size={self.config.num_source_tokens}",
+            f"--vocabulary_size={self.config.encoder_vocabulary_size}",
             f"--output_dir={self.folder / 'data'}",
             *self.flags["workers"],
         ]

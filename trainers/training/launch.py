@@ -274,7 +274,7 @@ def _open_data(task, config, options, init_directory):
         if not FLAGS["normalization"].present:
             normalization = manifest.source.normalization
     source = make_data_source(
-        raw, config.num_source_tokens, max_tokens, normalization
+        raw, config.encoder_vocabulary_size, max_tokens, normalization
     )
     directory = _model_directory(source, init_directory)
     options = task.finalize_options(options, directory, source)
@@ -287,7 +287,7 @@ def _open_data(task, config, options, init_directory):
     corpus = prepare_corpus(
         folder or directory.path / "data",
         raw,
-        config.num_source_tokens,
+        config.encoder_vocabulary_size,
         max_tokens,
         dataset_flags.workers(),
         *_read_vocabularies(task, directory, init_directory),

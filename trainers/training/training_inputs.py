@@ -59,11 +59,11 @@ def load_inputs(directory, config, corpus, options):
     """
     source = corpus.manifest.source
     validate_same_training(directory, config, source, options)
-    if source.vocabulary_size != config.num_source_tokens:
+    if source.vocabulary_size != config.encoder_vocabulary_size:
         raise InputError(
             f"The data in {corpus.folder} were prepared with "
             f"vocabulary_size={source.vocabulary_size}, not "
-            f"{config.num_source_tokens}; use "
+            f"{config.encoder_vocabulary_size}; use "
             f"--set=vocabulary_size={source.vocabulary_size}."
         )
     corpus.check()

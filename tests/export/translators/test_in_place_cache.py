@@ -18,7 +18,7 @@ def heads_of(step):
     ]
 
 
-def written_in_a_loop(kind, steps, write="append"):
+def written_in_a_loop(kind, steps, overwrite=False):
     """The cache, and its keys before the last write."""
 
     @tf.function
@@ -30,7 +30,7 @@ def written_in_a_loop(kind, steps, write="append"):
                 tf.gather(tf.stack(each), index)
                 for each in zip(*map(heads_of, range(MOST)))
             )
-            written = getattr(cache, write)(keys, values, index % STEPS)
+            written = cache.update(keys, values, index % STEPS, overwrite)
             # What was read before a write must not change with it.
             return index + 1, written, cache.keys
 
@@ -60,8 +60,8 @@ def test_it_holds_what_the_copied_one_does():
 
 
 def test_what_is_written_over_is_gone():
-    ours, before = written_in_a_loop(InPlaceKVCache, MOST, "overwrite")
-    theirs, expected_before = written_in_a_loop(kt.KVCache, MOST, "overwrite")
+    ours, before = written_in_a_loop(InPlaceKVCache, MOST, True)
+    theirs, expected_before = written_in_a_loop(kt.KVCache, MOST, True)
     for one, other in zip(ours, theirs):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(before, expected_before)

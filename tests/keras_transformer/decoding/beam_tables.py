@@ -127,11 +127,7 @@ def _search_of(max_length, search_config):
 
 
 def search(tables, constraints, max_length, search_config):
-    """`kt.beam_search` on tables: int [B, K, T] and float64 [B, K].
-
-    Args:
-        constraints: kt.Constraints of arrays, or just maximum lengths.
-    """
+    """`kt.beam_search` on tables: int [B, K, T] and float64 [B, K]."""
     if not isinstance(constraints, kt.Constraints):
         constraints = kt.Constraints(np.asarray(constraints))
     tokens, scores = _search_of(max_length, search_config)(
@@ -218,13 +214,7 @@ def plain_beam_search(
     forced: tuple[int, ...] = (),
     stop: str = "max_length",
 ) -> list[Hypothesis]:
-    """The documented rule in plain Python.
-
-    It never stops early, or else with the last of `beams` finished ones,
-    where only the `beams` best continuations may be endings; and if `stop` is
-    "heuristic", not before the best live one, at its present length, is no
-    better.
-    """
+    """The documented rule in plain Python."""
     live, finished = [((), 0.0)], []
     for length in range(1, limit + 1):
         penalty = length_penalty(length, alpha, kind)
@@ -281,17 +271,10 @@ def assert_finds_all(tables, constraints, search_config, expected_of):
 
 
 def assert_finds(tokens, scores, expected, log_probs, alpha=0.6, kind="gnmt"):
-    """One sentence's result is `expected`.
+    """One sentence's result is `expected`, best first.
 
-    Scores must agree rank by rank; and each hypothesis must be what its
-    score belongs to. Two hypotheses whose scores are equal to the last bits
-    of float32 may thus stand in either order.
-
-    Args:
-        tokens: int [K, T].
-        scores: float [K].
-        expected: best first, at most K; there must be no more.
-        log_probs: function of a prefix.
+    Scores must agree rank by rank, and each hypothesis must have its score:
+    hypotheses of equal scores may have either order.
     """
     wanted = np.array([score for _, score in expected if score > -np.inf])
     count = len(wanted)

@@ -14,9 +14,6 @@ from keras_transformer.decoding.search_config import length_penalty
 from tests.keras_transformer import helpers, reference
 from tests.keras_transformer.decoding import beam_tables as bt
 
-PENALTIES = [(0.0, "gnmt"), (0.6, "gnmt"), (1.0, "power")]
-GRAMMARS = [None, bt.AUTOMATON]
-
 
 @pytest.mark.parametrize("kind", ["gnmt", "power"])
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
@@ -29,9 +26,11 @@ def test_length_penalty(kind, alpha):
     assert float(length_penalty(7, 0.6)) == pytest.approx(1.515717, rel=1e-6)
 
 
-@pytest.mark.parametrize("grammar", GRAMMARS)
-@pytest.mark.parametrize("alpha, kind", PENALTIES)
-@settings(max_examples=3)
+@pytest.mark.parametrize(
+    "alpha, kind, grammar",
+    [(0.0, "gnmt", None), (0.6, "gnmt", bt.AUTOMATON), (1.0, "power", None)],
+)
+@settings(max_examples=2)
 @given(seed=bt.SEEDS)
 def test_a_wide_beam_finds_the_very_best(alpha, kind, grammar, seed):
     """16 beams hold all 1 + 4 + 16 = 21 hypotheses of 3 tokens while alive.
@@ -51,12 +50,16 @@ def test_a_wide_beam_finds_the_very_best(alpha, kind, grammar, seed):
     bt.assert_finds_all(tables, constraints, config, expected)
 
 
-@pytest.mark.parametrize("grammar", GRAMMARS)
 @pytest.mark.parametrize(
-    "beams, alpha, kind",
-    [(1, 0.6, "gnmt"), (2, 0.0, "gnmt"), (2, 1.0, "power"), (4, 0.6, "gnmt")],
+    "beams, alpha, kind, grammar",
+    [
+        (1, 0.6, "gnmt", None),
+        (2, 0.0, "gnmt", bt.AUTOMATON),
+        (2, 1.0, "power", None),
+        (4, 0.6, "gnmt", bt.AUTOMATON),
+    ],
 )
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(seed=bt.SEEDS)
 def test_a_narrow_beam_follows_the_rule(beams, alpha, kind, grammar, seed):
     """With minimum lengths and prefixes; stopping changes no result."""
@@ -74,16 +77,14 @@ def test_a_narrow_beam_follows_the_rule(beams, alpha, kind, grammar, seed):
     # Exactly as a search that goes on, for the wanted hypotheses.
     slow = dataclasses.replace(config, stop_criterion="max_length")
     tokens, scores = bt.search(tables, constraints, bt.CAPACITY, slow)
-    for n_best in (0, 1):
-        few = dataclasses.replace(config, n_best=n_best)
-        found = bt.search(tables, constraints, bt.CAPACITY, few)
-        wanted = n_best or beams
-        np.testing.assert_array_equal(found[0][:, :wanted], tokens[:, :wanted])
-        np.testing.assert_array_equal(found[1][:, :wanted], scores[:, :wanted])
+    few = dataclasses.replace(config, n_best=1)
+    found = bt.search(tables, constraints, bt.CAPACITY, few)
+    np.testing.assert_array_equal(found[0][:, :1], tokens[:, :1])
+    np.testing.assert_array_equal(found[1][:, :1], scores[:, :1])
 
 
 @pytest.mark.parametrize("stop", ["k_finished", "heuristic"])
-@settings(max_examples=3)
+@settings(max_examples=2)
 @given(seed=bt.SEEDS)
 def test_other_stop_criteria(stop, seed):
     tables, (maxima, *_) = bt.generate(seed)
@@ -98,24 +99,19 @@ def test_other_stop_criteria(stop, seed):
     bt.assert_finds_all(tables, constraints, config, expected)
 
 
-@pytest.mark.parametrize("grammar", GRAMMARS)
-@settings(max_examples=2)
-@given(seed=bt.SEEDS)
-def test_a_sentence_is_the_same_alone_and_in_a_batch(grammar, seed):
-    tables, constraints = bt.generate(seed, grammar)
-    config = bt.config(2, grammar=grammar)
+def test_a_sentence_is_the_same_alone_and_in_a_batch():
+    tables, constraints = bt.generate(3, bt.AUTOMATON)
+    config = bt.config(2, grammar=bt.AUTOMATON)
     tokens, scores = bt.search(tables, constraints, bt.CAPACITY, config)
-    for row in range(0, bt.SENTENCES, 6):
+    for row in range(0, bt.SENTENCES, 12):
         one = slice(row, row + 1)
         alone = tree.map_structure(operator.itemgetter(one), constraints)
         found = bt.search(tables[one], alone, bt.CAPACITY, config)
         bt.assert_same(found, (tokens[one], scores[one]))
 
 
-@settings(max_examples=2)
-@given(seed=bt.SEEDS)
-def test_capacity_beyond_the_maximum_changes_nothing(seed):
-    tables, (maxima, *_) = bt.generate(seed)
+def test_capacity_beyond_the_maximum_changes_nothing():
+    tables, (maxima, *_) = bt.generate(4)
     maxima, config = np.minimum(maxima, 3), bt.config(2)
     tokens, scores = bt.search(tables, maxima, bt.CAPACITY, config)
     few = tables[:, : bt.prefixes(3)]
@@ -127,22 +123,6 @@ def test_capacity_beyond_the_maximum_changes_nothing(seed):
     most = np.full(bt.SENTENCES, bt.CAPACITY)
     bt.assert_same(far, bt.search(tables, most, bt.CAPACITY, config))
     assert (far[1][:, 0] > -1e8).all()
-
-
-@settings(max_examples=2)
-@given(seed=bt.SEEDS)
-def test_a_finished_hypothesis_is_not_continued(seed):
-    """After an end the table promises a free continuation."""
-    tables, (maxima, *_) = bt.generate(seed)
-    baited = tables.copy()
-    for prefix in range(bt.prefixes(bt.CAPACITY - 1)):
-        ended = bt.VOCABULARY * prefix + bt.END + 1
-        baited[:, ended] = [-50, -50, -50, 0, 50]
-    config = bt.config(3, 1.0)
-    expected = bt.search(tables, maxima, bt.CAPACITY, config)
-    actual = bt.search(baited, maxima, bt.CAPACITY, config)
-    for one, other in zip(actual, expected):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_constraints_may_be_empty_or_tuples():
@@ -219,3 +199,5 @@ def test_a_grammar_needs_its_state(grammar):
     config = bt.config(grammar=grammar)
     with pytest.raises(ValueError, match="grammar"):
         kt.beam_search(None, (), constraints, 2, config)
+    with pytest.raises(ValueError, match="max_length"):
+        kt.beam_search(None, (), limits, 0, config)

@@ -9,18 +9,17 @@ from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
 
 
-@pytest.mark.parametrize(("beams", "end_rank"), [(1, 2), (4, 4), (4, 8)])
 @pytest.mark.parametrize(
-    "vocabulary, spread, head_start",
+    "vocabulary, spread, head_start, beams, end_rank",
     # Divisible by 32, by 37 only, prime, fewer than asked for; suppressed
     # tokens are likelier than all others, or not.
     [
-        (640, 3.0, 0.0),
-        (640, 3.0, 10.0),
-        (999, 3.0, 10.0),
-        (997, 20.0, 0.0),
-        (6, 1.0, 10.0),
-        (640, 0.0, 0.0),
+        (640, 3.0, 0.0, 4, 4),
+        (640, 3.0, 10.0, 4, 8),
+        (999, 3.0, 10.0, 4, 8),
+        (997, 20.0, 0.0, 1, 2),
+        (6, 1.0, 10.0, 4, 8),
+        (640, 0.0, 0.0, 4, 4),
     ],
 )
 def test_they_are_the_best(vocabulary, spread, head_start, beams, end_rank):
@@ -44,19 +43,20 @@ def test_they_are_the_best(vocabulary, spread, head_start, beams, end_rank):
     log_probs[..., bt.END] = -np.inf
     continuing = log_probs.reshape(batch, -1)
     expected = np.sort(continuing)[:, ::-1][:, :beams]
-    actual = helpers.to_numpy(found.log_probs)
+    actual, places, tokens, actual_ends, may_end = map(
+        helpers.to_numpy,
+        (
+            *(found.log_probs, found.parents, found.tokens),
+            *(found.end_log_probs, found.may_end),
+        ),
+    )
     # Of 6 tokens 2 may follow each beam.
     real = np.isfinite(expected)
-    np.testing.assert_allclose(actual[real], expected[real], 1e-5, 1e-5)
-    places = helpers.to_numpy(found.parents).astype(int) * vocabulary
-    places = places + helpers.to_numpy(found.tokens).astype(int)
+    places = (places * vocabulary + tokens).astype(int)
     chosen = np.take_along_axis(continuing, places, axis=1)
-    np.testing.assert_allclose(chosen[real], expected[real], 1e-5, 1e-5)
-    np.testing.assert_allclose(
-        helpers.to_numpy(found.end_log_probs), ends, 1e-5, 1e-5
-    )
+    for each in (actual, chosen):
+        np.testing.assert_allclose(each[real], expected[real], 1e-5, 1e-5)
+    np.testing.assert_allclose(actual_ends, ends, 1e-5, 1e-5)
     if spread:
-        np.testing.assert_array_equal(
-            helpers.to_numpy(found.may_end),
-            ends >= best[:, end_rank - 1 : end_rank] - 1e-6,
-        )
+        least = best[:, end_rank - 1 : end_rank] - 1e-6
+        np.testing.assert_array_equal(may_end, ends >= least)

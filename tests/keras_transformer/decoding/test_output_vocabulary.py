@@ -5,7 +5,6 @@ import pytest
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.decoding.alignment import gather_alignments
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
 
@@ -91,28 +90,18 @@ def assert_scores(model, tokens, scores, counted):
         np.testing.assert_allclose(scores[row, 0], expected, rtol=1e-4)
 
 
-def test_a_fixed_vocabulary_has_the_special_ids_and_a_multiple_of_32():
-    ids = kt.OutputVocabulary.fixed(ALLOWED, V).ids
-    assert ids[:4].tolist() == [0, 1, 2, 3]
-    assert set(ALLOWED) < set(ids) and len(ids) == 32
-    assert (np.diff(ids) > 0).all()
-    # As many as there are.
-    for given, size in ((ids, 32), (range(40), 64), (range(66), V)):
-        assert len(kt.OutputVocabulary.fixed(given, V).ids) == size
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_finds_what_a_full_search_finds_where_no_other_token_is_possible(
-    several,
-):
+def test_finds_what_a_full_search_finds_where_no_other_token_is_possible():
     subset = kt.OutputVocabulary.fixed(ALLOWED, V)
+    assert subset.ids[:4].tolist() == [0, 1, 2, 3]
+    assert set(ALLOWED) < set(subset.ids) and len(subset.ids) == 32
+    assert (np.diff(subset.ids) > 0).all()
     models = [
         suppress(
             model_of(seed=seed, share_embeddings="none"), excluded_from(subset)
         )
         for seed in (1, 4)
     ]
-    model = kt.Ensemble(models, "probabilities") if several else models[1]
+    model = kt.Ensemble(models, "probabilities")
     tokens, scores = translate(model, subset)
     bt.assert_same((tokens, scores), translate(model))
     # And other tokens than those with the lowest ids are among them.
@@ -121,12 +110,8 @@ def test_finds_what_a_full_search_finds_where_no_other_token_is_possible(
 
 @pytest.mark.parametrize(
     ("changes", "scale"),
-    [
-        ({"output_bias": True}, 1.0),
-        ({"output_bias": True, "share_embeddings": "none"}, 4.0),
-        ({}, 2.0),
-    ],
-    ids=["shared", "apart", "without bias"],
+    [({"output_bias": True, "share_embeddings": "none"}, 4.0), ({}, 1.0)],
+    ids=["bias", "no bias"],
 )
 def test_scores_count_the_estimate_of_excluded_tokens(changes, scale):
     subset = kt.OutputVocabulary.fixed(ALLOWED, V)
@@ -142,27 +127,10 @@ def test_scores_count_the_estimate_of_excluded_tokens(changes, scale):
     assert_scores(model, tokens, scores, counted)
 
 
-@pytest.mark.parametrize("scale", [1.0, 5.0])
-def test_all_tokens_are_the_full_vocabulary(scale):
-    model = model_of(scale=scale, output_bias=True)
+def test_all_tokens_are_the_full_vocabulary():
+    model = model_of(scale=5.0, output_bias=True)
     found = translate(model, kt.OutputVocabulary.fixed(range(V), V))
     bt.assert_same(found, translate(model))
-
-
-def test_alignments_are_those_of_the_full_vocabulary():
-    subset = kt.OutputVocabulary.fixed(ALLOWED, V)
-    model, source = model_of(), ops.convert_to_tensor(SOURCE)
-    found = kt.translate_ids(
-        subset.restrict(model), source, CAPACITY, trace_alignments=True
-    )
-    best = found.tokens[:, :1]
-    alignments = gather_alignments(found.state, best)[:, 0]
-    tokens = subset.to_vocabulary_ids(best, source)[:, 0]
-    expected = helpers.to_numpy(kt.force_align(model, SOURCE, tokens))
-    real = helpers.to_numpy(tokens) != 0
-    np.testing.assert_allclose(
-        helpers.to_numpy(alignments)[real], expected[real], atol=1e-5
-    )
 
 
 def tables(unseen=0, width=20):
@@ -250,7 +218,7 @@ def test_refuses():
         with pytest.raises(ValueError, match=message):
             kt.OutputVocabulary.shortlist(*arguments)
     for outside in (-1, V):
-        with pytest.raises(ValueError, match=f"0 to 79, got {outside}"):
+        with pytest.raises(ValueError, match=f"got {outside}"):
             kt.OutputVocabulary.fixed([5, outside], V)
     other = kt.Transformer(helpers.config())
     for subset, model in (

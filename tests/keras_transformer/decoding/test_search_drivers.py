@@ -9,10 +9,7 @@ from hypothesis import given, settings
 from keras import ops, tree
 
 import keras_transformer as kt
-from keras_transformer.decoding.beam_search import (
-    bucketed_beam_search,
-    shrinking_batch_beam_search,
-)
+from keras_transformer.decoding import translate
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
 
@@ -23,71 +20,64 @@ TENSORFLOW = pytest.mark.skipif(
 FREE, GRAMMAR = bt.config(3), bt.config(3, grammar=bt.AUTOMATON)
 
 
-def assert_same_as_one_loop(seed, config, run):
-    """Compares `run(tables, constraints)` with `kt.beam_search`."""
-    tables, constraints = bt.generate(seed, config.grammar)
-    expected = bt.search(tables, constraints, CAPACITY, config)
-    found = run(ops.convert_to_tensor(tables), bt.as_tensors(constraints))
-    bt.assert_same(found, expected)
+class TableDecoder:
+    """A decoder by tables, whose state has a cache of the right capacity."""
+
+    def __init__(self, tables, watch=lambda tokens: None):
+        self.tables = tables
+        self.watch = watch
+
+    def start(self, source, capacity, memory):
+        numbers = ops.zeros((ops.shape(self.tables)[0], 3), dtype="int32")
+        cache = ops.zeros((ops.shape(self.tables)[0], capacity))
+        return self.tables, numbers, cache
+
+    def step(self, tokens, parents, index, state):
+        self.watch(tokens)
+        tables, numbers, cache = state
+        logits, numbers = bt.step_of(tables)(tokens, parents, index, numbers)
+        return logits, (tables, numbers, cache)
+
+    def extend_cache(self, state, capacity):
+        tables, numbers, cache = state
+        shape = ops.shape(cache)[0], capacity - ops.shape(cache)[1]
+        cache = ops.concatenate([cache, ops.zeros(shape)], axis=1)
+        return tables, numbers, cache
+
+
+def search(tables, constraints, capacity, config, **options):
+    decoder = TableDecoder(tables, options.pop("watch", lambda tokens: None))
+    return kt.translate_ids(
+        *(None, None, capacity, constraints, config),
+        decoder=decoder,
+        **options,
+    )[:2]
 
 
 @functools.cache
-def bucketed(capacities, config):
-    def step(tokens, parents, index, state):
-        tables, numbers, room = state
-        logits, numbers = bt.step_of(tables)(tokens, parents, index, numbers)
-        return logits, (tables, numbers, room)
-
-    def extend_cache(state, capacity):
-        assert state[2].shape[0] < capacity
-        return (*state[:2], ops.zeros(capacity))
-
+def bucketed(buckets, config):
     def run(tables, constraints):
-        numbers = ops.zeros((ops.shape(tables)[0], 3), dtype="int32")
-        state = (tables, numbers, ops.zeros(capacities[0]))
-        found = bucketed_beam_search(
-            step, state, constraints, capacities, config, extend_cache
-        )
-        assert found.state[2].shape == (CAPACITY,)
-        return found[:2]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(translate, "_BUCKETS", buckets)
+            return search(tables, constraints, CAPACITY, config)
 
     return helpers.jitted(run)
-
-
-@pytest.mark.parametrize(
-    "capacities, config",
-    [
-        ((CAPACITY,), FREE),
-        ((2, 3, CAPACITY), FREE),
-        ((1, CAPACITY), GRAMMAR),
-    ],
-)
-@settings(max_examples=4)
-@given(seed=bt.SEEDS)
-def test_buckets_find_the_same(capacities, config, seed):
-    assert_same_as_one_loop(seed, config, bucketed(capacities, config))
 
 
 @functools.cache
 def shrinking(segment, config, watch=lambda tokens: None):
     import tensorflow as tf
 
-    def step(tokens, parents, index, state):
-        watch(tokens)
-        tables, numbers = state
-        logits, numbers = bt.step_of(tables)(tokens, parents, index, numbers)
-        return logits, (tables, numbers)
+    def traced(tables, constraints, capacity):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(translate, "_SEGMENT", segment)
+            return search(
+                *(tables, constraints, capacity, config),
+                shrink_batch=True,
+                watch=watch,
+            )
 
-    def extend_cache(state, capacity):
-        assert capacity.dtype == tf.int32
-        return state
-
-    def search(tables, constraints, capacity):
-        numbers = tf.zeros((tf.shape(tables)[0], config.beam_size), tf.int32)
-        return shrinking_batch_beam_search(
-            *(step, (tables, numbers), constraints, capacity, config),
-            *(segment, extend_cache),
-        )[:2]
+    graph = tf.function(traced, autograph=False, reduce_retracing=True)
 
     def run(tables, constraints, capacity=CAPACITY):
         # The number of sentences must be open.
@@ -96,28 +86,31 @@ def shrinking(segment, config, watch=lambda tokens: None):
             (tables, constraints),
         )
         specs = (*specs, tf.TensorSpec([], tf.int32))
-        graph = tf.function(search, input_signature=specs, autograph=False)
-        return graph(tables, constraints, tf.constant(capacity))
+        return graph.get_concrete_function(*specs)(
+            *tree.flatten((tables, constraints)), tf.constant(capacity)
+        )
 
     return run
 
 
-@TENSORFLOW
 @pytest.mark.parametrize(
-    "segment, config", [(1, FREE), (2, FREE), (9, FREE), (1, GRAMMAR)]
+    "find",
+    [
+        functools.partial(bucketed, (2, 3)),
+        pytest.param(functools.partial(shrinking, 1), marks=TENSORFLOW),
+        pytest.param(functools.partial(shrinking, 3), marks=TENSORFLOW),
+    ],
+    ids=["buckets", "segments of 1", "segments of 3"],
 )
+@pytest.mark.parametrize("config", [FREE, GRAMMAR], ids=["free", "grammar"])
 @settings(max_examples=2)
 @given(seed=bt.SEEDS)
-def test_a_shrinking_batch_finds_the_same(segment, config, seed):
-    assert_same_as_one_loop(seed, config, shrinking(segment, config))
-
-
-@TENSORFLOW
-def test_no_sentence_at_all():
-    tables = ops.zeros((0, 4, bt.VOCABULARY))
-    limits = ops.zeros(0, "int32")
-    tokens, scores = shrinking(2, FREE)(tables, kt.Constraints(limits), 3)
-    assert (tokens.shape, scores.shape) == ((0, 3, 3), (0, 3))
+def test_finds_what_one_loop_finds(find, config, seed):
+    tables, constraints = bt.generate(seed, config.grammar)
+    expected = bt.search(tables, constraints, CAPACITY, config)
+    run = find(config)
+    found = run(ops.convert_to_tensor(tables), bt.as_tensors(constraints))
+    bt.assert_same(found, expected)
 
 
 @TENSORFLOW

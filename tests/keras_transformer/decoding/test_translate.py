@@ -8,6 +8,8 @@ import pytest
 from keras import ops
 
 import keras_transformer as kt
+from keras_transformer.decoding import translate as translate_module
+from keras_transformer.decoding.alignment import gather_alignments
 from keras_transformer.decoding.translate import output_capacity, output_limits
 from tests.keras_transformer import helpers, whole_model
 from tests.keras_transformer.decoding import beam_tables as bt
@@ -25,9 +27,8 @@ def model_with(**changes):
     begin id is made impossible, as training makes it, and the pad as likely
     as some words.
     """
-    config = helpers.config(
-        beam_size=3, share_embeddings="none", max_extra_tokens=4, **changes
-    )
+    fields = {"num_layers": 1, "beam_size": 3, "max_extra_tokens": 4}
+    config = helpers.config(share_embeddings="none", **{**fields, **changes})
     model = kt.Transformer(config)
     helpers.randomise(model, seed=9, scale=3.0)
     last = model.decoder.layers[-1].feed_forward_residual.layer_norm
@@ -96,15 +97,12 @@ VARIED = {
     "paper": {},
     "pre-norm": {"norm": "pre", "positions": "learned"},
     "power": {"length_penalty": "power", "alpha": 1.0, "num_heads": 3},
-    "unlike sides": {"source_vocabulary_size": 12, "num_decoder_layers": 1},
+    "unlike sides": {"source_vocabulary_size": 12, "num_decoder_layers": 2},
 }
 
 
 def two_models():
-    return [
-        model_with(),
-        model_with(norm="pre", positions="learned", num_decoder_layers=1),
-    ]
+    return [model_with(), model_with(norm="pre", positions="learned")]
 
 
 @pytest.mark.parametrize(
@@ -133,17 +131,16 @@ def test_equals_a_plain_search_by_full_passes(name):
     assert len(set(lengths)) > 1
 
 
-@pytest.mark.parametrize("name", VARIED)
-def test_padding_and_neighbours_change_nothing(name):
-    model = model_with(**VARIED[name])
-    tokens, scores = translate(model, SOURCE)
-    wide = translate(model, np.pad(SOURCE, ((0, 0), (0, 6))))
-    bt.assert_same(wide, (tokens, scores))
+def test_padding_neighbours_and_a_shared_decoder_change_nothing():
+    model = model_with(**VARIED["pre-norm"])
+    expected = translate(model, SOURCE)
+    bt.assert_same(translate(model, np.pad(SOURCE, ((0, 0), (0, 6)))), expected)
+    decoder = model.beam_decoder(model.config.beam_size)
     for row in range(3):
         one = slice(row, row + 1)
-        bt.assert_same(
-            translate(model, SOURCE[one]), (tokens[one], scores[one])
-        )
+        source = ops.convert_to_tensor(SOURCE[one])
+        found = kt.translate_ids(model, source, CAPACITY, decoder=decoder)
+        bt.assert_same(found, [each[one] for each in expected])
 
 
 def test_limits_and_capacity_of_outputs():
@@ -167,56 +164,119 @@ def test_learned_positions_refuse_more_steps_than_rows(rows, capacity):
         kt.translate_ids(model, SOURCE, capacity)
 
 
-def test_buckets_extend_the_caches_of_a_model():
-    capacity, model = 70, model_with()
-    constraints = kt.Constraints(
-        ops.convert_to_tensor([capacity, 40, 5]),
-        ops.convert_to_tensor([30, 1, 1]),
+def constrain(source, extra):
+    """Every translation is as long as it may be."""
+    limits = output_limits(source, extra)
+    return kt.Constraints(limits, limits)
+
+
+def assert_scores(model, source, found, alpha=0.6):
+    """The best hypotheses have the scores of a full pass without cache."""
+    best = helpers.to_numpy(found.tokens)[:, 0].astype("int32")
+    scores = helpers.jitted(functools.partial(kt.score_ids, model))(
+        ops.convert_to_tensor(source), ops.convert_to_tensor(best)
     )
-    config = kt.BeamSearchConfig.from_config(model.config)
-
-    def in_one_loop(source):
-        decoder = model.beam_decoder(config.beam_size)
-        return kt.beam_search(
-            *(decoder.step, decoder.start(source, capacity)),
-            *(constraints, capacity, config),
-        )[:2]
-
-    def in_buckets(source):
-        return kt.translate_ids(model, source, capacity, constraints)[:2]
-
-    source = ops.convert_to_tensor(SOURCE)
-    expected = helpers.jitted(in_one_loop)(source)
-    assert np.count_nonzero(helpers.to_numpy(expected[0])[0, 0]) >= 30
-    bt.assert_same(helpers.jitted(in_buckets)(source), expected)
+    penalties = ((5 + np.count_nonzero(best, axis=1)) / 6) ** alpha
+    np.testing.assert_allclose(
+        helpers.to_numpy(found.scores)[:, 0],
+        helpers.to_numpy(scores) / penalties,
+        1e-5,
+        1e-5,
+    )
 
 
-def test_a_decoder_serves_many_sources():
-    model = model_with()
-    decoder = model.beam_decoder(model.config.beam_size)
-    for source in (SOURCE, SOURCE[:1]):
-        found = kt.translate_ids(model, source, CAPACITY, decoder=decoder)
-        bt.assert_same(found, kt.translate_ids(model, source, CAPACITY))
+# With a window the cache is extended, then overwritten.
+@pytest.mark.parametrize("window", [0, 6])
+def test_buckets_extend_the_caches_of_a_model(window, monkeypatch):
+    monkeypatch.setattr(translate_module, "_BUCKETS", (2, 5))
+    model = model_with(attention_window=window)
+
+    def search(source):
+        return kt.translate_ids(model, source, 11, constrain(source, 7))
+
+    found = helpers.jitted(search)(ops.convert_to_tensor(SOURCE))
+    tokens = helpers.to_numpy(found.tokens)
+    assert np.count_nonzero(tokens[:, 0], axis=1).tolist() == [11, 8, 9]
+    assert_scores(model, SOURCE, found)
+    if not window:
+        monkeypatch.setattr(translate_module, "_BUCKETS", ())
+        once = helpers.jitted(lambda source: search(source))
+        bt.assert_same(once(ops.convert_to_tensor(SOURCE)), found)
+
+
+@pytest.mark.parametrize("steps, kept", [(3, 3), (7, 6)])
+def test_a_cache_has_the_window_and_its_own_step(steps, kept):
+    decoder = model_with(attention_window=5).beam_decoder(2)
+    state = decoder.start(SOURCE, steps)
+    for cache in state.self_attention_caches:
+        assert cache.keys.shape == (3, 2, kept, 2 * 3)
+        assert cache.values.shape == (3, 2, kept, 2 * 5)
+    assert state.ancestry.shape == (3, 2, kept, 2)
+    extended = decoder.extend_cache(state, steps + 100)
+    for cache in extended.self_attention_caches:
+        assert cache.keys.shape[2] == 6
 
 
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="of tf.function"
 )
 def test_one_graph_of_a_shrinking_batch_for_all_shapes():
+    """Sentences leave at different times and take their trace along.
+
+    The cache of a window is extended, then overwritten.
+    """
     import tensorflow as tf
 
-    model = model_with()
+    model = model_with(attention_window=9)
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
     def run(source):
-        return kt.translate_ids(model, source, shrink_batch=True)
+        return kt.translate_ids(
+            *(model, source, tf.shape(source)[1] + 10, constrain(source, 8)),
+            shrink_batch=True,
+            trace_alignments=True,
+        )
 
     for source in (SOURCE, SOURCE[1:2, :2], SOURCE[:0]):
-        result = run(source)
-        assert result.tokens.shape == (len(source), 3, source.shape[1] + 4)
+        found = run(source)
+        assert found.tokens.shape == (len(source), 3, source.shape[1] + 10)
         if len(source):
-            expected = translate(model, source, result.tokens.shape[2])
-            bt.assert_same(result, expected)
+            assert_scores(model, source, found)
+            assert_aligned(model, source, found)
+    alignments = gather_alignments(found.state, found.tokens)
+    assert alignments.shape == (0, 3, 15, 5)
+
+
+# 2 steps of 6 take the first bucket.
+@pytest.mark.parametrize("several", [False, True])
+def test_every_hypothesis_has_its_own_alignment(several, monkeypatch):
+    monkeypatch.setattr(translate_module, "_BUCKETS", (2,))
+    model = kt.Ensemble(two_models()) if several else model_with(num_layers=2)
+    found = kt.translate_ids(
+        model, ops.convert_to_tensor(SOURCE), CAPACITY, trace_alignments=True
+    )
+    assert_aligned(model, SOURCE, found)
+    bt.assert_same(found, translate(model, SOURCE))
+
+
+def assert_aligned(model, source, found):
+    """Compares the alignments of all hypotheses with `kt.force_align`."""
+    alignments = gather_alignments(found.state, found.tokens)
+    alignments = helpers.to_numpy(alignments)
+    tokens = helpers.to_numpy(found.tokens).astype("int32")
+    scores = helpers.to_numpy(found.scores)
+    assert alignments.shape == (*tokens.shape, source.shape[1])
+    compared = 0
+    for beam in range(tokens.shape[1]):
+        expected = kt.force_align(model, source, tokens[:, beam])
+        expected = helpers.to_numpy(expected)
+        for row in np.flatnonzero(scores[:, beam] > -1e8):
+            length = len(bt.as_tuple(tokens[row, beam]))
+            actual = alignments[row, beam, :length]
+            wanted = expected[row, :length]
+            np.testing.assert_allclose(actual, wanted, atol=1e-5)
+            compared += 1
+    assert compared > len(source)
 
 
 def test_an_ensemble_has_the_fewest_learned_positions_of_its_models():

@@ -5,10 +5,8 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from tests.keras_transformer import helpers, reference, whole_model
+from tests.keras_transformer import helpers, whole_model
 
-# The most by which rounding to bfloat16's 8 bits moves a number, relatively.
-ROUNDING = 2.0**-8
 INPUTS = helpers.padded_inputs()
 REAL = INPUTS["target"] != 0
 
@@ -31,10 +29,9 @@ def test_weights_logits_attention_and_loss_are_float32(model):
         assert {dtype_of(weights) for weights in layers} == {"float32"}
     memory = model.encode(INPUTS["source"])
     assert dtype_of(memory) == "bfloat16"
-    decoded = model.decode(INPUTS["target"], memory, INPUTS["source"])
     loss = kt.LabelSmoothedCrossEntropy()
     value = loss(INPUTS["target"], keras.ops.cast(logits, "bfloat16"))
-    assert {dtype_of(x) for x in (logits, decoded, value)} == {"float32"}
+    assert {dtype_of(x) for x in (logits, value)} == {"float32"}
 
 
 def test_logits_are_a_float32_product_near_the_reference(model):
@@ -44,38 +41,10 @@ def test_logits_are_a_float32_product_near_the_reference(model):
     weights = helpers.weights_by_name(model)
     table = weights["target_embedding/embeddings"]
     expected = (helpers.to_numpy(states) @ table.T)[REAL]
-    memory = model.encode(INPUTS["source"])
-    for logits in (
-        model(INPUTS),
-        model.decode(INPUTS["target"], memory, INPUTS["source"]),
-    ):
-        found = helpers.to_numpy(logits)[REAL]
-        assert helpers.relative_error(found, expected) < 1e-6
+    found = helpers.to_numpy(model(INPUTS))[REAL]
+    assert helpers.relative_error(found, expected) < 1e-6
     whole = whole_model.logits(model.config, weights, INPUTS)[REAL]
     assert 1e-5 < helpers.relative_error(expected, whole) < 0.05
-
-
-def test_layer_norm_computes_in_float32():
-    """Around 50, bfloat16 steps by 1/4: its own mean would be far off."""
-    layer = kt.ResidualConnection(True, dtype="mixed_bfloat16")
-    layer.build((2, 3, 64))
-    helpers.randomise(layer, seed=4)
-    inputs = 50 + 2 * np.random.default_rng(5).normal(size=(2, 3, 64))
-    inputs = keras.ops.cast(inputs, "bfloat16")
-    weights = {
-        weight.name: helpers.to_numpy(weight) for weight in layer.weights
-    }
-    expected = np.stack(
-        [
-            reference.layer_norm(weights, row, layer.epsilon)
-            for row in helpers.to_numpy(inputs)
-        ]
-    )
-    outputs = layer.normalize_input(inputs)
-    assert dtype_of(outputs) == "bfloat16"
-    error = np.abs(helpers.to_numpy(outputs) - expected)
-    # Nothing but the rounding of the result, and float32's own.
-    assert (error <= 1.01 * ROUNDING * np.abs(expected) + 1e-5).all()
 
 
 def test_attention_softmax_runs_in_float32():
@@ -85,46 +54,3 @@ def test_attention_softmax_runs_in_float32():
     _, weights = layer(inputs.astype("float32"), return_attention_scores=True)
     sums = helpers.to_numpy(weights).sum(axis=-1)
     np.testing.assert_allclose(sums, 1.0, atol=1e-6)
-
-
-def test_beam_search_is_near_float32(model):
-    whole = kt.Transformer(model.config)
-    whole.set_weights([helpers.to_numpy(weight) for weight in model.weights])
-    source = keras.ops.convert_to_tensor(INPUTS["source"])
-    scores = []
-    for one in (model, whole):
-        result = helpers.jitted(
-            lambda ids, one=one: kt.translate_ids(one, ids, max_length=6)
-        )(source)
-        assert dtype_of(result.scores) == "float32"
-        scores.append(helpers.to_numpy(result.scores))
-    assert np.abs(scores[0][:, 0] - scores[1][:, 0]).max() < 0.1
-    assert np.abs(scores[0] - scores[1]).max() > 0
-
-
-@pytest.mark.slow
-def test_fits_a_copy_task():
-    keras.utils.set_random_seed(1)
-    config = helpers.config(num_layers=1, d_model=32, d_ff=64, num_heads=4)
-    model = kt.Transformer(config, dtype="mixed_bfloat16")
-    source = np.random.default_rng(1).integers(4, 11, (512, 6)).astype("int32")
-    source[:128, 4:] = 0
-    target = np.roll(source, 1, axis=1)
-    target[:, 0] = 2
-    target[source == 0] = 0
-    model.compile(
-        keras.optimizers.Adam(5e-3, beta_2=0.98, epsilon=1e-9),
-        loss=kt.LabelSmoothedCrossEntropy(0.1),
-        jit_compile=helpers.JITTED,
-    )
-    history = model.fit(
-        {"source": source, "target": target},
-        source,
-        batch_size=32,
-        epochs=5,
-        verbose=0,
-    )
-    losses = history.history["loss"]
-    assert losses == sorted(losses, reverse=True)
-    # Guessing among 11 costs ln 11 = 2.4, the smoothing alone 0.56.
-    assert losses[-1] < 1.5

@@ -49,10 +49,14 @@ def find_violation(tokens, words, labels, tags, max_depth, max_run):
     return None if tagged == words else "number of words"
 
 
-@pytest.mark.parametrize("words", [1, 2])
 @pytest.mark.parametrize(
-    "labels, tags, max_depth, max_run, limit",
-    [(1, 1, 2, 2, 7), (1, 1, 3, 1, 7), (2, 1, 2, 2, 6), (1, 2, 9, 9, 6)],
+    "words, labels, tags, max_depth, max_run, limit",
+    [
+        (1, 1, 1, 2, 2, 7),
+        (2, 1, 1, 3, 1, 7),
+        (2, 2, 1, 2, 2, 6),
+        (2, 1, 2, 9, 9, 6),
+    ],
 )
 def test_it_allows_all_trees_and_nothing_else(
     words, labels, tags, max_depth, max_run, limit
@@ -91,14 +95,14 @@ def test_it_allows_all_trees_and_nothing_else(
     assert expected
 
 
-@pytest.mark.parametrize("beams", [1, 4, 21])
+@pytest.mark.parametrize("beams", [1, 4])
 def test_a_search_finds_only_trees(beams):
     """Random logits of all sharpnesses; some never end."""
     labels, tags, max_depth, max_run = 6, 9, 8, 4
     size = FIRST_ID + 2 * labels + tags
-    sentences, extra = 200, 40
+    sentences, extra = 60, 20
     generator = np.random.default_rng(beams)
-    words = generator.integers(1, 31, sentences)
+    words = generator.integers(1, 16, sentences)
     limits = words + generator.integers(3, extra, sentences)
     table = generator.normal(size=(sentences, 64, size)).astype("float32")
     table *= generator.choice([0.1, 3.0, 30.0], (sentences, 1, 1))
@@ -114,7 +118,7 @@ def test_a_search_finds_only_trees(beams):
     def run(table, words, limits):
         state = grammar.start(words, limits)
         return kt.beam_search(
-            *(step, table, kt.Constraints(limits, grammar=state), 70, config)
+            *(step, table, kt.Constraints(limits, grammar=state), 36, config)
         )[:2]
 
     arrays = [table, words.astype("int32"), limits.astype("int32")]

@@ -1,0 +1,210 @@
+"""Named configurations: dicts of TransformerConfig fields, in PRESETS."""
+
+# The paper's models: base and big (section 6.1), Table 3, parsing (6.3). On 8
+# P100 GPUs: base 100,000 steps in 12 hours, newstest2014 en-de BLEU 27.3; big
+# 300,000 steps in 3.5 days, en-de 28.4, en-fr 41.8 (tokenised, compound-split).
+
+BASE = {
+    "vocabulary_size": 37_000,  # section 5.1, shared byte-pair encoding
+    "num_layers": 6,
+    "d_model": 512,
+    "d_ff": 2048,
+    "num_heads": 8,
+    "d_k": 64,
+    "d_v": 64,
+    "dropout": 0.1,  # section 5.4
+    "label_smoothing": 0.1,  # section 5.4
+    "warmup_steps": 4000,  # section 5.3
+    "train_steps": 100_000,  # section 5.2
+    "batch_tokens": 25_000,  # section 5.1
+    "average_checkpoints": 5,  # section 6.1
+    "beam_size": 4,  # section 6.1
+    "alpha": 0.6,  # section 6.1
+    "max_extra_tokens": 50,  # section 6.1
+}
+
+BIG = BASE | {
+    "d_model": 1024,
+    "d_ff": 4096,
+    "num_heads": 16,
+    "dropout": 0.3,
+    "train_steps": 300_000,
+    "average_checkpoints": 20,  # section 6.1
+}
+
+BIG_ENFR = BIG | {
+    "vocabulary_size": 32_000,  # section 5.1, word pieces
+    "dropout": 0.1,  # section 6.1: instead of 0.3
+}
+
+# The rows of Table 3 except base and big, under the table's row letters. No row
+# averages checkpoints (Table 3's caption).
+_ROW = BASE | {"average_checkpoints": 0}
+
+TABLE3 = {
+    "A1": _ROW | {"num_heads": 1, "d_k": 512, "d_v": 512},
+    "A4": _ROW | {"num_heads": 4, "d_k": 128, "d_v": 128},
+    "A16": _ROW | {"num_heads": 16, "d_k": 32, "d_v": 32},
+    "A32": _ROW | {"num_heads": 32, "d_k": 16, "d_v": 16},
+    "B16": _ROW | {"d_k": 16},
+    "B32": _ROW | {"d_k": 32},
+    "C-n2": _ROW | {"num_layers": 2},
+    "C-n4": _ROW | {"num_layers": 4},
+    "C-n8": _ROW | {"num_layers": 8},
+    "C-d256": _ROW | {"d_model": 256, "d_k": 32, "d_v": 32},
+    "C-d1024": _ROW | {"d_model": 1024, "d_k": 128, "d_v": 128},
+    "C-ff1024": _ROW | {"d_ff": 1024},
+    "C-ff4096": _ROW | {"d_ff": 4096},
+    "D-drop0": _ROW | {"dropout": 0.0},
+    "D-drop2": _ROW | {"dropout": 0.2},
+    "D-ls0": _ROW | {"label_smoothing": 0.0},
+    "D-ls2": _ROW | {"label_smoothing": 0.2},
+    "E-learned": _ROW | {"positions": "learned"},
+}
+
+# Constituency parsing, Table 4: F1 on WSJ section 23 is 91.3 from WSJ alone,
+# 92.7 semi-supervised. Values that the paper does not specify follow the
+# authors' released code: d_ff, heads, dropout, warm-up, learning-rate scale and
+# unshared embeddings.
+PARSING = BASE | {
+    "vocabulary_size": 16_000,  # section 6.3
+    "num_layers": 4,
+    "d_model": 1024,
+    "d_k": 128,
+    "d_v": 128,
+    "dropout": 0.2,
+    "attention_dropout": 0.2,
+    "learning_rate_scale": 5.0,
+    "warmup_steps": 16_000,
+    "share_embeddings": "none",
+    "beam_size": 21,  # section 6.3
+    "alpha": 0.3,  # section 6.3
+    "max_extra_tokens": 300,  # section 6.3
+}
+
+PARSING_SEMI = PARSING | {"vocabulary_size": 32_000}
+
+# Deep encoders with shallow decoders, which decode faster: an encoder runs once
+# per sentence, a decoder once per token. BASE_12_1 has the layer counts of
+# Kasai et al. 2021, arXiv 2006.10369, who train on translations of a larger
+# model. --init_layers_from starts from a model with other layer counts.
+BASE_12_1 = BASE | {"num_layers": 12, "num_decoder_layers": 1}
+BASE_6_2 = BASE | {"num_decoder_layers": 2}
+
+# The default of `python -m trainers.wmt`, for two CPU cores. 4,000 updates on
+# the Tatoeba sentences of bin/demo, with a falling rate in the last 1,400, give
+# sacreBLEU 45.54 on its test split (docs/measured/results.md).
+TINY = {
+    "vocabulary_size": 4_000,
+    "num_layers": 2,
+    "d_model": 128,
+    "d_ff": 512,
+    "num_heads": 4,
+    "d_k": 32,
+    "d_v": 32,
+    # So small a model under-fits in few epochs: after 2,000 updates dev
+    # perplexity was 4.90 without dropout and 5.03 with 0.1.
+    "dropout": 0.0,
+    "label_smoothing": 0.1,
+    "warmup_steps": 1_000,
+    "train_steps": 8_000,
+    "batch_tokens": 2_048,
+    "average_checkpoints": 5,
+    "beam_size": 4,
+    "alpha": 0.6,
+    "max_extra_tokens": 50,
+}
+
+TINY_4_1 = TINY | {"num_layers": 4, "num_decoder_layers": 1}
+TINY_2_1 = TINY | {"num_decoder_layers": 1}
+
+_PEAK_LEARNING_RATE = 0.005
+_WARMUP = 2000
+_D_MODEL = 128
+
+# Transformer-Tiny on Multi30k: Wu et al. 2021 (arXiv 2105.14462). Published:
+# 41.02 BLEU on test_2016_flickr en-de (lower-cased, tokenised: sacrebleu
+# --tokenize none), 2,568,192 parameters. Unlike the original Transformer: peak
+# learning rate 0.005, gradient norm clipped at 25, hypotheses scored by
+# log-probability / length.
+MULTI30K_TINY = {
+    "vocabulary_size": 9_712,  # a joint byte-pair encoding of 10,000 merges
+    "num_layers": 4,
+    "d_model": _D_MODEL,
+    "d_ff": 256,
+    "num_heads": 4,
+    "d_k": 32,
+    "d_v": 32,
+    "dropout": 0.3,
+    "label_smoothing": 0.1,
+    # The paper's schedule peaks at (d_model * warmup_steps) ** -0.5.
+    "learning_rate_scale": _PEAK_LEARNING_RATE * (_D_MODEL * _WARMUP) ** 0.5,
+    "warmup_steps": _WARMUP,
+    "adam_epsilon": 1e-8,
+    "clip_norm": 25.0,
+    "train_steps": 8_000,
+    "batch_tokens": 8_192,
+    "average_checkpoints": 10,
+    "beam_size": 5,
+    "alpha": 1.0,
+    "length_penalty": "power",
+}
+
+# The same model from 37 instead of 66 million tokens: updates of half the size,
+# a peak learning rate lower by the square root of that, and a final linear
+# cooldown to 0. Measured on test_2016_flickr with packed rows, one training
+# each: BLEU 40.53 en-de, published 41.02; 61.83 en-fr, published 61.8
+# (docs/measured/results.md).
+MULTI30K_TINY_COOLDOWN = {
+    **MULTI30K_TINY,
+    "learning_rate_scale": 1.77,  # a peak of 0.0035
+    "batch_tokens": 4_096,
+    "train_steps": 9_000,
+    "cooldown_steps": 3_000,
+}
+
+# A parser from some 19,000 trees, in one to two hours on 2 CPU cores. It needs
+# small updates and a falling rate in the last half. Unlike in the paper, the
+# decoder gets the encoder's states of the next word, so two decoder layers are
+# enough (docs/measured/parsing.md). trainers.parsing sets the ids from which
+# words begin; vocabulary_size is that of the source.
+PARSING_SMALL = {
+    "vocabulary_size": 4_000,
+    "num_layers": 4,
+    "num_decoder_layers": 2,
+    "d_model": 192,
+    "d_ff": 768,
+    "num_heads": 4,
+    "d_k": 48,
+    "d_v": 48,
+    "positions": "next-word",
+    "first_source_word_id": 1,
+    "first_target_word_id": 1,
+    "share_embeddings": "none",
+    "dropout": 0.2,
+    "warmup_steps": 800,
+    "cooldown_steps": 4_000,
+    "train_steps": 8_000,
+    "batch_tokens": 2_048,
+    "average_checkpoints": 0,  # the rate falls in its place
+    "beam_size": 4,
+    "alpha": 0.3,
+    "max_extra_tokens": 300,
+}
+
+PRESETS = {
+    "base": BASE,
+    "big": BIG,
+    "big-enfr": BIG_ENFR,
+    **TABLE3,
+    "base-12-1": BASE_12_1,
+    "base-6-2": BASE_6_2,
+    "tiny": TINY,
+    "tiny-4-1": TINY_4_1,
+    "tiny-2-1": TINY_2_1,
+    "multi30k-tiny": MULTI30K_TINY,
+    "multi30k-tiny-cooldown": MULTI30K_TINY_COOLDOWN,
+    "parsing": PARSING,
+    "parsing-semi": PARSING_SEMI,
+    "parsing-small": PARSING_SMALL,
+}
