@@ -448,7 +448,7 @@ MUTATIONS = [
         ),
         (
             "hyphens are not split",
-            "trainers/scores/metrics.py",
+            "trainers/scores/evaluation.py",
             "return _HYPHEN.sub(_SPLIT, metric.tokenizer(",
             "return _HYPHEN.sub('-', metric.tokenizer(",
             "tests/trainers/scores/test_compound_split.py",

@@ -37,8 +37,8 @@ from trainers.distillation.journal import (
     read_finished_commands,
     run_steps,
 )
-from trainers.distillation.steps import Distillation
-from trainers.distillation.student import (
+from trainers.distillation.steps import (
+    Distillation,
     compare_bleu,
     find_mismatch,
     student_config,

@@ -25,12 +25,13 @@ from export.translators.batches import BATCH_TOKENS
 from export.translators.search_flags import MAX_ALPHA, MAX_BEAMS
 from trainers.data import dataset_flags, dataset_kind
 from trainers.data.manifest import validate_kind
-from trainers.scores import bleu_tokenizers, provenance
+from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import (
     evaluate,
     measure_perplexity,
     translate_sentences,
 )
+from trainers.scores.score_records import describe_run, save_scores
 
 FLAGS = flags.FLAGS
 # Otherwise --help would not show them.
@@ -116,7 +117,6 @@ def main(arguments):
 def _evaluate_model(translator, search):
     # Imported here: an export's session needs a process without TensorFlow.
     from export.model_directory import ModelDirectory
-    from trainers.scores.score_records import save_scores
 
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = _open_corpus(directory, "text")
@@ -133,7 +133,7 @@ def _evaluate_model(translator, search):
             "target_language": corpus.target_language,
             "split": FLAGS.split,
         },
-        provenance.describe_run("trainers.evaluate"),
+        describe_run("trainers.evaluate"),
     )
     print(*evaluation.lines, f"Saved in {directory.scores_path}.", sep="\n")
 
@@ -155,7 +155,7 @@ def _evaluate_parser(search):
         directory,
         list(itertools.islice(corpus.trees(FLAGS.split), FLAGS.limit)),
         {"dataset": corpus.name, "split": FLAGS.split},
-        provenance.describe_run("trainers.evaluate"),
+        describe_run("trainers.evaluate"),
         search,
         FLAGS.batch_tokens,
         FLAGS.unconstrained,

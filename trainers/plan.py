@@ -3,7 +3,7 @@
 python -m trainers.plan --preset=big --pairs=36e6 --gpus=8xH100
 
 Parameters and FLOPs are exact; memory of activations, seconds, energy and
-price are estimates, printed with their assumptions.
+price are estimates; docs/scaling.md lists what they assume.
 """
 
 import dataclasses
@@ -12,11 +12,10 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from trainers.cost import packed_row, training_cost
-from trainers.cost.cost_report import compare_published_updates, make_report
+from trainers.cost.cost_estimate import PRECISIONS, packed_row, training_cost
+from trainers.cost.cost_report import make_report
 from trainers.cost.devices import DEVICES, MAX_GPUS, cpu_device, parse_gpus
-from trainers.cost.memory import PRECISIONS
-from trainers.cost.published_speeds import published_updates
+from trainers.cost.published_speeds import compare_published_updates
 from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.training.config_flags import make_config
 
@@ -126,7 +125,7 @@ def main(arguments):
     """Prints the estimate."""
     del arguments
     if FLAGS.published:
-        print(compare_published_updates(published_updates()))
+        print(compare_published_updates())
         return
     config = make_config(FLAGS.preset, FLAGS.set)
     pairs, means = _corpus_size(config)

@@ -4,9 +4,12 @@ import dataclasses
 import re
 
 from export.common.errors import InputError
-from trainers.cost.memory import COMPILED_LOGITS, UNCOMPILED_LOGITS
 
 _TERA, _GIGA, _GIB = 1e12, 1e9, 2**30
+# Arrays of the logits' size that a step holds at once: logits and softmax;
+# twice as many by XLA's own memory analysis (docs/measured/scaling.md).
+UNCOMPILED_LOGITS = 2
+COMPILED_LOGITS = 4
 # Maximum number of GPUs that the links of the table connect in one machine.
 MAX_GPUS = 16
 
@@ -28,7 +31,8 @@ class Device:
         watts: power at full load; None if unknown.
         layer_seconds: assumed time to launch a layer's forward and backward
             operations, independent of the number of tokens.
-        logits_arrays: see `trainers.cost.memory.activation_bytes`.
+        logits_arrays: number of float32 arrays of the logits' size that a step
+            holds at once.
         source: source of the figures.
     """
 
@@ -101,12 +105,10 @@ DEVICES = {
 
 
 def cpu_device(flops, bandwidth=50 * _GIGA):
-    """Returns the Device of a CPU whose matrix products were measured.
+    """Returns the Device of a CPU with measured FLOP/s, a dict by dtype.
 
-    Args:
-        flops: FLOP/s, a dict of `float32` and, where measured, `bfloat16`.
-        bandwidth: bytes/s; by default what Adam reached on 2 cores in
-            docs/measured/training_step.md.
+    The default bandwidth is what Adam reached on 2 cores
+    (docs/measured/training_step.md).
     """
     return Device(
         name="cpu",

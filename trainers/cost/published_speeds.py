@@ -5,10 +5,15 @@ Times of this trainer on CPUs are in docs/measured/scaling.md.
 
 import typing
 
+from tabulate import tabulate
+
 import keras_transformer as kt
-from trainers.cost.cost_estimate import total_seconds, update_seconds
+from trainers.cost.cost_estimate import (
+    BatchShape,
+    total_seconds,
+    update_seconds,
+)
 from trainers.cost.devices import DEVICES
-from trainers.cost.memory import BatchShape
 
 # Approximate mean length of WMT's sentences in tokens; only the products of
 # attention scores depend on it.
@@ -73,9 +78,25 @@ def published_updates():
     """Returns a list of TimedUpdate."""
     return [
         _predict(source, *row)
-        for source in _UPDATES
-        for row in _UPDATES[source]
+        for source, rows in _UPDATES.items()
+        for row in rows
     ]
+
+
+def compare_published_updates():
+    """Returns published times beside predicted ones; * marks fitted ones."""
+    header = ["update", "seconds", "predicted", "ratio", "source"]
+    rows = [
+        [
+            each.name + " *" * each.fitted,
+            f"{each.seconds:.3f}",
+            f"{each.predicted:.3f}",
+            f"{each.predicted / each.seconds:.2f}",
+            each.source,
+        ]
+        for each in published_updates()
+    ]
+    return tabulate(rows, header, "pipe", disable_numparse=True)
 
 
 def _predict(

@@ -23,60 +23,47 @@ def generate_pairs(translator, lines, options):
     """
     counts = collections.Counter(read=len(lines))
     lengths = translator.lengths([line.text for line in lines])
-    accepted = []
+    accepted, pairs = [], []
     for line, length in zip(lines, lengths):
-        reason = _reject_line(line.text, length, options)
-        if reason:
-            counts[reason] += 1
+        if not line.text:
+            counts["blank"] += 1
+        # Lines longer than the model's maximum have length None.
+        elif length is None or length > options.max_pieces:
+            counts["too_long"] += 1
         else:
             accepted.append(line)
-    pairs = []
-    for line, answer, reason in _translate(translator, accepted, options):
+    counts["translated"] = 0
+    if not accepted:
+        return ShardResult(counts, pairs)
+    texts = [line.text for line in accepted]
+    answers = _generate_translations(translator, accepted, options)
+    ids = translator.given_ids(texts, answers)
+    scores = [None] * len(accepted)
+    if options.min_score is not None:
+        scores = translator.score(texts, answers)
+    for line, answer, pair, score in zip(accepted, answers, ids, scores):
+        reason = _reject_answer(answer, pair, score, options)
         if reason:
             counts[reason] += 1
             continue
-        pair = line.text, answer
-        source, target = pair if options.direction == "forward" else pair[::-1]
-        pairs.append((add_noise(source, line.number, options), target))
+        source = line.text
+        if options.direction == "backward":
+            source, answer = answer, source
+        pairs.append((add_noise(source, line.number, options), answer))
     counts["translated"] = len(pairs)
     return ShardResult(counts, pairs)
 
 
-def _reject_line(text, length, options):
-    """Returns why a line is not translated, or None."""
-    if not text:
-        return "blank"
-    # Lines longer than the model's maximum have length None.
-    if length is None or length > options.max_pieces:
-        return "too_long"
-    return None
-
-
-def _translate(translator, lines, options):
-    """Yields (line, translation, reason for rejection or None)."""
-    if not lines:
-        return
-    texts = [line.text for line in lines]
-    answers = _generate_translations(translator, lines, options)
-    ids = translator.given_ids(texts, answers)
-    scores = [None] * len(lines)
-    if options.min_score is not None:
-        scores = translator.score(texts, answers)
-    for line, answer, pair, score in zip(lines, answers, ids, scores):
-        lengths = len(pair.source), len(pair.target)
-        yield line, answer, _reject_answer(answer, *lengths, score, options)
-
-
-def _reject_answer(answer, length, answer_length, score, options):
+def _reject_answer(answer, ids, score, options):
     """Returns why a translation is rejected, or None."""
     if not answer:
         return "empty_translation"
     if options.max_ratio is not None:
         # Without end tokens, which would distort ratios of short sentences.
-        short, long = sorted((length - 1, answer_length - 1))
+        short, long = sorted((len(ids.source) - 1, len(ids.target) - 1))
         if long > options.max_ratio * short:
             return "length_ratio"
-    if score is not None and score < options.min_score * answer_length:
+    if score is not None and score < options.min_score * len(ids.target):
         return "low_score"
     return None
 

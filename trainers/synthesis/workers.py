@@ -14,7 +14,6 @@ import multiprocessing.connection
 import os
 import pathlib
 import signal
-import socket
 import threading
 from concurrent.futures.process import BrokenProcessPool
 
@@ -25,7 +24,6 @@ from trainers.synthesis.models import load_shipped_models, read_model_files
 _SHARDS_PER_WORKER = 2
 # How often a shard is retried after its worker or machine died.
 _RAY_RETRIES = 10
-_RAY_TIMEOUT = 10  # seconds
 _ROOT = pathlib.Path(__file__).parents[2]
 _PACKAGES = ("trainers", "export", "keras_transformer")
 
@@ -105,8 +103,8 @@ def run_on_ray(job, shards, address, gpus=0.0):
     Yields (Shard, ShardResult) as they finish. `address` is "auto" for this
     machine's cluster, or host:port of the head. `gpus`, possibly a fraction,
     are reserved per shard; if not 0, Ray starts a new process for each shard.
-    Raises InputError if Ray is not installed, the cluster cannot be reached or
-    is too small, or a shard's workers die repeatedly, or if `job` does.
+    Raises InputError if `job` does, if Ray is not installed, if the cluster
+    cannot be reached or is too small, or if a shard's workers die repeatedly.
     """
     try:
         import ray
@@ -118,7 +116,7 @@ def run_on_ray(job, shards, address, gpus=0.0):
     resources = {"CPU": job.options.threads}
     if gpus:
         resources["GPU"] = gpus
-    with _ray_connection(ray, address), _one_line_errors(ray):
+    with _ray_connection(ray, address):
         if not _count_slots(ray, resources):
             raise InputError(
                 f"No machine of --ray={address} has the {resources['CPU']} "
@@ -147,7 +145,7 @@ def _translate_on_ray(job, files, lines):
 
 @contextlib.contextmanager
 def _ray_connection(ray, address):
-    _validate_answers(address)
+    """Connects to a cluster, and converts its errors to InputError."""
     try:
         ray.init(
             address,
@@ -163,22 +161,18 @@ def _ray_connection(ray, address):
         ) from error
     try:
         yield
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, InputError):
+            raise error.cause from None
+        raise
+    except ray.exceptions.RayError as error:
+        raise InputError(
+            f"The workers of a shard were lost {_RAY_RETRIES + 1} times, the "
+            f"last time with: {_first_line(error)} Give them more memory, or "
+            "a lower --batch_tokens. Finished shards are kept."
+        ) from error
     finally:
         ray.shutdown()
-
-
-def _validate_answers(address):
-    """Raises InputError at once, while Ray would retry for a minute."""
-    if address == "auto":
-        return
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), _RAY_TIMEOUT).close()
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"--ray={address} does not answer ({error}); give auto, or the "
-            "host:port that ray start --head printed, such as 10.0.0.1:6379."
-        ) from error
 
 
 def _count_slots(ray, resources):
@@ -191,22 +185,6 @@ def _count_slots(ray, resources):
         for node in ray.nodes()
         if node["Alive"]
     )
-
-
-@contextlib.contextmanager
-def _one_line_errors(ray):
-    try:
-        yield
-    except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, InputError):
-            raise error.cause from None
-        raise
-    except ray.exceptions.RayError as error:
-        raise InputError(
-            f"The workers of a shard were lost {_RAY_RETRIES + 1} times, the "
-            f"last time with: {_first_line(error)} Give them more memory, or "
-            "a lower --batch_tokens. Finished shards are kept."
-        ) from error
 
 
 def _first_line(error):

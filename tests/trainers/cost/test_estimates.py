@@ -7,24 +7,23 @@ import pytest
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from trainers.cost import packed_row, training_cost
 from trainers.cost.cost_estimate import (
+    FILLED,
     INPUT,
     LAUNCH,
     LINK_UTILIZATION,
-    ring_seconds,
-    total_seconds,
-    update_seconds,
-)
-from trainers.cost.devices import DEVICES, cpu_device, parse_gpus
-from trainers.cost.memory import (
-    FILLED,
     BatchShape,
     activation_bytes,
     largest_rows,
     memory_by_part,
     needed_micro_batches,
+    packed_row,
+    ring_seconds,
+    total_seconds,
+    training_cost,
+    update_seconds,
 )
+from trainers.cost.devices import DEVICES, cpu_device, parse_gpus
 from trainers.cost.published_speeds import published_updates
 
 BASE = kt.TransformerConfig.preset("base")

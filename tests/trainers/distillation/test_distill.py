@@ -20,8 +20,7 @@ from tests.export import tiny
 from tests.trainers import cipher, commands
 from trainers.data import open_corpus
 from trainers.distillation.journal import run_steps
-from trainers.distillation.steps import Distillation
-from trainers.distillation.student import compare_bleu
+from trainers.distillation.steps import Distillation, compare_bleu
 
 SMALL = ("--batching=length", "--shapes=1", "--attention_steps=0")
 

@@ -6,8 +6,11 @@ from export.common.errors import InputError
 from tests.export import conftest, tiny
 from tests.trainers import cipher
 from trainers.data import open_corpus
-from trainers.distillation.steps import write_mixture
-from trainers.distillation.student import find_mismatch, student_config
+from trainers.distillation.steps import (
+    find_mismatch,
+    student_config,
+    write_mixture,
+)
 from trainers.training import config_flags
 
 small_disk = conftest.small_disk

@@ -6,8 +6,7 @@ import pathlib
 import pytest
 
 from tests.trainers import commands
-from trainers.reports.published_scores import published_scores
-from trainers.reports.results_page import END
+from trainers.reports.results_page import END, published_scores
 
 MEASURED = pathlib.Path(__file__).parents[3] / "docs/measured/scores"
 _, RECORD = json.loads(

@@ -5,9 +5,11 @@ import dataclasses
 import pytest
 
 from export.common.errors import InputError
-from trainers.reports import table3_page
-from trainers.reports.published_scores import TABLE_3
-from trainers.reports.table3_rows import make_table3_rows
+from trainers.reports.table3_rows import (
+    TABLE_3,
+    make_table3_page,
+    make_table3_rows,
+)
 from trainers.training.config_flags import make_config
 
 # N, d_model, d_ff, h, d_k, d_v, P_drop, eps_ls | PPL, BLEU, params; "." is
@@ -154,7 +156,7 @@ def cells(page):
 
 
 def test_the_layout_is_the_papers(rows, scores):
-    lines = cells(table3_page.make_table3_page(rows, scores, 0.25))
+    lines = cells(make_table3_page(rows, scores, 0.25))
     assert lines[2] == [
         *("base", "2", "128", "512", "8", "16", "16", "0.1", "0.1", "900"),
         *("10.00", "30.00", "29.00 to 31.00", "1.23", "1:05"),
@@ -174,14 +176,14 @@ def test_the_layout_is_the_papers(rows, scores):
 def test_decoders_of_other_depths_stand_in_the_column_of_layers():
     own = ["deep:num_layers=12,num_decoder_layers=1", "same:num_layers=2"]
     rows = make_table3_rows([], own, ["num_decoder_layers=2"], 0.25, 900)
-    page = cells(table3_page.make_table3_page(rows, {}, 0.25))
+    page = cells(make_table3_page(rows, {}, 0.25))
     assert [line[:2] for line in page[2:]] == [
         *(["base", "6 + 2"], ["deep", "12 + 1"], ["same", "2"])
     ]
 
 
 def test_scale_budget_and_data_stand_on_it(rows, scores):
-    page = table3_page.make_table3_page(rows, scores, 0.25)
+    page = make_table3_page(rows, scores, 0.25)
     for fact in (
         "at scale 0.25",
         "900 updates of 25,000 positions a side, warm-up 4,000",

@@ -7,10 +7,13 @@ import pathlib
 from export.common import atomic_files
 from export.lines.files import join_lines
 from tests.trainers.data import interruptions
-from trainers.synthesis import parallel_text, shards
+from trainers.synthesis import shards
 from trainers.synthesis.job import synthesize
-from trainers.synthesis.manifest import SynthesisOptions
-from trainers.synthesis.models import FILES, hash_model_files
+from trainers.synthesis.models import (
+    FILES,
+    SynthesisOptions,
+    hash_model_files,
+)
 from trainers.synthesis.shards import ShardResult, text_source
 
 OPTIONS = SynthesisOptions(
@@ -31,7 +34,7 @@ PAIRS = [
 ]
 
 at_write = functools.partial(
-    interruptions.at_write, modules=(atomic_files, parallel_text, shards)
+    interruptions.at_write, modules=(atomic_files, shards)
 )
 
 
