@@ -141,9 +141,7 @@ def _queries(config, width, keys):
     )
 
 
-def memory_by_part(
-    config, shape, precision, micro_batches, logits_arrays=UNCOMPILED_LOGITS
-):
+def memory_by_part(config, shape, precision, micro_batches, device):
     """Returns the bytes of an update on each device, a dict by part."""
     parts = parameters_by_part(config)
     weights = _FLOAT32 * sum(parts.values())
@@ -159,22 +157,15 @@ def memory_by_part(
         "parts of the embeddings' gradient": 2 * table,
         "weights in bfloat16": _BFLOAT16 * matrices * is_mixed,
         "driver and framework": RESERVE_BYTES,
-        **activation_bytes(config, shape, precision, logits_arrays),
+        **activation_bytes(config, shape, precision, device.logits_arrays),
     }
 
 
 def largest_rows(config, row, precision, device, micro_batches):
     """Returns the number of packed rows that fit in a device's memory."""
+    training = precision, micro_batches, device
     empty, one = (
-        sum(
-            memory_by_part(
-                config,
-                row.scaled(rows),
-                precision,
-                micro_batches,
-                device.logits_arrays,
-            ).values()
-        )
+        sum(memory_by_part(config, row.scaled(rows), *training).values())
         for rows in (0, 1)
     )
     available = FILLED * device.memory - empty
@@ -323,7 +314,7 @@ class TrainingCost:
             self.shape,
             self.precision,
             self.micro_batches,
-            self.device.logits_arrays,
+            self.device,
         )
 
 

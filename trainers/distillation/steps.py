@@ -221,16 +221,15 @@ def write_mixture(folder, corpus, synthetic, keep_original):
         count = write_parallel(paths("train"), drop_duplicates(counted()))
     for split in ("dev", "test"):
         if split in corpus.splits():
-            written = corpus.evaluation_set(split)
-            most = max(map(len, written.references))
+            held_out = corpus.evaluation_set(split)
+            streams = held_out.reference_streams()
             # Blank lines stand for missing references.
             rows = (
-                (source, *references, *[""] * (most - len(references)))
-                for source, references in zip(
-                    written.sources, written.references
-                )
+                [text or "" for text in row]
+                for row in zip(held_out.sources, *streams)
             )
-            more = [f"{split}.{languages[1]}.{n}" for n in range(1, most)]
+            numbers = range(1, len(streams))
+            more = [f"{split}.{languages[1]}.{n}" for n in numbers]
             write_parallel(paths(split, *more), rows)
     print(f"{count:,} different pairs.", flush=True)
 

@@ -41,7 +41,7 @@ _SYSTEM_FONTS = (
 
 
 class Label(typing.NamedTuple):
-    """Text and font of a token beside a row or a column."""
+    """Text and font of a token; it is readable if the font has its letters."""
 
     text: str
     font: ImageFont.FreeTypeFont
@@ -55,19 +55,15 @@ def draw_layer(maps, kind, layer):
     pixels wide. Of longer sentences the first MAX_TOKENS tokens are shown, with
     a note.
     """
-    sides = {
-        name: getattr(maps, side)
-        for name, side in zip(("rows", "columns"), KINDS[kind])
-    }
-    rows, columns = (
-        [token_label(token) for token in side[:MAX_TOKENS]]
-        for side in sides.values()
-    )
-    notes = [
-        f"Only the first {MAX_TOKENS} of {len(tokens)} {name} are shown."
-        for name, tokens in sides.items()
-        if len(tokens) > MAX_TOKENS
-    ]
+    labels, notes = [], []
+    for name, side in zip(("rows", "columns"), KINDS[kind]):
+        tokens = getattr(maps, side)
+        labels.append([token_label(token) for token in tokens[:MAX_TOKENS]])
+        if len(tokens) > MAX_TOKENS:
+            notes.append(
+                f"Shown are the first {MAX_TOKENS} of {len(tokens)} {name}."
+            )
+    rows, columns = labels
     if not all(label.is_readable for label in rows + columns):
         notes.append("U+...: no font of the training's machine has it.")
     weights = getattr(maps, kind)[layer - 1, :, : len(rows), : len(columns)]

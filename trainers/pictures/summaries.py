@@ -68,9 +68,8 @@ class AttentionSummaries(keras.callbacks.Callback):
       sentences,
     - `translations`: text, beside the references.
 
-    Without sources nothing is written. `counter` is a StepCounter, `every` the
-    number of updates between pictures; the last update is drawn as well.
-    InputError if `log_dir` cannot be written.
+    `counter` is a StepCounter, `every` the number of updates between pictures;
+    the last update is drawn as well. InputError if `log_dir` cannot be written.
     """
 
     def __init__(

@@ -2,7 +2,6 @@
 
 import functools
 import re
-import typing
 
 from tabulate import tabulate
 
@@ -18,57 +17,41 @@ _COLUMNS = (
 )
 
 
-class PublishedScore(typing.NamedTuple):
-    """A published BLEU of a model, how it was counted, and its source."""
-
-    model: str
-    bleu: str
-    how: str
-    source: str
-
-
 _PAPER = "Vaswani et al. 2017, Table 2"
 _SPLIT = "tokenised, compound-split"
 _WU = "Wu et al. 2021, arXiv 2105.14462"
 _TOK = "lower-cased, Moses-tokenised; sacrebleu --tokenize none"
 
-# By data set, source and target language.
+# Model, BLEU, how it was counted and the source, by data set, source and
+# target language.
 _WMT14 = {
     ("wmt14_translate/de-en", "en", "de"): (
-        PublishedScore("base", "27.3", _SPLIT, _PAPER),
-        PublishedScore("big", "28.4", _SPLIT, _PAPER),
-        PublishedScore(
-            "base", "27.7", "lower-cased", "TensorFlow Model Garden"
-        ),
-        PublishedScore("base", "26.93", "sacreBLEU", "OpenNMT-tf"),
-        PublishedScore("base", "24.38", "sacreBLEU", "JoeyNMT"),
-        PublishedScore(
-            "big", "28.6", "sacreBLEU", "fairseq (29.3 compound-split)"
-        ),
+        ("base", "27.3", _SPLIT, _PAPER),
+        ("big", "28.4", _SPLIT, _PAPER),
+        ("base", "27.7", "lower-cased", "TensorFlow Model Garden"),
+        ("base", "26.93", "sacreBLEU", "OpenNMT-tf"),
+        ("base", "24.38", "sacreBLEU", "JoeyNMT"),
+        ("big", "28.6", "sacreBLEU", "fairseq (29.3 compound-split)"),
     ),
     ("wmt14_translate/fr-en", "en", "fr"): (
-        PublishedScore("base", "38.1", _SPLIT, _PAPER),
-        PublishedScore("big", "41.8", _SPLIT, _PAPER),
+        ("base", "38.1", _SPLIT, _PAPER),
+        ("big", "41.8", _SPLIT, _PAPER),
     ),
 }
 # Multi30k's test set of 2016 is read from text files of any name, so it is
 # recognised by languages and numbers of sentences and reference tokens.
 _MULTI30K = {
     ("en", "de", 1000, 12_103): (
-        PublishedScore("Transformer-Tiny", "41.02", _TOK, _WU),
-        PublishedScore(
-            "Transformer-Small", "39.68", _TOK, f"{_WU}, indirectly"
-        ),
-        PublishedScore("Transformer-Base", "38.33", _TOK, f"{_WU}, indirectly"),
+        ("Transformer-Tiny", "41.02", _TOK, _WU),
+        ("Transformer-Small", "39.68", _TOK, f"{_WU}, indirectly"),
+        ("Transformer-Base", "38.33", _TOK, f"{_WU}, indirectly"),
     ),
-    ("en", "fr", 1000, 13_988): (
-        PublishedScore("Transformer-Tiny", "61.8", _TOK, _WU),
-    ),
+    ("en", "fr", 1000, 13_988): (("Transformer-Tiny", "61.8", _TOK, _WU),),
 }
 
 
 def published_scores(record):
-    """Returns the PublishedScores on the test set of a scores.json entry."""
+    """Returns the published scores on the test set of a scores.json entry."""
     languages = (record.get("source_language"), record.get("target_language"))
     dataset = record.get("dataset", "").partition(":")[0]
     if record.get("split") == "test" and (dataset, *languages) in _WMT14:

@@ -46,13 +46,11 @@ def synthesize(folder, source, models, options, workers):
         models: tuple of ModelFiles.
         options: SynthesisOptions.
         workers: function of a TranslationJob and an iterator of Shard that
-            yields (Shard, ShardResult) in any order, such as
-            `workers.run_local`.
+            yields (Shard, ShardResult) in any order: `workers.run_local`.
 
     Raises:
-        InputError: the lines cannot be read, a model cannot be used, the
-            folder cannot be written or holds other files, or pairs of other
-            lines, models or options.
+        InputError: a file or model cannot be used, or the folder holds other
+            files, or pairs of other lines, models or options.
     """
     folder = resolve_path(folder)
     validate_output_folder(folder, MANIFEST_FILE, "synthesis.lock")
@@ -64,9 +62,9 @@ def synthesize(folder, source, models, options, workers):
         lock = folder_lock(folder, "synthesis")
     with lock:
         store = ShardStore(folder / "shards")
-        for pattern in (MANIFEST_FILE, "train.*"):
-            remove_temporary_files(folder, pattern)
-        store.remove_temporary_files()
+        remove_temporary_files(folder, MANIFEST_FILE)
+        remove_temporary_files(folder, "train.*")
+        remove_temporary_files(store.folder, "*.jsonl")
         before = read_manifest(folder)
         if before and (before.counts or not store.is_empty()):
             validate_same(folder, before, manifest)

@@ -176,21 +176,19 @@ _LOADED = {}
 
 
 def load_shipped_models(job, fetch):
-    """Loads the models of another machine's job, once per process.
+    """Returns a TranslationJob for this machine, loaded once per process.
 
-    `job` has paths on the other machine, and `fetch` returns the result of
-    `read_model_files` there. Returns a TranslationJob for this machine.
+    `job` has paths on another machine, and `fetch` returns the result of
+    `read_model_files` there.
     """
     if job not in _LOADED:
         # Removed after loading: a killed worker could not clean up later.
         with tempfile.TemporaryDirectory(prefix="synthesis-") as folder:
             models = []
-            for number, (model, contents) in enumerate(
-                zip(job.models, fetch())
-            ):
+            for model, contents in zip(job.models, fetch()):
                 # Error messages contain the folder's name.
                 name = pathlib.Path(model.path).resolve().name
-                path = pathlib.Path(folder, f"{number}", name)
+                path = pathlib.Path(folder, f"{len(models)}", name)
                 path.mkdir(parents=True)
                 for name, content in zip(FILES, contents):
                     (path / name).write_bytes(content)

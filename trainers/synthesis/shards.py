@@ -22,8 +22,8 @@ _INVALID = (OSError, ValueError, TypeError, KeyError, RecursionError)
 class Line(typing.NamedTuple):
     """A line to translate.
 
-    `number` is its position in the input, from 0. `text` is stripped, and ""
-    if blank. `reference` is a human translation, or "".
+    `number` is its position in the input, from 0; `text` is stripped; blank
+    text, and a missing reference, is "".
     """
 
     number: int
@@ -55,9 +55,9 @@ def corpus_source(corpus, split, direction):
     `direction` "forward" translates sources, "backward" translates targets; the
     other side becomes the references.
     """
-    order = 1 if direction == "forward" else -1
 
     def read():
+        order = 1 if direction == "forward" else -1
         return (pair[::order] for pair in corpus.pairs(split))
 
     return LineSource(f"{corpus.name}, {split}", read, has_references=True)
@@ -129,13 +129,9 @@ class ShardStore:
         with explain_file_errors(self.folder):
             return not any(self.folder.glob("*.jsonl"))
 
-    def remove_temporary_files(self):
-        """Removes the temporary files of killed processes."""
-        remove_temporary_files(self.folder, "*.jsonl")
-
     def remove(self):
         """Removes all shards, and the folder if that leaves it empty."""
-        self.remove_temporary_files()
+        remove_temporary_files(self.folder, "*.jsonl")
         with explain_file_errors(self.folder):
             for path in self.folder.glob("*.jsonl"):
                 path.unlink()
@@ -154,7 +150,6 @@ def _json_line(content):
 def assemble(paths, store, keys, keep_duplicates):
     """Writes a source and a target file; returns the number of pairs.
 
-    `paths` are pathlib.Path or UPath, and `keys` the keys of the shards. Raises
     InputError if a shard is damaged or a file cannot be written.
     """
 
@@ -176,7 +171,7 @@ def drop_duplicates(pairs):
     """Yields each distinct tuple of str once, in order, in constant memory.
 
     Stores 128-bit digests in a temporary database; among 1e9 pairs, a
-    collision has probability 1e-20. Raises InputError if the disk is full.
+    collision has probability 1e-20. InputError if the disk is full.
     """
     try:
         # An unnamed file, which is removed when the process ends.
@@ -201,8 +196,8 @@ def drop_duplicates(pairs):
 def write_parallel(paths, rows):
     """Writes tuples of texts, one file per column; returns their number.
 
-    Files are written atomically; `paths` are pathlib.Path or UPath. Raises
-    InputError if a file cannot be written.
+    Files are written atomically, at paths or URLs. InputError if one cannot be
+    written.
     """
     count = 0
     with contextlib.ExitStack() as stack:

@@ -147,7 +147,10 @@ def test_weights_and_moments_are_their_arrays():
     config = kt.TransformerConfig.preset("tiny", vocabulary_size=99)
     model = kt.Transformer(config)
     weights = sum(np.asarray(each).nbytes for each in model.trainable_variables)
-    one, two = (memory_by_part(config, ROW, "float32", n) for n in (1, 2))
+    one, two = (
+        memory_by_part(config, ROW, "float32", n, cpu_device({}))
+        for n in (1, 2)
+    )
     assert one["weights"] == one["gradients"] == weights
     assert one["Adam's two moments"] == 2 * weights
     assert one["weights in bfloat16"] == one["accumulated gradients"] == 0
@@ -169,7 +172,8 @@ def test_measured_memory_peaks():
         ("big", BatchShape(8, 82, 78, 614), "float32", 5.20),
     ):
         config = kt.TransformerConfig.preset(preset)
-        total = sum(memory_by_part(config, shape, precision, 1).values())
+        parts = memory_by_part(config, shape, precision, 1, cpu_device({}))
+        total = sum(parts.values())
         assert total / GIB == pytest.approx(peak, rel=0.1)
 
 
@@ -204,8 +208,7 @@ def test_micro_batches_are_as_few_as_fit():
         fitting, more = (
             sum(
                 memory_by_part(
-                    *(BASE, ROW.scaled(rows), "float32", count),
-                    device.logits_arrays,
+                    BASE, ROW.scaled(rows), "float32", count, device
                 ).values()
             )
             for rows in (largest, largest + 1)

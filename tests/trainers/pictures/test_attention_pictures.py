@@ -185,10 +185,10 @@ def test_a_letter_that_no_font_has_stands_as_its_code_point(no_other_fonts):
     assert np.array_equal(np.asarray(picture)[:end], np.asarray(plain)[:end])
 
 
-def test_a_font_of_the_machine_is_taken_where_ours_lacks_letters(
+def test_a_font_of_the_machine_is_taken_where_the_packaged_one_lacks_letters(
     monkeypatch, tmp_path
 ):
-    """With Pillow's Latin font in place of ours, and ours as the machine's."""
+    """With Pillow's Latin font packaged, and ours as the machine's."""
     latin = ImageFont.load_default(10)
     (tmp_path / "latin.ttf").write_bytes(latin.path.getvalue())
     ours = str(attention_pictures._FONT)

@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import pytest
 import sacrebleu
-import sacrebleu.sacrebleu
 
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
@@ -52,7 +51,7 @@ def evaluation_set(references):
 
 
 @pytest.fixture
-def sacrebleu_command(tmp_path, monkeypatch, capsys):
+def sacrebleu_command(tmp_path):
     """Function of references and options: what the command prints."""
 
     def run(references, *options):
@@ -60,11 +59,10 @@ def sacrebleu_command(tmp_path, monkeypatch, capsys):
         for number, texts in enumerate([HYPOTHESES, *streams]):
             text = "".join(f"{text}\n" for text in texts)
             (tmp_path / f"{number}").write_text(text, encoding="utf-8")
-        names = [f"{tmp_path / str(n + 1)}" for n in range(len(streams))]
-        arguments = ["sacrebleu", *names, "-i", f"{tmp_path / '0'}", *options]
-        monkeypatch.setattr(sys, "argv", arguments)
-        sacrebleu.sacrebleu.main()
-        return json.loads(capsys.readouterr().out)
+        names = [f"{n + 1}" for n in range(len(streams))]
+        command = [sys.executable, "-m", "sacrebleu", *names, "-i", "0"]
+        output = subprocess.check_output([*command, *options], cwd=tmp_path)
+        return json.loads(output)
 
     return run
 
