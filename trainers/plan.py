@@ -21,9 +21,6 @@ from trainers.training.config_flags import make_config
 
 FLAGS = flags.FLAGS
 
-# Approximate mean sentence length of WMT14 in tokens.
-_MEAN_LENGTH = 30.0
-
 flags.DEFINE_string("preset", "base", "A named TransformerConfig.")
 flags.DEFINE_multi_string(
     "set", [], "Change a field of it, as name=value; repeatable."
@@ -34,18 +31,13 @@ flags.DEFINE_float(
     "Sentence pairs of the train split, such as 36e6.",
     lower_bound=1.0,
 )
-flags.DEFINE_float(
-    "source_length",
-    _MEAN_LENGTH,
-    "Mean length of source sentences in tokens.",
-    lower_bound=1.0,
-)
-flags.DEFINE_float(
-    "target_length",
-    _MEAN_LENGTH,
-    "Mean length of target sentences in tokens.",
-    lower_bound=1.0,
-)
+for side in ("source", "target"):
+    flags.DEFINE_float(
+        f"{side}_length",
+        30.0,
+        f"Mean length of {side} sentences in tokens; WMT14's by default.",
+        lower_bound=1.0,
+    )
 flags.DEFINE_string(
     "prepared_dir",
     None,
@@ -84,30 +76,16 @@ flags.DEFINE_bool(
     False,
     "Print only published times of updates with their predictions.",
 )
-flags.DEFINE_float(
-    "flops",
-    None,
-    "FLOP/s of a device's float32 matrix products, such as 416e9.",
-    lower_bound=1.0,
-)
-flags.DEFINE_float(
-    "bfloat16_flops", None, "FLOP/s of bfloat16 products.", lower_bound=1.0
-)
-flags.DEFINE_float(
-    "memory", None, "A device's memory in GiB.", lower_bound=0.001
-)
-flags.DEFINE_float(
-    "memory_bandwidth", None, "Its bandwidth in GB/s.", lower_bound=0.001
-)
-flags.DEFINE_float(
-    "link",
-    None,
-    "GB/s of one direction of its links to other devices.",
-    lower_bound=0.001,
-)
-flags.DEFINE_float(
-    "watts", None, "Its power at full load in W.", lower_bound=0.001
-)
+_FIGURE_FLAGS = {
+    "flops": "FLOP/s of a device's float32 products, such as 416e9.",
+    "bfloat16_flops": "FLOP/s of its bfloat16 products.",
+    "memory": "Its memory in GiB.",
+    "memory_bandwidth": "Its bandwidth in GB/s.",
+    "link": "GB/s of one direction of its links to other devices.",
+    "watts": "Its power at full load in W.",
+}
+for name, meaning in _FIGURE_FLAGS.items():
+    flags.DEFINE_float(name, None, meaning, lower_bound=0.001)
 # Field of Device, and unit, of each flag that overrides the table.
 _FIGURES = {
     "memory": ("memory", 2**30),
@@ -117,7 +95,7 @@ _FIGURES = {
 }
 command.require_finite(
     *("pairs", "source_length", "target_length", "gpu_hour_price"),
-    *("flops", "bfloat16_flops", *_FIGURES),
+    *_FIGURE_FLAGS,
 )
 
 

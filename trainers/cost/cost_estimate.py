@@ -322,10 +322,7 @@ def training_cost(config, row, device, count, precision, accumulate=None):
     """Returns the TrainingCost of a configuration on `count` devices.
 
     `accumulate` is the number of micro-batches, by default as few as fit.
-
-    Raises:
-        InputError: the training exceeds the devices' memory, or there are more
-            devices than rows.
+    InputError if the memory is exceeded, or there are more devices than rows.
     """
     rows = int(
         max_rows(row.source_length, row.target_length, config.batch_tokens)

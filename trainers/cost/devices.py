@@ -16,34 +16,24 @@ MAX_GPUS = 16
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Device:
-    """A GPU, or a CPU with all its cores.
-
-    Attributes:
-        name: name in the table.
-        flops: peak FLOP/s of dense matrix products, a dict by dtype: `float32`
-            (TF32 where TensorFlow uses it), `bfloat16`, `float16`.
-        utilization: assumed fraction of `flops` that an update's products
-            reach, a dict by dtype.
-        memory: bytes; None if unknown.
-        bandwidth: bytes/s of its memory.
-        link: bytes/s of one direction of its links to other devices; None if
-            unknown.
-        watts: power at full load; None if unknown.
-        layer_seconds: assumed time to launch a layer's forward and backward
-            operations, independent of the number of tokens.
-        logits_arrays: number of float32 arrays of the logits' size that a step
-            holds at once.
-        source: source of the figures.
-    """
+    """A GPU, or a CPU with all its cores; None is unknown."""
 
     name: str
+    # Peak FLOP/s of dense matrix products by dtype: float32 (TF32 where
+    # TensorFlow uses it), bfloat16, float16.
     flops: dict
+    # Assumed fraction of `flops` that an update's products reach, by dtype.
     utilization: dict
+    # Bytes, and bytes/s.
     memory: float | None
     bandwidth: float
+    # Bytes/s of one direction of its links to other devices.
     link: float | None
+    # Power at full load.
     watts: float | None
+    # Assumed time to launch a layer's forward and backward operations.
     layer_seconds: float
+    # Float32 arrays of the logits' size that a step holds at once.
     logits_arrays: int
     source: str
 

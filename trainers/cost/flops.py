@@ -43,14 +43,10 @@ class Product:
     part: str = ""
 
     @property
-    def forward_flops(self):
-        """FLOPs of one forward pass."""
-        return 2 * self.count * self.batch * self.m * self.k * self.n
-
-    @property
     def flops(self):
         """FLOPs of one training step: forward and both gradients."""
-        return PRODUCTS_PER_STEP * self.forward_flops
+        forward = 2 * self.count * self.batch * self.m * self.k * self.n
+        return PRODUCTS_PER_STEP * forward
 
 
 def parameters_by_part(config):

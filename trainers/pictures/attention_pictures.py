@@ -83,7 +83,7 @@ def draw_layer(maps, kind, layer):
     line_height = top + cell_height * len(rows) + _LINE
     end = _HEAD + lines * line_height
     height = end + _LINE * len(notes)
-    picture = _titled(kind, f"layer {layer}", WIDTH, height)
+    picture = _titled(f"{KIND_NAMES[kind]}, layer {layer}", kind, height)
     for head, each in enumerate(weights):
         line, position = divmod(head, heads)
         x, y = left + position * pitch, _HEAD + line * line_height
@@ -94,31 +94,6 @@ def draw_layer(maps, kind, layer):
             picture.paste(row_labels, (2, y + top))
     for number, note in enumerate(notes):
         _write(picture, (2, end + number * _LINE), note, _SMALL)
-    return picture
-
-
-def draw_overview(maps, kind):
-    """Draws all heads of all layers of a kind, small and without labels.
-
-    Returns a PIL.Image, WIDTH pixels wide for up to 17 heads.
-    """
-    weights = getattr(maps, kind)
-    layers, heads = weights.shape[:2]
-    left, top = 46, _HEAD + 3
-    pitch = min(max((WIDTH - left) // heads, 17), 90)
-    side = pitch - 3
-    width = max(WIDTH, left + heads * pitch)
-    picture = _titled(kind, "all heads", width, top + layers * pitch + 3)
-    for layer, head in np.ndindex(layers, heads):
-        x, y = left + head * pitch, top + layer * pitch
-        small = Image.fromarray(_colours(weights[layer, head]))
-        small = small.resize((side, side), Image.Resampling.BOX)
-        _paste(picture, small, (x, y))
-        if not layer:
-            name = f"{head + 1}" if side < 44 else f"head {head + 1}"
-            _write(picture, (x + side // 2, y - _LINE // 2), name, _SMALL, "mm")
-        if not head:
-            _write(picture, (4, y + side // 2), f"layer {layer + 1}", _SMALL)
     return picture
 
 
@@ -184,21 +159,21 @@ def _colours(weights):
     return np.round(_LIGHT + steps).astype(np.uint8)
 
 
-def _titled(kind, heads, width, height):
+def _titled(title, kind, height):
     rows, columns = (_AXES[side] for side in KINDS[kind])
-    picture = Image.new("RGB", (width, height), "white")
-    _write(picture, (4, 9), f"{KIND_NAMES[kind]}, {heads}", _TITLE)
+    picture = Image.new("RGB", (WIDTH, height), "white")
+    _write(picture, (4, 9), title, _TITLE)
     _write(picture, (4, 24), f"rows: {rows}, columns: {columns}", _SMALL)
     scale = _colours(np.tile(np.linspace(0.0, 1.0, 60), (9, 1)))
-    _paste(picture, Image.fromarray(scale), (width - 76, 6))
-    _write(picture, (width - 85, 11), "0", _SMALL)
-    _write(picture, (width - 12, 11), "1", _SMALL)
+    _paste(picture, Image.fromarray(scale), (WIDTH - 76, 6))
+    _write(picture, (WIDTH - 85, 11), "0", _SMALL)
+    _write(picture, (WIDTH - 12, 11), "1", _SMALL)
     return picture
 
 
-def _write(picture, position, text, size, anchor="lm"):
+def _write(picture, position, text, size):
     font = ImageFont.truetype(_FONT, size)
-    ImageDraw.Draw(picture).text(position, text, _INK, font, anchor)
+    ImageDraw.Draw(picture).text(position, text, _INK, font, "lm")
 
 
 def _paste(picture, pasted, position):

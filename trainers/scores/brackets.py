@@ -46,15 +46,10 @@ _EQUAL = {"PRT": "ADVP"}
 class BracketCounts:
     """Counts over sentences, and the scores (0 to 100) computed from them.
 
-    Attributes:
-        sentences: sentences with a word.
-        matched: brackets in both trees.
-        gold: brackets of the gold trees.
-        predicted: brackets of the predicted trees.
-        words: words without punctuation.
-        tagged: words with the gold tag.
-        crossing: predicted brackets that overlap a gold one without nesting.
-        complete: sentences whose brackets all match.
+    `sentences` have a word; `matched`, `gold` and `predicted` are brackets;
+    `tagged` of the `words` without punctuation have the gold tag; `crossing`
+    brackets overlap a gold one without nesting; of `complete` sentences all
+    brackets match.
     """
 
     sentences: int

@@ -12,6 +12,7 @@ import datetime
 import json
 import pathlib
 import platform
+import re
 import sys
 import time
 
@@ -92,11 +93,8 @@ def _processor():
         text = pathlib.Path("/proc/cpuinfo").read_text()
     except OSError:
         text = ""
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == "model name":
-            return value.strip()
-    return platform.processor() or platform.machine()
+    name = re.search(r"^model name\s*:\s*(.*)$", text, re.MULTILINE)
+    return name[1] if name else platform.processor() or platform.machine()
 
 
 class TrainingLog:
@@ -133,12 +131,12 @@ class TrainingLog:
         run = self._content["runs"][-1]
         run["last_step"] = step
         run["seconds"] = round(time.monotonic() - self._started, 1)
-        self._write()
+        write_json(self._path, self._content)
 
     def record_weights(self, step, made_from):
         """Writes the step of model.weights.h5 and its origin in words."""
         self._content["weights"] = {"step": step, "made_from": made_from}
-        self._write()
+        write_json(self._path, self._content)
 
     def summary(self):
         """Returns a dict for a score's record; empty without runs.
@@ -175,6 +173,3 @@ class TrainingLog:
                 "remove it: only its steps, times and commands are lost."
             ) from error
         return content
-
-    def _write(self):
-        write_json(self._path, self._content)
