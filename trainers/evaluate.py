@@ -125,7 +125,7 @@ def _evaluate_model(translator, search):
     save_scores(
         directory,
         translator.model,
-        evaluation.record(),
+        evaluation.record,
         directory.read_config().replace(**search),
         {
             "dataset": corpus.name,

@@ -75,7 +75,7 @@ class Translation(launch.Task):
         save_scores(
             directory,
             translator.model,
-            evaluation.record(),
+            evaluation.record,
             inputs.config,
             data,
             run_info,

@@ -11,6 +11,7 @@ tokenised by the sacreBLEU tokenizer of BLEU; the signature names it.
 import dataclasses
 import math
 import re
+import typing
 
 import numpy as np
 import sacrebleu
@@ -180,65 +181,6 @@ def measure_perplexity(translator, evaluation_set):
     return Perplexity(per_token, tokens, len(pairs) - len(fitting))
 
 
-@dataclasses.dataclass(frozen=True)
-class Evaluation:
-    """Scores of a set of translations by every metric.
-
-    `sentences` and `references` are the numbers of scored sources and of their
-    references, `not_scored` the number of sources without text or reference.
-    """
-
-    bleu: Score
-    interval: Interval
-    chrf: Score
-    compound_split: Score
-    perplexity: Perplexity | None
-    sentences: int
-    references: int
-    not_scored: int
-
-    @property
-    def lines(self):
-        """The lines to print, list of str."""
-        lines = [
-            self.bleu.line,
-            self.interval.line(),
-            self.chrf.line,
-            self.compound_split.line.replace("BLEU", "compound-split BLEU", 1),
-        ]
-        perplexity = self.perplexity
-        if perplexity is not None:
-            lines.append(
-                f"perplexity = {perplexity.per_token:.4f} a token, over "
-                f"{perplexity.tokens:,} tokens of "
-                f"{self.references - perplexity.skipped:,} references"
-            )
-        if self.not_scored:
-            total = self.sentences + self.not_scored
-            lines.append(
-                f"Not scored: {self.not_scored:,} of {total:,} lines, which "
-                "have no source or no reference."
-            )
-        return lines
-
-    def record(self):
-        """Returns the scores as a dict for scores.json."""
-        record = {
-            "metric": "BLEU",
-            **self.bleu.record(),
-            **self.interval.record(),
-            "reference_length": self.bleu.reference_length,
-            "chrf": self.chrf.record(),
-            "compound_split_bleu": self.compound_split.record(),
-            "sentences": self.sentences,
-            "references": self.references,
-            "not_scored": self.not_scored,
-        }
-        if self.perplexity is not None:
-            record["perplexity"] = dataclasses.asdict(self.perplexity)
-        return record
-
-
 def translate_sentences(translator, sources):
     """Returns the translations, a list of str, with a progress bar."""
     print(
@@ -250,24 +192,58 @@ def translate_sentences(translator, sources):
     return [translation.text for translation in translations]
 
 
+class Evaluation(typing.NamedTuple):
+    """BLEU, the record for scores.json, and the lines to print."""
+
+    bleu: Score
+    record: dict
+    lines: list[str]
+
+
 def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
     """Returns the Evaluation of translations, a str for each source.
 
-    `tokenize` is the name of sacreBLEU's tokenizer.
+    `tokenize` is the name of sacreBLEU's tokenizer, `perplexity` a Perplexity.
     """
     indices = evaluation_set.scored_indices
     scored = evaluation_set.subset(indices)
     texts = [hypotheses[index] for index in indices]
-    return Evaluation(
-        bleu=score_bleu(texts, scored, tokenize),
-        interval=bleu_interval(texts, scored, tokenize),
-        chrf=score_chrf(texts, scored),
-        compound_split=score_compound_split(texts, scored, tokenize),
-        perplexity=perplexity,
-        sentences=len(indices),
-        references=sum(map(len, scored.references)),
-        not_scored=len(hypotheses) - len(indices),
-    )
+    bleu = score_bleu(texts, scored, tokenize)
+    interval = bleu_interval(texts, scored, tokenize)
+    chrf = score_chrf(texts, scored)
+    compound_split = score_compound_split(texts, scored, tokenize)
+    references = sum(map(len, scored.references))
+    not_scored = len(hypotheses) - len(indices)
+    record = {
+        "metric": "BLEU",
+        **bleu.record(),
+        **interval.record(),
+        "reference_length": bleu.reference_length,
+        "chrf": chrf.record(),
+        "compound_split_bleu": compound_split.record(),
+        "sentences": len(indices),
+        "references": references,
+        "not_scored": not_scored,
+    }
+    lines = [
+        bleu.line,
+        interval.line(),
+        chrf.line,
+        compound_split.line.replace("BLEU", "compound-split BLEU", 1),
+    ]
+    if perplexity is not None:
+        record["perplexity"] = dataclasses.asdict(perplexity)
+        lines.append(
+            f"perplexity = {perplexity.per_token:.4f} a token, over "
+            f"{perplexity.tokens:,} tokens of "
+            f"{references - perplexity.skipped:,} references"
+        )
+    if not_scored:
+        lines.append(
+            f"Not scored: {not_scored:,} of {len(hypotheses):,} lines, which "
+            "have no source or no reference."
+        )
+    return Evaluation(bleu, record, lines)
 
 
 def bleu_difference(hypotheses, other_hypotheses, evaluation_set, tokenize):

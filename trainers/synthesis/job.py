@@ -10,9 +10,9 @@ import json
 from export.common.atomic_files import remove_temporary_files, write_json
 from export.common.errors import InputError
 from export.common.paths import (
-    convert_remote_errors,
     error_reason,
     explain_file_errors,
+    explain_read_errors,
     is_local,
     list_names,
     resolve_path,
@@ -207,7 +207,9 @@ def read_manifest(folder):
     """Returns the Manifest of a folder, or None; InputError if malformed."""
     path = folder / MANIFEST_FILE
     try:
-        with convert_remote_errors(path):
+        with explain_read_errors(path):
+            if not path.exists():
+                return None
             text = path.read_text(encoding="utf-8")
         manifest = Manifest(**json.loads(text))
         if manifest.format != _FORMAT:
@@ -216,12 +218,6 @@ def read_manifest(folder):
         manifest.facts()
         format_counts(manifest.counts)
         return manifest
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise InputError(
-            f"Cannot read {path}: {error_reason(error)}."
-        ) from error
     except _INVALID as error:
         raise InputError(
             f"{path} is not the manifest of synthesized pairs ({error!r}); "

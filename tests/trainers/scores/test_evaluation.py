@@ -114,8 +114,8 @@ def test_lines_that_cannot_be_scored_are_skipped():
         texts.insert(index, "A dog was running in the park .")
     with_blanks = EvaluationSet(tuple(sources), tuple(references))
     found = evaluate(texts, with_blanks, "13a", perplexity)
-    assert found.not_scored == 2
-    assert {**found.record(), "not_scored": 0} == expected.record()
+    assert found.record["not_scored"] == 2
+    assert {**found.record, "not_scored": 0} == expected.record
     lines = "\n".join(found.lines)
     assert (
         f"perplexity = 2.5000 a token, over 1,234 tokens of {6 - 2} " in lines
