@@ -208,7 +208,7 @@ def _corpus(teacher):
         if name in _NEED_DEV and "dev" not in splits:
             raise InputError(
                 f"{corpus.name} has no dev split for --{name} to measure; "
-                "leave the flag out, or add a dev split."
+                "omit the flag, or add a dev split."
             )
     return corpus
 

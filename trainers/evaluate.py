@@ -5,7 +5,7 @@ data are by default the model directory's training data; exports need --dataset
 and both languages.
 Prints sacreBLEU with its signature and a 95 % interval, chrF, the paper's
 compound-split BLEU, and the un-smoothed perplexity of the references; for a
-parser EVALB's labelled F1, precision, recall and more. Saves the scores of a
+parser EVALB's labeled F1, precision, recall and more. Saves the scores of a
 model directory in its scores.json, with beam, penalty, step, data, command,
 hardware and date; repeating an evaluation replaces its entry.
 """
@@ -45,7 +45,7 @@ flags.DEFINE_string("split", "test", "Split to score: test, dev or train.")
 flags.DEFINE_boolean(
     "tokenized",
     False,
-    "The text is already tokenised; the same as --tokenize=none.",
+    "The text is already tokenized; the same as --tokenize=none.",
 )
 flags.DEFINE_multi_string(
     "references",

@@ -252,7 +252,7 @@ def _validate_flags(source):
         needed["workers"] = "this machine, not --ray"
     for name, what in needed.items():
         if FLAGS[name].present:
-            raise InputError(f"--{name} needs {what}; leave it out.")
+            raise InputError(f"--{name} needs {what}; omit it.")
     if FLAGS.tag != join_lines(FLAGS.tag).strip():
         raise InputError(
             f"--tag={FLAGS.tag!r} must be a word without space around it."

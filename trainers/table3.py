@@ -70,7 +70,7 @@ flags.DEFINE_multi_string(
 flags.DEFINE_boolean(
     "tokenized",
     False,
-    "The text is already tokenised; the same as --tokenize=none.",
+    "The text is already tokenized; the same as --tokenize=none.",
 )
 flags.DEFINE_integer(
     "limit", None, "Score only the first N dev sentences.", lower_bound=1

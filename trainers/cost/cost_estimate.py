@@ -92,7 +92,7 @@ def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
     s, t = shape.source_length, shape.target_length
     window, dropped = config.attention_window, bool(config.dropout)
     # Of a residual connection: the dropout mask, the norm's output and, in
-    # float32, its normalised input.
+    # float32, its normalized input.
     residual = config.d_model * (width + _FLOAT32 + _BOOL * dropped)
     feed_forward = _feed_forward(config, width) + residual
     keys_values = width * config.num_heads * (config.d_k + config.d_v)

@@ -23,7 +23,7 @@ _AXES = {
     "target_tokens": "predicted tokens",
     "target_inputs": "decoder inputs",
 }
-# The colours of weights 0 and 1: one hue, so that colour-blind readers can
+# The colors of weights 0 and 1: one hue, so that color-blind readers can
 # tell weights by lightness alone.
 _LIGHT, _DARK = np.array([248.0, 250.0, 254.0]), np.array([9.0, 40.0, 102.0])
 _INK, _FRAME = (32, 33, 36), (200, 202, 208)
@@ -147,13 +147,13 @@ def _widest(labels):
 
 
 def _cells(weights, width, height):
-    pixels = _colours(weights).repeat(height, axis=0).repeat(width, axis=1)
+    pixels = _colors(weights).repeat(height, axis=0).repeat(width, axis=1)
     # Lines between cells lead the eye from a cell to its label.
     pixels[height - 1 :: height] = pixels[:, width - 1 :: width] = 255
     return Image.fromarray(pixels)
 
 
-def _colours(weights):
+def _colors(weights):
     """Returns uint8 [..., 3], linear from light at 0 to dark at 1."""
     steps = np.asarray(weights)[..., None] * (_DARK - _LIGHT)
     return np.round(_LIGHT + steps).astype(np.uint8)
@@ -164,7 +164,7 @@ def _titled(title, kind, height):
     picture = Image.new("RGB", (WIDTH, height), "white")
     _write(picture, (4, 9), title, _TITLE)
     _write(picture, (4, 24), f"rows: {rows}, columns: {columns}", _SMALL)
-    scale = _colours(np.tile(np.linspace(0.0, 1.0, 60), (9, 1)))
+    scale = _colors(np.tile(np.linspace(0.0, 1.0, 60), (9, 1)))
     _paste(picture, Image.fromarray(scale), (WIDTH - 76, 6))
     _write(picture, (WIDTH - 85, 11), "0", _SMALL)
     _write(picture, (WIDTH - 12, 11), "1", _SMALL)

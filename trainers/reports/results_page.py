@@ -18,9 +18,9 @@ _COLUMNS = (
 
 
 _PAPER = "Vaswani et al. 2017, Table 2"
-_SPLIT = "tokenised, compound-split"
+_SPLIT = "tokenized, compound-split"
 _WU = "Wu et al. 2021, arXiv 2105.14462"
-_TOK = "lower-cased, Moses-tokenised; sacrebleu --tokenize none"
+_TOK = "lower-cased, Moses-tokenized; sacrebleu --tokenize none"
 
 # Model, BLEU, how it was counted and the source, by data set, source and
 # target language.
@@ -39,7 +39,7 @@ _WMT14 = {
     ),
 }
 # Multi30k's test set of 2016 is read from text files of any name, so it is
-# recognised by languages and numbers of sentences and reference tokens.
+# recognized by languages and numbers of sentences and reference tokens.
 _MULTI30K = {
     ("en", "de", 1000, 12_103): (
         ("Transformer-Tiny", "41.02", _TOK, _WU),

@@ -7,7 +7,7 @@ are removed before spans are counted, and with them empty brackets; ADVP and PRT
 are one label.
 
 Where predicted and gold tree disagree on which words are punctuation, EVALB
-skips the sentence, which favours a parser that predicts tags. Here it counts,
+skips the sentence, which favors a parser that predicts tags. Here it counts,
 without the words that are punctuation in the gold tree; EVALB's figures are
 reported as well.
 
@@ -143,7 +143,7 @@ class BracketScores:
 
 
 def score_brackets(predicted, gold):
-    """Returns the BracketScores of lists of normalised nltk.Trees.
+    """Returns the BracketScores of lists of normalized nltk.Trees.
 
     InputError if the lists are empty or differ in length, or two trees have
     different words.

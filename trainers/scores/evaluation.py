@@ -1,11 +1,11 @@
 """Corpus scores by sacreBLEU, with signature and interval, and perplexity.
 
-Compound-split BLEU is the paper's metric: tokenised text in which "rich-text"
+Compound-split BLEU is the paper's metric: tokenized text in which "rich-text"
 counts as the three tokens "rich ##AT##-##AT## text", after typographic quotes
 were replaced by ASCII. The script of the authors' first code, get_ende_bleu.sh,
-tokenised translations with Moses' tokenizer.perl, took tokenised references and
+tokenized translations with Moses' tokenizer.perl, took tokenized references and
 counted with multi-bleu.perl: no smoothing, case-sensitive. Here both sides are
-tokenised by the sacreBLEU tokenizer of BLEU; the signature names it.
+tokenized by the sacreBLEU tokenizer of BLEU; the signature names it.
 """
 
 import dataclasses

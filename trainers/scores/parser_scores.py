@@ -37,7 +37,7 @@ def score_parser(
 ):
     """Parses the sentences of gold trees, scores them and saves the scores.
 
-    `directory` is a parser's ModelDirectory, `gold` a list of normalised
+    `directory` is a parser's ModelDirectory, `gold` a list of normalized
     nltk.Tree; `data` and `provenance` are those of `save_scores`. `search` has
     other values of beam_size and alpha. `unconstrained` also searches without
     the grammar, and counts the outputs that are not trees.
