@@ -31,13 +31,12 @@ flags.DEFINE_float(
     "Sentence pairs of the train split, such as 36e6.",
     lower_bound=1.0,
 )
-for side in ("source", "target"):
-    flags.DEFINE_float(
-        f"{side}_length",
-        30.0,
-        f"Mean length of {side} sentences in tokens; WMT14's by default.",
-        lower_bound=1.0,
-    )
+flags.DEFINE_float(
+    "source_length", 30.0, "Mean tokens of a source; WMT14's by default.", 1.0
+)
+flags.DEFINE_float(
+    "target_length", 30.0, "Mean tokens of a target; WMT14's by default.", 1.0
+)
 flags.DEFINE_string(
     "prepared_dir",
     None,
@@ -76,16 +75,18 @@ flags.DEFINE_bool(
     False,
     "Print only published times of updates with their predictions.",
 )
-_FIGURE_FLAGS = {
-    "flops": "FLOP/s of a device's float32 products, such as 416e9.",
-    "bfloat16_flops": "FLOP/s of its bfloat16 products.",
-    "memory": "Its memory in GiB.",
-    "memory_bandwidth": "Its bandwidth in GB/s.",
-    "link": "GB/s of one direction of its links to other devices.",
-    "watts": "Its power at full load in W.",
-}
-for name, meaning in _FIGURE_FLAGS.items():
-    flags.DEFINE_float(name, None, meaning, lower_bound=0.001)
+flags.DEFINE_float(
+    "flops", None, "FLOP/s of a device's float32 products, as 416e9.", 1.0
+)
+flags.DEFINE_float(
+    "bfloat16_flops", None, "FLOP/s of its bfloat16 products.", 1.0
+)
+flags.DEFINE_float("memory", None, "Its memory in GiB.", 0.001)
+flags.DEFINE_float("memory_bandwidth", None, "Its bandwidth in GB/s.", 0.001)
+flags.DEFINE_float(
+    "link", None, "GB/s of one direction of its links to others.", 0.001
+)
+flags.DEFINE_float("watts", None, "Its power at full load in W.", 0.001)
 # Field of Device, and unit, of each flag that overrides the table.
 _FIGURES = {
     "memory": ("memory", 2**30),
@@ -95,7 +96,7 @@ _FIGURES = {
 }
 command.require_finite(
     *("pairs", "source_length", "target_length", "gpu_hour_price"),
-    *_FIGURE_FLAGS,
+    *("flops", "bfloat16_flops", *_FIGURES),
 )
 
 
