@@ -161,13 +161,15 @@ def memory_by_part(config, shape, precision, micro_batches, device):
     }
 
 
-def largest_rows(config, row, precision, device, micro_batches):
+def largest_rows(config, row, precision, micro_batches, device):
     """Returns the number of packed rows that fit in a device's memory."""
-    training = precision, micro_batches, device
-    empty, one = (
-        sum(memory_by_part(config, row.scaled(rows), *training).values())
-        for rows in (0, 1)
-    )
+
+    def total(rows):
+        shape = row.scaled(rows)
+        parts = memory_by_part(config, shape, precision, micro_batches, device)
+        return sum(parts.values())
+
+    empty, one = total(0), total(1)
     available = FILLED * device.memory - empty
     return max(math.floor(available / (one - empty)), 0)
 
@@ -179,9 +181,9 @@ def needed_micro_batches(config, row, rows, precision, device):
     """
     if device.memory is None:
         return 1
-    if rows <= largest_rows(config, row, precision, device, 1):
+    if rows <= largest_rows(config, row, precision, 1, device):
         return 1
-    fitting = largest_rows(config, row, precision, device, 2)
+    fitting = largest_rows(config, row, precision, 2, device)
     if not fitting:
         raise InputError(
             f"The model does not fit into the {device.memory / 2**30:,.3g} "
@@ -192,7 +194,7 @@ def needed_micro_batches(config, row, rows, precision, device):
     return math.ceil(rows / fitting)
 
 
-def update_seconds(config, shape, micro_batches, precision, device, count):
+def update_seconds(config, shape, precision, micro_batches, device, count):
     """Estimates the seconds of an update on `count` devices, by part.
 
     `shape` is the BatchShape of one micro-batch of one device, `micro_batches`
@@ -249,9 +251,8 @@ def ring_seconds(size, link, count):
 class TrainingCost:
     """Estimated cost of a training on `count` equal devices.
 
-    `row` is the shape of a packed row, `rows` the number of rows of an update
-    on all devices together, and `micro_batches` the parts of each device's
-    share.
+    An update has `rows` packed rows of shape `row` on all devices together;
+    each device computes its share in `micro_batches` parts.
     """
 
     config: object
@@ -282,17 +283,15 @@ class TrainingCost:
         update = flops(step_products(self.config, *self.row.scaled(self.rows)))
         return self.config.train_steps * passes * update
 
+    @property
+    def _update(self):
+        numbers = self.precision, self.micro_batches
+        return self.config, self.shape, *numbers, self.device
+
     @functools.cached_property
     def seconds(self):
         """Seconds of an update by part, see `update_seconds`."""
-        return update_seconds(
-            self.config,
-            self.shape,
-            self.micro_batches,
-            self.precision,
-            self.device,
-            self.count,
-        )
+        return update_seconds(*self._update, self.count)
 
     def hours(self, excluded=()):
         """Returns the hours of all updates, without the excluded parts."""
@@ -309,13 +308,7 @@ class TrainingCost:
     @property
     def memory(self):
         """Bytes on each device, a dict of part to float."""
-        return memory_by_part(
-            self.config,
-            self.shape,
-            self.precision,
-            self.micro_batches,
-            self.device,
-        )
+        return memory_by_part(*self._update)
 
 
 def training_cost(config, row, device, count, precision, accumulate=None):

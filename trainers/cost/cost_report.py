@@ -78,7 +78,7 @@ def _memory(cost):
     device = cost.device
     if device.memory is not None:
         most = estimate.largest_rows(
-            cost.config, cost.row, cost.precision, device, cost.micro_batches
+            cost.config, cost.row, cost.precision, cost.micro_batches, device
         )
         fits = (
             f"Of {device.memory / _GIB:,.2f} GiB. The largest micro-batch that "

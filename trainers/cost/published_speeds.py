@@ -69,8 +69,8 @@ def published_updates():
             parts = update_seconds(
                 kt.TransformerConfig.preset(preset, vocabulary_size=vocabulary),
                 BatchShape(tokens / _LENGTH, _LENGTH, _LENGTH, tokens),
-                micro_batches,
                 precision,
+                micro_batches,
                 DEVICES[gpu],
                 count,
             )

@@ -49,7 +49,7 @@ def test_predictions_are_near_our_measured_cpu_updates():
     ):
         config = kt.TransformerConfig.preset(preset)
         device = cpu_device({"float32": rate})
-        parts = update_seconds(config, shape, 1, "float32", device, 1)
+        parts = update_seconds(config, shape, "float32", 1, device, 1)
         assert total_seconds(parts) == pytest.approx(seconds, rel=0.25)
 
 
@@ -79,7 +79,7 @@ def test_parts_of_an_update_scale_with_their_inputs():
 
     def seconds(config=BIG, batches=1, precision="mixed_bfloat16", count=8):
         return update_seconds(
-            config, shape, batches, precision, DEVICES["H100"], count
+            config, shape, precision, batches, DEVICES["H100"], count
         )
 
     parts, two = seconds(), seconds(batches=2)
@@ -98,7 +98,7 @@ def test_slow_input_determines_the_update():
     config = kt.TransformerConfig.preset("tiny", num_layers=1, d_model=2)
     device = cpu_device({"float32": 1e18}, bandwidth=1e18)
     parts = update_seconds(
-        config, BatchShape(1e6, 30, 30, 1), 1, "float32", device, 1
+        config, BatchShape(1e6, 30, 30, 1), "float32", 1, device, 1
     )
     assert total_seconds(parts) == parts[INPUT] == pytest.approx(10.0)
 
@@ -177,15 +177,9 @@ def test_measured_memory_peaks():
 
 
 def test_activations_of_one_layer_by_hand():
+    sizes = {"num_layers": 1, "d_model": 4, "d_ff": 5, "num_heads": 2}
     config = kt.TransformerConfig(
-        vocabulary_size=11,
-        num_layers=1,
-        d_model=4,
-        d_ff=5,
-        num_heads=2,
-        d_k=3,
-        d_v=6,
-        dropout=0.0,
+        vocabulary_size=11, d_k=3, d_v=6, dropout=0.0, **sizes
     )
     # In float32 numbers: a norm's output and normal form, 8; query, key,
     # value and the heads' outputs, 2 (3 + 3 + 6 + 6); weights, 2 a key; the
@@ -200,8 +194,8 @@ def test_activations_of_one_layer_by_hand():
 
 def test_micro_batches_are_as_few_as_fit():
     device = DEVICES["P100"]
-    single = largest_rows(BASE, ROW, "float32", device, 1)
-    several = largest_rows(BASE, ROW, "float32", device, 2)
+    single = largest_rows(BASE, ROW, "float32", 1, device)
+    several = largest_rows(BASE, ROW, "float32", 2, device)
     assert several < single
     for largest, count in ((single, 1), (several, 2)):
         fitting, more = (
