@@ -79,10 +79,18 @@ def _generate_translations(translator, lines, options):
     ]
     if options.best_of == 1:
         return [texts[0] for texts in candidates]
-    score = sentence_metric(options.metric, options.tokenize)
+    metric = sacrebleu.CHRF()
+    if options.metric == "bleu":
+        metric = bleu_tokenizers.make_bleu(
+            options.tokenize, effective_order=True
+        )
+
+    def similarity(text, reference):
+        return metric.sentence_score(text, [reference]).score
+
     return [
         # Ties: the more probable candidate, or the one sampled first.
-        max(texts, key=lambda text: score(text, line.reference))
+        max(texts, key=lambda text: similarity(text, line.reference))
         for texts, line in zip(candidates, lines)
     ]
 
@@ -107,21 +115,6 @@ def _sample(translator, lines, options):
     texts = [line.text for line in lines]
     seeds = [(options.seed + line.number) % _NUM_SEEDS for line in lines]
     return translator.sample(texts, seeds, sampling)
-
-
-def sentence_metric(name, tokenize):
-    """Returns a function of (text, reference) that scores from 0 to 100.
-
-    `name` is "chrf" or "bleu" (`sacrebleu.sentence_bleu`); `tokenize` is
-    sacreBLEU's tokenizer for BLEU.
-    """
-    if name == "chrf":
-        metric = sacrebleu.CHRF()
-    else:
-        metric = bleu_tokenizers.make_bleu(tokenize, effective_order=True)
-    return lambda text, reference: (
-        metric.sentence_score(text, [reference]).score
-    )
 
 
 def add_noise(text, number, options):
