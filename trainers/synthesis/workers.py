@@ -14,6 +14,7 @@ import multiprocessing.connection
 import os
 import pathlib
 import signal
+import socket
 import threading
 from concurrent.futures.process import BrokenProcessPool
 
@@ -24,6 +25,7 @@ from trainers.synthesis.models import load_shipped_models, read_model_files
 _SHARDS_PER_WORKER = 2
 # How often a shard is retried after its worker or machine died.
 _RAY_RETRIES = 10
+_RAY_TIMEOUT = 10  # seconds
 _ROOT = pathlib.Path(__file__).parents[2]
 _PACKAGES = ("trainers", "export", "keras_transformer")
 
@@ -146,6 +148,8 @@ def _translate_on_ray(job, files, lines):
 @contextlib.contextmanager
 def _ray_connection(ray, address):
     """Connects to a cluster, and converts its errors to InputError."""
+    if address != "auto":
+        _validate_answers(address)
     try:
         ray.init(
             address,
@@ -173,6 +177,18 @@ def _ray_connection(ray, address):
         ) from error
     finally:
         ray.shutdown()
+
+
+def _validate_answers(address):
+    """Raises InputError at once; Ray would retry for minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _RAY_TIMEOUT).close()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--ray={address} does not answer ({error}); give auto, or the "
+            "host:port that ray start --head printed, such as 10.0.0.1:6379."
+        ) from error
 
 
 def _count_slots(ray, resources):

@@ -102,4 +102,7 @@ def test_ray_that_is_not_there_is_refused(job, monkeypatch):
 
     ray = types.SimpleNamespace(init=init)
     monkeypatch.setitem(sys.modules, "ray", ray)
-    assert "--ray=a:1 cannot be used: nobody there." in refusal(job, "a:1")
+    assert "--ray=auto cannot be used: nobody there." in refusal(job, "auto")
+    # Nothing listens at port 1.
+    for address in ("somewhere", "a:b", "127.0.0.1:1"):
+        assert f"--ray={address} does not answer" in refusal(job, address)
