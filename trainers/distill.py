@@ -36,8 +36,8 @@ from trainers.distillation.journal import (
     read_finished_commands,
     run_steps,
 )
-from trainers.distillation.steps import Distillation
-from trainers.distillation.student import (
+from trainers.distillation.steps import (
+    Distillation,
     compare_bleu,
     find_mismatch,
     student_config,
@@ -207,7 +207,7 @@ def _corpus(teacher):
         if name in _NEED_DEV and "dev" not in splits:
             raise InputError(
                 f"{corpus.name} has no dev split for --{name} to measure; "
-                "leave the flag out, or add a dev split."
+                "omit the flag, or add a dev split."
             )
     return corpus
 

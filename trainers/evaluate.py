@@ -5,7 +5,7 @@ data are by default the model directory's training data; exports need --dataset
 and both languages.
 Prints sacreBLEU with its signature and a 95 % interval, chrF, the paper's
 compound-split BLEU, and the un-smoothed perplexity of the references; for a
-parser EVALB's labelled F1, precision, recall and more. Saves the scores of a
+parser EVALB's labeled F1, precision, recall and more. Saves the scores of a
 model directory in its scores.json, with beam, penalty, step, data, command,
 hardware and date; repeating an evaluation replaces its entry.
 """
@@ -24,12 +24,13 @@ from export.serving.exported_translator import load_translator
 from export.translators.batches import BATCH_TOKENS
 from export.translators.search_flags import MAX_ALPHA, MAX_BEAMS
 from trainers.data import dataset_flags, dataset_kind, validate_kind
-from trainers.scores import bleu_tokenizers, provenance
+from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import (
     evaluate,
     measure_perplexity,
     translate_sentences,
 )
+from trainers.scores.score_records import describe_run, save_scores
 
 FLAGS = flags.FLAGS
 # Otherwise --help would not show them.
@@ -43,7 +44,7 @@ flags.DEFINE_string("split", "test", "Split to score: test, dev or train.")
 flags.DEFINE_boolean(
     "tokenized",
     False,
-    "The text is already tokenised; the same as --tokenize=none.",
+    "The text is already tokenized; the same as --tokenize=none.",
 )
 flags.DEFINE_multi_string(
     "references",
@@ -115,7 +116,6 @@ def main(arguments):
 def _evaluate_model(translator, search):
     # Imported here: an export's session needs a process without TensorFlow.
     from export.model_directory import ModelDirectory
-    from trainers.scores.score_records import save_scores
 
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = _open_corpus(directory, "text")
@@ -124,7 +124,7 @@ def _evaluate_model(translator, search):
     save_scores(
         directory,
         translator.model,
-        evaluation.record(),
+        evaluation.record,
         directory.read_config().replace(**search),
         {
             "dataset": corpus.name,
@@ -132,7 +132,7 @@ def _evaluate_model(translator, search):
             "target_language": corpus.target_language,
             "split": FLAGS.split,
         },
-        provenance.describe_run("trainers.evaluate"),
+        describe_run("trainers.evaluate"),
     )
     print(*evaluation.lines, f"Saved in {directory.scores_path}.", sep="\n")
 
@@ -154,7 +154,7 @@ def _evaluate_parser(search):
         directory,
         list(itertools.islice(corpus.trees(FLAGS.split), FLAGS.limit)),
         {"dataset": corpus.name, "split": FLAGS.split},
-        provenance.describe_run("trainers.evaluate"),
+        describe_run("trainers.evaluate"),
         search,
         FLAGS.batch_tokens,
         FLAGS.unconstrained,

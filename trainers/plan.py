@@ -3,7 +3,7 @@
 python -m trainers.plan --preset=big --pairs=36e6 --gpus=8xH100
 
 Parameters and FLOPs are exact; memory of activations, seconds, energy and
-price are estimates, printed with their assumptions.
+price are estimates; docs/scaling.md lists what they assume.
 """
 
 import dataclasses
@@ -12,18 +12,14 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from trainers.cost import packed_row, training_cost
-from trainers.cost.cost_report import compare_published_updates, make_report
+from trainers.cost.cost_estimate import PRECISIONS, packed_row, training_cost
+from trainers.cost.cost_report import make_report
 from trainers.cost.devices import DEVICES, MAX_GPUS, cpu_device, parse_gpus
-from trainers.cost.memory import PRECISIONS
-from trainers.cost.published_speeds import published_updates
+from trainers.cost.published_speeds import compare_published_updates
 from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.training.config_flags import make_config
 
 FLAGS = flags.FLAGS
-
-# Approximate mean sentence length of WMT14 in tokens.
-_MEAN_LENGTH = 30.0
 
 flags.DEFINE_string("preset", "base", "A named TransformerConfig.")
 flags.DEFINE_multi_string(
@@ -36,16 +32,10 @@ flags.DEFINE_float(
     lower_bound=1.0,
 )
 flags.DEFINE_float(
-    "source_length",
-    _MEAN_LENGTH,
-    "Mean length of source sentences in tokens.",
-    lower_bound=1.0,
+    "source_length", 30.0, "Mean tokens of a source; WMT14's by default.", 1.0
 )
 flags.DEFINE_float(
-    "target_length",
-    _MEAN_LENGTH,
-    "Mean length of target sentences in tokens.",
-    lower_bound=1.0,
+    "target_length", 30.0, "Mean tokens of a target; WMT14's by default.", 1.0
 )
 flags.DEFINE_string(
     "prepared_dir",
@@ -86,29 +76,17 @@ flags.DEFINE_bool(
     "Print only published times of updates with their predictions.",
 )
 flags.DEFINE_float(
-    "flops",
-    None,
-    "FLOP/s of a device's float32 matrix products, such as 416e9.",
-    lower_bound=1.0,
+    "flops", None, "FLOP/s of a device's float32 products, as 416e9.", 1.0
 )
 flags.DEFINE_float(
-    "bfloat16_flops", None, "FLOP/s of bfloat16 products.", lower_bound=1.0
+    "bfloat16_flops", None, "FLOP/s of its bfloat16 products.", 1.0
 )
+flags.DEFINE_float("memory", None, "Its memory in GiB.", 0.001)
+flags.DEFINE_float("memory_bandwidth", None, "Its bandwidth in GB/s.", 0.001)
 flags.DEFINE_float(
-    "memory", None, "A device's memory in GiB.", lower_bound=0.001
+    "link", None, "GB/s of one direction of its links to others.", 0.001
 )
-flags.DEFINE_float(
-    "memory_bandwidth", None, "Its bandwidth in GB/s.", lower_bound=0.001
-)
-flags.DEFINE_float(
-    "link",
-    None,
-    "GB/s of one direction of its links to other devices.",
-    lower_bound=0.001,
-)
-flags.DEFINE_float(
-    "watts", None, "Its power at full load in W.", lower_bound=0.001
-)
+flags.DEFINE_float("watts", None, "Its power at full load in W.", 0.001)
 # Field of Device, and unit, of each flag that overrides the table.
 _FIGURES = {
     "memory": ("memory", 2**30),
@@ -126,7 +104,7 @@ def main(arguments):
     """Prints the estimate."""
     del arguments
     if FLAGS.published:
-        print(compare_published_updates(published_updates()))
+        print(compare_published_updates())
         return
     config = make_config(FLAGS.preset, FLAGS.set)
     pairs, means = _corpus_size(config)

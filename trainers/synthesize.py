@@ -35,9 +35,12 @@ from trainers.data import dataset_flags
 from trainers.data.corpus import validate_direction, validate_language_code
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis import workers
-from trainers.synthesis.job import synthesize
-from trainers.synthesis.manifest import SynthesisOptions, format_counts
-from trainers.synthesis.models import hash_model_files, validate_model_direction
+from trainers.synthesis.job import format_counts, synthesize
+from trainers.synthesis.models import (
+    SynthesisOptions,
+    hash_model_files,
+    validate_model_direction,
+)
 from trainers.synthesis.shards import corpus_source, text_source
 
 FLAGS = flags.FLAGS
@@ -249,7 +252,7 @@ def _validate_flags(source):
         needed["workers"] = "this machine, not --ray"
     for name, what in needed.items():
         if FLAGS[name].present:
-            raise InputError(f"--{name} needs {what}; leave it out.")
+            raise InputError(f"--{name} needs {what}; omit it.")
     if FLAGS.tag != join_lines(FLAGS.tag).strip():
         raise InputError(
             f"--tag={FLAGS.tag!r} must be a word without space around it."

@@ -19,9 +19,12 @@ from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.common.processes import run_subcommand
 from trainers.data import dataset_flags
-from trainers.reports import table3_page
-from trainers.reports.published_scores import TABLE_3
-from trainers.reports.table3_rows import Table3Runs, make_table3_rows
+from trainers.reports.table3_rows import (
+    TABLE_3,
+    Table3Runs,
+    make_table3_page,
+    make_table3_rows,
+)
 from trainers.scores import bleu_tokenizers
 
 FLAGS = flags.FLAGS
@@ -67,7 +70,7 @@ flags.DEFINE_multi_string(
 flags.DEFINE_boolean(
     "tokenized",
     False,
-    "The text is already tokenised; the same as --tokenize=none.",
+    "The text is already tokenized; the same as --tokenize=none.",
 )
 flags.DEFINE_integer(
     "limit", None, "Score only the first N dev sentences.", lower_bound=1
@@ -125,7 +128,7 @@ def main(arguments):
                 "--keep_best, --average_checkpoints)."
             )
         scores[row.name] = score
-        page = table3_page.make_table3_page(rows, scores, FLAGS.scale)
+        page = make_table3_page(rows, scores, FLAGS.scale)
         with atomic_write(path) as temporary:
             temporary.write_text(page, encoding="utf-8")
     print(page, f"Wrote {path}.", sep="\n")

@@ -4,8 +4,11 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
+from export.translators.translator import Translator
 from trainers.data import dataset_flags
-from trainers.scores import bleu_tokenizers, score_records
+from trainers.scores import bleu_tokenizers
+from trainers.scores.evaluation import evaluate, translate_sentences
+from trainers.scores.score_records import save_scores
 from trainers.training import (
     config_flags,
     launch,
@@ -17,6 +20,8 @@ FLAGS = flags.FLAGS
 # Otherwise --help would not show them.
 for module in (dataset_flags, training_options, launch):
     flags.adopt_module_key_flags(module)
+
+_SAMPLES = 5
 
 
 class Translation(launch.Task):
@@ -50,12 +55,59 @@ class Translation(launch.Task):
         return config
 
     def score(self, inputs, options, run_info):
-        """Scores the test split with BLEU."""
-        score_records.score_test_split(inputs, options.tokenize, run_info)
+        """Scores the test split with BLEU, and prints translations."""
+        evaluation_set = inputs.test
+        if evaluation_set is None:
+            print("The data set has no test split, so there is no BLEU score.")
+            return
+        directory = inputs.directory
+        translator = Translator.from_directory(directory.path)
+        texts = translate_sentences(translator, evaluation_set.sources)
+        evaluation = evaluate(texts, evaluation_set, options.tokenize)
+        run = directory.read_run()
+        data = {
+            "dataset": inputs.dataset,
+            "source_language": run["source_language"],
+            "target_language": run["target_language"],
+            "split": "test",
+        }
+        save_scores(
+            directory,
+            translator.model,
+            evaluation.record,
+            inputs.config,
+            data,
+            run_info,
+        )
+        _print_samples(texts, evaluation_set)
+        print("", f"Test: {evaluation.bleu.line}", sep="\n", flush=True)
 
     def print_next_steps(self, inputs):
         """Prints commands to run next."""
-        score_records.print_next_steps(inputs.directory)
+        path = inputs.directory.path
+        command.print_next(
+            command.command_line(
+                "tensorboard", "--logdir", inputs.directory.logs_path
+            ),
+            command.command_line(
+                *("export.saved_model", "--model_dir", path),
+                *("--export_dir", f"exports/{path.name}"),
+            ),
+        )
+
+
+def _print_samples(texts, evaluation_set):
+    # Evenly spread, so that every training prints the same sentences.
+    indices = evaluation_set.scored_indices
+    stride = max(len(indices) // _SAMPLES, 1)
+    for index in indices[::stride][:_SAMPLES]:
+        print(
+            "",
+            f"  source:      {evaluation_set.sources[index]}",
+            f"  translation: {texts[index]}",
+            f"  reference:   {' / '.join(evaluation_set.references[index])}",
+            sep="\n",
+        )
 
 
 def main(arguments):

@@ -1,14 +1,9 @@
-"""Formats a cost estimate: counts, estimates and assumptions."""
+"""Formats a cost estimate as Markdown."""
+
+from tabulate import tabulate
 
 from trainers.cost import cost_estimate as estimate
 from trainers.cost import flops
-from trainers.cost.memory import (
-    FILLED,
-    RESERVE_BYTES,
-    largest_rows,
-    parameters_by_part,
-)
-from trainers.reports.markdown_table import markdown_table
 
 _GIB = 2**30
 # Sentence pairs of 19 words that a core prepares in a second
@@ -39,11 +34,16 @@ def make_report(name, cost, hour_price, pairs, means):
     ]
     if pairs is not None:
         parts.append(_data(cost, pairs, means))
-    return "\n\n".join([*parts, _assumptions(device)])
+    parts.append("What these estimates assume: docs/scaling.md.")
+    return "\n\n".join(parts)
 
 
 def _table(header, rows):
-    return markdown_table(header, rows, text_columns=[0])
+    """Returns a Markdown table, right-aligned but for the first column."""
+    alignment = ["left"] + ["right"] * (len(header) - 1)
+    return tabulate(
+        rows, header, "pipe", disable_numparse=True, colalign=alignment
+    )
 
 
 def _counts(cost):
@@ -57,7 +57,7 @@ def _counts(cost):
         rows.append(
             [part, f"{forward:,.1f}", f"{2 * forward:,.1f}", f"{share:.1%}"]
         )
-    parameters = parameters_by_part(config)
+    parameters = flops.parameters_by_part(config)
     listed = ", ".join(f"{part} {n:,}" for part, n in parameters.items())
     return (
         "## Counted\n\n"
@@ -77,8 +77,8 @@ def _memory(cost):
     fits = "The device's memory is unknown; give --memory."
     device = cost.device
     if device.memory is not None:
-        most = largest_rows(
-            cost.config, cost.row, cost.precision, device, cost.micro_batches
+        most = estimate.largest_rows(
+            cost.config, cost.row, cost.precision, cost.micro_batches, device
         )
         fits = (
             f"Of {device.memory / _GIB:,.2f} GiB. The largest micro-batch that "
@@ -137,43 +137,3 @@ def _data(cost, pairs, means):
         f"{epochs:.3g} epochs; {size / 1e9:,.3g} GB prepared, in about "
         f"{core_hours:.2g} core hours."
     )
-
-
-def _assumptions(device):
-    shares = ", ".join(
-        f"{share:.0%} in {dtype}"
-        for dtype, share in device.utilization.items()
-        if dtype in device.flops and dtype != "float16"
-    )
-    lines = [
-        f"Products reach these shares of the device's peak rate: {shares}.",
-        "Activations kept for the backward pass go through memory "
-        f"{estimate.ACTIVATION_MOVES} times, at "
-        f"{device.bandwidth / 1e9:,.0f} GB/s.",
-        "Launching a layer's operations takes "
-        f"{1000 * device.layer_seconds:.2g} ms a pass.",
-        f"The gradients' ring reaches {estimate.LINK_UTILIZATION:.0%} of a "
-        "link, and starts after the backward pass.",
-        f"{RESERVE_BYTES / _GIB:g} GiB is the driver's and the framework's, "
-        f"and {1 - FILLED:.0%} of the memory stays unused.",
-        f"{estimate.PADDING:.0%} of packed rows is padding.",
-        "Energy is that of the devices only, at full load all the time.",
-        "Dev measurements, checkpoints and compilation are not counted.",
-    ]
-    return "## Assumed\n\n" + "\n".join(f"- {line}" for line in lines)
-
-
-def compare_published_updates(updates):
-    """Returns a table of a list of TimedUpdate; * marks fitted ones."""
-    header = ["update", "seconds", "predicted", "ratio", "source"]
-    rows = [
-        [
-            each.name + " *" * each.fitted,
-            f"{each.seconds:.3f}",
-            f"{each.predicted:.3f}",
-            f"{each.predicted / each.seconds:.2f}",
-            each.source,
-        ]
-        for each in updates
-    ]
-    return markdown_table(header, rows, text_columns=[0, 4])

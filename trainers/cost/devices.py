@@ -4,42 +4,36 @@ import dataclasses
 import re
 
 from export.common.errors import InputError
-from trainers.cost.memory import COMPILED_LOGITS, UNCOMPILED_LOGITS
 
 _TERA, _GIGA, _GIB = 1e12, 1e9, 2**30
+# Arrays of the logits' size that a step holds at once: logits and softmax;
+# twice as many by XLA's own memory analysis (docs/measured/scaling.md).
+UNCOMPILED_LOGITS = 2
+COMPILED_LOGITS = 4
 # Maximum number of GPUs that the links of the table connect in one machine.
 MAX_GPUS = 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Device:
-    """A GPU, or a CPU with all its cores.
-
-    Attributes:
-        name: name in the table.
-        flops: peak FLOP/s of dense matrix products, a dict by dtype: `float32`
-            (TF32 where TensorFlow uses it), `bfloat16`, `float16`.
-        utilization: assumed fraction of `flops` that an update's products
-            reach, a dict by dtype.
-        memory: bytes; None if unknown.
-        bandwidth: bytes/s of its memory.
-        link: bytes/s of one direction of its links to other devices; None if
-            unknown.
-        watts: power at full load; None if unknown.
-        layer_seconds: assumed time to launch a layer's forward and backward
-            operations, independent of the number of tokens.
-        logits_arrays: see `trainers.cost.memory.activation_bytes`.
-        source: source of the figures.
-    """
+    """A GPU, or a CPU with all its cores; None is unknown."""
 
     name: str
+    # Peak FLOP/s of dense matrix products by dtype: float32 (TF32 where
+    # TensorFlow uses it), bfloat16, float16.
     flops: dict
+    # Assumed fraction of `flops` that an update's products reach, by dtype.
     utilization: dict
+    # Bytes, and bytes/s.
     memory: float | None
     bandwidth: float
+    # Bytes/s of one direction of its links to other devices.
     link: float | None
+    # Power at full load.
     watts: float | None
+    # Assumed time to launch a layer's forward and backward operations.
     layer_seconds: float
+    # Float32 arrays of the logits' size that a step holds at once.
     logits_arrays: int
     source: str
 
@@ -101,12 +95,10 @@ DEVICES = {
 
 
 def cpu_device(flops, bandwidth=50 * _GIGA):
-    """Returns the Device of a CPU whose matrix products were measured.
+    """Returns the Device of a CPU with measured FLOP/s, a dict by dtype.
 
-    Args:
-        flops: FLOP/s, a dict of `float32` and, where measured, `bfloat16`.
-        bandwidth: bytes/s; by default what Adam reached on 2 cores in
-            docs/measured/training_step.md.
+    The default bandwidth is what Adam reached on 2 cores
+    (docs/measured/training_step.md).
     """
     return Device(
         name="cpu",

@@ -1,4 +1,4 @@
-"""Counts the matrix products of a training step and their FLOPs.
+"""Counts parameters, and the matrix products of a training step.
 
 Letters: B rows, S and T source and target positions of a row, D d_model, H
 heads, F d_ff, V target vocabulary. A product [m, k] @ [k, n] has 2 m k n FLOPs,
@@ -43,14 +43,35 @@ class Product:
     part: str = ""
 
     @property
-    def forward_flops(self):
-        """FLOPs of one forward pass."""
-        return 2 * self.count * self.batch * self.m * self.k * self.n
-
-    @property
     def flops(self):
         """FLOPs of one training step: forward and both gradients."""
-        return PRODUCTS_PER_STEP * self.forward_flops
+        forward = 2 * self.count * self.batch * self.m * self.k * self.n
+        return PRODUCTS_PER_STEP * forward
+
+
+def parameters_by_part(config):
+    """Returns the number of trained parameters, a dict of part to int."""
+    c = config
+    d, heads = c.d_model, c.num_heads
+    attention = 2 * d * heads * (c.d_k + c.d_v)
+    if c.attention_bias:
+        attention += heads * (2 * c.d_k + c.d_v) + d
+    feed_forward = 2 * d * c.d_ff + c.d_ff + d
+    encoder, decoder = c.num_layers, c.decoder_layers
+    norms = 2 * encoder + 3 * decoder + 2 * (c.norm == "pre")
+    rows = {
+        "all": c.vocabulary_size,
+        "target-softmax": c.encoder_vocabulary_size + c.vocabulary_size,
+        "none": c.encoder_vocabulary_size + 2 * c.vocabulary_size,
+    }[c.share_embeddings]
+    if c.positions == "learned":
+        rows += 2 * c.max_positions
+    return {
+        "embeddings": rows * d + c.vocabulary_size * c.output_bias,
+        "attention": (encoder + 2 * decoder) * attention,
+        "feed-forward": (encoder + decoder) * feed_forward,
+        "layer norms": norms * 2 * d,
+    }
 
 
 def encoder_matrices(config):
@@ -113,10 +134,10 @@ def weight_products(
 
 
 def self_attention_blocks(length, window, causal):
-    """Returns the block sizes of self-attention (section 4 of the paper).
+    """Returns (blocks, queries of a block, keys that each query attends to).
 
-    They are (blocks, queries of a block, keys that each query attends to). A
-    window of 0 means one block in which every query attends to every key.
+    Without a window there is one block, in which every query attends to every
+    key; section 4 of the paper has the window.
     """
     size = block_size(length, window) if window else length
     if size == length:

@@ -3,31 +3,19 @@
 Times of this trainer on CPUs are in docs/measured/scaling.md.
 """
 
-import typing
+from tabulate import tabulate
 
 import keras_transformer as kt
-from trainers.cost.cost_estimate import total_seconds, update_seconds
+from trainers.cost.cost_estimate import (
+    BatchShape,
+    total_seconds,
+    update_seconds,
+)
 from trainers.cost.devices import DEVICES
-from trainers.cost.memory import BatchShape
 
 # Approximate mean length of WMT's sentences in tokens; only the products of
 # attention scores depend on it.
 _LENGTH = 30
-
-
-class TimedUpdate(typing.NamedTuple):
-    """A published time of an update, and the predicted one.
-
-    `fitted` is True if the assumptions were fitted to this time, so that
-    agreement proves little.
-    """
-
-    name: str
-    source: str
-    seconds: float
-    predicted: float
-    fitted: bool
-
 
 _PAPER = "Vaswani et al. 2017, section 5.2"
 _NVIDIA = "NVIDIA DeepLearningExamples, PyTorch Transformer, README of 2022"
@@ -70,30 +58,36 @@ _UPDATES = {
 
 
 def published_updates():
-    """Returns a list of TimedUpdate."""
-    return [
-        _predict(source, *row)
-        for source in _UPDATES
-        for row in _UPDATES[source]
+    """Yields name, published and predicted seconds, and source of updates.
+
+    Names end with * if the assumptions were fitted to the published time, so
+    that agreement proves little.
+    """
+    for source, rows in _UPDATES.items():
+        for preset, vocabulary, count, gpu, precision, *batch, seconds in rows:
+            tokens, micro_batches = batch
+            parts = update_seconds(
+                kt.TransformerConfig.preset(preset, vocabulary_size=vocabulary),
+                BatchShape(tokens / _LENGTH, _LENGTH, _LENGTH, tokens),
+                precision,
+                micro_batches,
+                DEVICES[gpu],
+                count,
+            )
+            name = f"{count} x {gpu}, {preset}, {precision}, "
+            if micro_batches > 1:
+                name += f"{micro_batches} x "
+            name += f"{tokens:,}"
+            if source == _PAPER or (source == _NVIDIA and count == 1):
+                name += " *"
+            yield name, seconds, total_seconds(parts), source
+
+
+def compare_published_updates():
+    """Returns `published_updates` as a Markdown table."""
+    header = ["update", "seconds", "predicted", "ratio", "source"]
+    rows = [
+        [name, f"{each:.3f}", f"{found:.3f}", f"{found / each:.2f}", source]
+        for name, each, found, source in published_updates()
     ]
-
-
-def _predict(
-    source, preset, vocabulary, count, gpu, precision, tokens, passes, seconds
-):
-    parts = update_seconds(
-        kt.TransformerConfig.preset(preset, vocabulary_size=vocabulary),
-        BatchShape(tokens / _LENGTH, _LENGTH, _LENGTH, tokens),
-        passes,
-        precision,
-        DEVICES[gpu],
-        count,
-    )
-    size = f"{passes} x {tokens:,}" if passes > 1 else f"{tokens:,}"
-    return TimedUpdate(
-        name=f"{count} x {gpu}, {preset}, {precision}, {size}",
-        source=source,
-        seconds=seconds,
-        predicted=total_seconds(parts),
-        fitted=source == _PAPER or (source == _NVIDIA and count == 1),
-    )
+    return tabulate(rows, header, "pipe", disable_numparse=True)

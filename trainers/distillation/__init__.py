@@ -1,6 +1,5 @@
 """Sequence-level distillation: runs the commands that train a student.
 
-`steps` lists the commands and writes the student's corpus, `journal` records
-finished steps, and `student` configures the student and compares it with its
-teachers. Imports `synthesis`, `data` and `scores` of `trainers`.
+`steps` has the student's configuration, corpus and commands; `journal` runs
+these and records what is finished. Imports `synthesis`, `data` and `scores`.
 """

@@ -12,7 +12,7 @@ from export.common.atomic_files import remove_temporary_files, write_json
 from export.common.errors import InputError
 from export.common.paths import explain_read_errors
 from trainers.data.corpus import describe_fingerprint_change
-from trainers.synthesis.manifest import validate_output_folder
+from trainers.synthesis.job import validate_output_folder
 
 JOURNAL_FILE = "distill.json"
 _FORMAT = 1
@@ -21,11 +21,8 @@ _FORMAT = 1
 class Step(typing.NamedTuple):
     """A step of a distillation.
 
-    Attributes:
-        title: for the user, such as "Training the student".
-        command: module and flags, list of str; identifies the step.
-        output: pathlib.Path that exists once the step is finished.
-        function: called instead of the command, if set.
+    `command` is a module and its flags, and identifies the step; `output`
+    exists once it is finished; `function` is called instead of the command.
     """
 
     title: str
@@ -91,18 +88,18 @@ def read_finished_commands(folder, facts):
             "another --output_dir."
         ) from error
     # Before a step is finished, different facts do no harm.
-    for name, value in facts.items() if done else ():
-        if before.get(name) != value:
-            change = f"with {name} {before.get(name)}, not {value}"
-            if name == "fingerprint":
-                changed = describe_fingerprint_change(
-                    str(before.get(name)), value
-                )
-                change = f"with another {facts['dataset']}: {changed}"
-            raise InputError(
-                f"{folder} was begun {change}; restore it and give the "
-                "same flags to resume, or give another --output_dir."
-            )
+    changed = [name for name in facts if before.get(name) != facts[name]]
+    if done and changed:
+        name = changed[0]
+        old, new = before.get(name), facts[name]
+        change = f"{name} {old}, not {new}"
+        if name == "fingerprint":
+            what = describe_fingerprint_change(str(old), new)
+            change = f"another {facts['dataset']}: {what}"
+        raise InputError(
+            f"{folder} was begun with {change}; restore it and give the same "
+            "flags to resume, or give another --output_dir."
+        )
     return done
 
 

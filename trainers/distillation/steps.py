@@ -1,36 +1,70 @@
-"""Commands of a distillation, and the student's training corpus."""
+"""The student of a distillation: configuration, corpus, steps and scores."""
 
 import dataclasses
 import pathlib
 
 import keras_transformer as kt
-from export.common.atomic_files import remove_temporary_files
+from export.common.atomic_files import remove_temporary_files, write_json
+from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
-from export.lines.files import aligned_lines
+from export.lines.files import aligned_lines, read_sentences
 from export.model_directory import ModelDirectory
 from trainers.data import Corpus
 from trainers.distillation.journal import Step
-from trainers.synthesis.parallel_text import drop_duplicates, write_parallel
+from trainers.scores.evaluation import bleu_difference, score_bleu
+from trainers.synthesis.shards import drop_duplicates, write_parallel
 from trainers.training import config_flags
+
+_VOCABULARY = ("vocabulary_size", "source_vocabulary_size")
+_LAYERS = ("num_layers", "num_decoder_layers")
+
+
+def student_config(teacher, preset, assignments):
+    """Returns the student's TransformerConfig, with the teacher's vocabulary.
+
+    Without `preset`, it is the teacher's with one decoder layer. `assignments`
+    is a list of "field=value" that change it. Raises InputError for an unknown
+    preset or field, a value out of range, or another vocabulary size.
+    """
+    changes = config_flags.parse_assignments(assignments)
+    sizes = {name: getattr(teacher, name) for name in _VOCABULARY}
+    for name, value in sizes.items():
+        if changes.get(name, value) != value:
+            raise InputError(
+                f"--set={name}={changes[name]} is not the teacher's {value}, "
+                "and a student has the vocabulary of its teacher; omit it."
+            )
+    if preset is not None:
+        own = [f"{name}={value}" for name, value in sizes.items()]
+        return config_flags.make_config(preset, [*assignments, *own])
+    try:
+        defaults = dataclasses.asdict(teacher)
+        changes |= config_flags.scale_cooldown(defaults, changes)
+        return teacher.replace(**{"num_decoder_layers": 1, **changes})
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def find_mismatch(student, teacher):
+    """Returns why a teacher's layers do not fit a student, or "".
+
+    An example is "d_model=64, not 128".
+    """
+    own, expected = student.architecture(), teacher.architecture()
+    for name, value in expected.items():
+        if name not in _LAYERS and own[name] != value:
+            return f"{name}={own[name]}, not {value}"
+    return ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Distillation:
     """Settings of a distillation, from the flags.
 
-    Attributes:
-        folder: pathlib.Path of the output.
-        corpus: Corpus whose sources the teachers translate.
-        teachers: list of ModelDirectory.
-        config: TransformerConfig of the student.
-        init_layers: whether to initialize the student with layers of the first
-            teacher.
-        keep_original: whether to train on the original pairs, too.
-        each_alone: whether to train on the translations of each single
-            teacher, too.
-        split: split for scoring, or None.
-        flags: additional flags, lists of str by purpose: "data", "workers",
-            "tokenize", "synthesize" and "wmt".
+    `folder` is the output's, `config` the student's, `split` the one to score,
+    or None. `init_layers`, `keep_original` and `each_alone` are the flags of
+    these names, and `flags` are additional flags by purpose: "data",
+    "workers", "tokenize", "synthesize" and "wmt".
     """
 
     folder: pathlib.Path
@@ -50,7 +84,7 @@ class Distillation:
 
     @property
     def scored_files(self):
-        """Paths of the translations of student and teachers."""
+        """Paths of the translations of the student and of the teachers."""
         return [self.folder / "scores" / n for n in ("student", "teacher")]
 
     def steps(self):
@@ -63,7 +97,9 @@ class Distillation:
                 "Mixing the corpus",
                 ["mix"],
                 corpus / f"train.{self.corpus.target_language}",
-                lambda: self._mix(corpus, list(synthetic)),
+                lambda: write_mixture(
+                    corpus, self.corpus, list(synthetic), self.keep_original
+                ),
             ),
             self._prepare(corpus),
             self._train(),
@@ -72,13 +108,12 @@ class Distillation:
 
     def _synthetic(self):
         """Returns a dict of translation folders to paths of their teachers."""
+        folder = self.folder / "translations"
         paths = [each.path for each in self.teachers]
-        groups = {"all": paths}
+        groups = {folder / "all": paths}
         if self.each_alone and len(paths) > 1:
-            groups |= {str(n): [path] for n, path in enumerate(paths, 1)}
-        return {
-            self.folder / "translations" / name: groups[name] for name in groups
-        }
+            groups |= {folder / f"{n}": [p] for n, p in enumerate(paths, 1)}
+        return groups
 
     def _dataset_flags(self, dataset):
         return [
@@ -99,12 +134,6 @@ class Distillation:
         ]
         title = f"Translating by {' and '.join(map(str, teachers))}"
         return Step(title, command, folder / "manifest.json")
-
-    def _mix(self, folder, synthetic):
-        count = write_mixture(
-            folder, self.corpus, synthetic, self.keep_original
-        )
-        print(f"{count:,} different pairs.", flush=True)
 
     def _prepare(self, corpus):
         command = [
@@ -161,12 +190,12 @@ class Distillation:
 
 
 def write_mixture(folder, corpus, synthetic, keep_original):
-    """Writes the student's corpus; returns the number of train pairs.
+    """Writes the student's corpus, `text:FOLDER/`; prints its size.
 
-    Its name is `text:FOLDER/`; dev and test are those of `corpus`. The train
-    split has the distinct pairs of `synthetic`, a list of output folders of
-    trainers.synthesize, and of `corpus` with `keep_original`. Raises InputError
-    if a file cannot be read or written.
+    Dev and test are those of `corpus`. The train split has the distinct pairs
+    of `synthetic`, a list of output folders of trainers.synthesize, and of
+    `corpus` with `keep_original`. InputError if a file cannot be read or
+    written.
     """
     languages = corpus.source_language, corpus.target_language
 
@@ -192,15 +221,43 @@ def write_mixture(folder, corpus, synthetic, keep_original):
         count = write_parallel(paths("train"), drop_duplicates(counted()))
     for split in ("dev", "test"):
         if split in corpus.splits():
-            written = corpus.evaluation_set(split)
-            most = max(map(len, written.references))
+            held_out = corpus.evaluation_set(split)
+            streams = held_out.reference_streams()
             # Blank lines stand for missing references.
             rows = (
-                (source, *references, *[""] * (most - len(references)))
-                for source, references in zip(
-                    written.sources, written.references
-                )
+                [text or "" for text in row]
+                for row in zip(held_out.sources, *streams)
             )
-            more = [f"{split}.{languages[1]}.{n}" for n in range(1, most)]
+            numbers = range(1, len(streams))
+            more = [f"{split}.{languages[1]}.{n}" for n in numbers]
             write_parallel(paths(split, *more), rows)
-    return count
+    print(f"{count:,} different pairs.", flush=True)
+
+
+def compare_bleu(paths, evaluation_set, tokenize, output):
+    """Scores translations of student and teachers; returns lines to print.
+
+    `paths` are the student's and the teachers' translations, `tokenize` names
+    sacreBLEU's tokenizer, and `output` is the .json file for the scores.
+    """
+    indices = evaluation_set.scored_indices
+    scored = evaluation_set.subset(indices)
+    lines = [list(read_sentences(path)) for path in paths]
+    texts = [[each[index] for index in indices] for each in lines]
+    student, teacher = (score_bleu(each, scored, tokenize) for each in texts)
+    paired = bleu_difference(*texts, scored, tokenize)
+    content = {
+        "student": student.score,
+        "teacher": teacher.score,
+        "signature": student.signature,
+        "sentences": len(indices),
+        **paired,
+    }
+    write_json(output, content)
+    return [
+        f"teacher: BLEU {teacher.score:.2f}",
+        f"student: BLEU {student.score:.2f}; "
+        "{difference:+.2f} BLEU, 95 % of resampled sets: {low:+.2f} to "
+        "{high:+.2f} (paired {bootstrap})".format_map(paired),
+        f"{len(indices):,} sentences, {student.signature}",
+    ]

@@ -23,7 +23,7 @@ _AXES = {
     "target_tokens": "predicted tokens",
     "target_inputs": "decoder inputs",
 }
-# The colours of weights 0 and 1: one hue, so that colour-blind readers can
+# The colors of weights 0 and 1: one hue, so that color-blind readers can
 # tell weights by lightness alone.
 _LIGHT, _DARK = np.array([248.0, 250.0, 254.0]), np.array([9.0, 40.0, 102.0])
 _INK, _FRAME = (32, 33, 36), (200, 202, 208)
@@ -41,7 +41,7 @@ _SYSTEM_FONTS = (
 
 
 class Label(typing.NamedTuple):
-    """Text and font of a token beside a row or a column."""
+    """Text and font of a token; it is readable if the font has its letters."""
 
     text: str
     font: ImageFont.FreeTypeFont
@@ -55,19 +55,15 @@ def draw_layer(maps, kind, layer):
     pixels wide. Of longer sentences the first MAX_TOKENS tokens are shown, with
     a note.
     """
-    sides = {
-        name: getattr(maps, side)
-        for name, side in zip(("rows", "columns"), KINDS[kind])
-    }
-    rows, columns = (
-        [token_label(token) for token in side[:MAX_TOKENS]]
-        for side in sides.values()
-    )
-    notes = [
-        f"Only the first {MAX_TOKENS} of {len(tokens)} {name} are shown."
-        for name, tokens in sides.items()
-        if len(tokens) > MAX_TOKENS
-    ]
+    labels, notes = [], []
+    for name, side in zip(("rows", "columns"), KINDS[kind]):
+        tokens = getattr(maps, side)
+        labels.append([token_label(token) for token in tokens[:MAX_TOKENS]])
+        if len(tokens) > MAX_TOKENS:
+            notes.append(
+                f"Shown are the first {MAX_TOKENS} of {len(tokens)} {name}."
+            )
+    rows, columns = labels
     if not all(label.is_readable for label in rows + columns):
         notes.append("U+...: no font of the training's machine has it.")
     weights = getattr(maps, kind)[layer - 1, :, : len(rows), : len(columns)]
@@ -87,7 +83,7 @@ def draw_layer(maps, kind, layer):
     line_height = top + cell_height * len(rows) + _LINE
     end = _HEAD + lines * line_height
     height = end + _LINE * len(notes)
-    picture = _titled(kind, f"layer {layer}", WIDTH, height)
+    picture = _titled(f"{KIND_NAMES[kind]}, layer {layer}", kind, height)
     for head, each in enumerate(weights):
         line, position = divmod(head, heads)
         x, y = left + position * pitch, _HEAD + line * line_height
@@ -98,31 +94,6 @@ def draw_layer(maps, kind, layer):
             picture.paste(row_labels, (2, y + top))
     for number, note in enumerate(notes):
         _write(picture, (2, end + number * _LINE), note, _SMALL)
-    return picture
-
-
-def draw_overview(maps, kind):
-    """Draws all heads of all layers of a kind, small and without labels.
-
-    Returns a PIL.Image, WIDTH pixels wide for up to 17 heads.
-    """
-    weights = getattr(maps, kind)
-    layers, heads = weights.shape[:2]
-    left, top = 46, _HEAD + 3
-    pitch = min(max((WIDTH - left) // heads, 17), 90)
-    side = pitch - 3
-    width = max(WIDTH, left + heads * pitch)
-    picture = _titled(kind, "all heads", width, top + layers * pitch + 3)
-    for layer, head in np.ndindex(layers, heads):
-        x, y = left + head * pitch, top + layer * pitch
-        small = Image.fromarray(_colours(weights[layer, head]))
-        small = small.resize((side, side), Image.Resampling.BOX)
-        _paste(picture, small, (x, y))
-        if not layer:
-            name = f"{head + 1}" if side < 44 else f"head {head + 1}"
-            _write(picture, (x + side // 2, y - _LINE // 2), name, _SMALL, "mm")
-        if not head:
-            _write(picture, (4, y + side // 2), f"layer {layer + 1}", _SMALL)
     return picture
 
 
@@ -176,33 +147,33 @@ def _widest(labels):
 
 
 def _cells(weights, width, height):
-    pixels = _colours(weights).repeat(height, axis=0).repeat(width, axis=1)
+    pixels = _colors(weights).repeat(height, axis=0).repeat(width, axis=1)
     # Lines between cells lead the eye from a cell to its label.
     pixels[height - 1 :: height] = pixels[:, width - 1 :: width] = 255
     return Image.fromarray(pixels)
 
 
-def _colours(weights):
+def _colors(weights):
     """Returns uint8 [..., 3], linear from light at 0 to dark at 1."""
     steps = np.asarray(weights)[..., None] * (_DARK - _LIGHT)
     return np.round(_LIGHT + steps).astype(np.uint8)
 
 
-def _titled(kind, heads, width, height):
+def _titled(title, kind, height):
     rows, columns = (_AXES[side] for side in KINDS[kind])
-    picture = Image.new("RGB", (width, height), "white")
-    _write(picture, (4, 9), f"{KIND_NAMES[kind]}, {heads}", _TITLE)
+    picture = Image.new("RGB", (WIDTH, height), "white")
+    _write(picture, (4, 9), title, _TITLE)
     _write(picture, (4, 24), f"rows: {rows}, columns: {columns}", _SMALL)
-    scale = _colours(np.tile(np.linspace(0.0, 1.0, 60), (9, 1)))
-    _paste(picture, Image.fromarray(scale), (width - 76, 6))
-    _write(picture, (width - 85, 11), "0", _SMALL)
-    _write(picture, (width - 12, 11), "1", _SMALL)
+    scale = _colors(np.tile(np.linspace(0.0, 1.0, 60), (9, 1)))
+    _paste(picture, Image.fromarray(scale), (WIDTH - 76, 6))
+    _write(picture, (WIDTH - 85, 11), "0", _SMALL)
+    _write(picture, (WIDTH - 12, 11), "1", _SMALL)
     return picture
 
 
-def _write(picture, position, text, size, anchor="lm"):
+def _write(picture, position, text, size):
     font = ImageFont.truetype(_FONT, size)
-    ImageDraw.Draw(picture).text(position, text, _INK, font, anchor)
+    ImageDraw.Draw(picture).text(position, text, _INK, font, "lm")
 
 
 def _paste(picture, pasted, position):

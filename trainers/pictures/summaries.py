@@ -12,11 +12,7 @@ from export.attention_views.reader import AttentionReader
 from export.attention_views.word_attention import KINDS
 from export.common.errors import InputError
 from export.translators.translator import Translator
-from trainers.pictures.attention_pictures import (
-    MAX_TOKENS,
-    draw_layer,
-    draw_overview,
-)
+from trainers.pictures.attention_pictures import MAX_TOKENS, draw_layer
 
 # Tokens of the longer side: enough to show a pattern, and few enough that two
 # heads fit side by side.
@@ -62,15 +58,14 @@ class AttentionSummaries(keras.callbacks.Callback):
     numbers, so that training is unchanged bit for bit. Writes the TensorBoard
     run `attention`:
 
-    - `attention_KIND/layer_N` and `attention_KIND/all_heads`: pictures, KIND
-      encoder, decoder or cross, a sample for each sentence,
+    - `attention_KIND/layer_N`: pictures, KIND encoder, decoder or cross, a
+      sample for each sentence,
     - `attention_entropy/KIND/layer_N/head_M`: nats, mean over the rows of all
       sentences,
     - `translations`: text, beside the references.
 
-    Without sources nothing is written. `counter` is a StepCounter, `every` the
-    number of updates between pictures; the last update is drawn as well.
-    InputError if `log_dir` cannot be written.
+    `counter` is a StepCounter, `every` the number of updates between pictures;
+    the last update is drawn as well. InputError if `log_dir` cannot be written.
     """
 
     def __init__(
@@ -160,17 +155,13 @@ def _write_entropies(maps, kind):
 
 
 def _write_pictures(maps, kind):
-    pictures = {"all_heads": [draw_overview(each, kind) for each in maps]}
     for layer in range(1, len(getattr(maps[0], kind)) + 1):
-        pictures[f"layer_{layer}"] = [
-            draw_layer(each, kind, layer) for each in maps
-        ]
-    for name, samples in pictures.items():
+        samples = [draw_layer(each, kind, layer) for each in maps]
         # TensorBoard needs samples of equal size: pads the bottom with white.
         height = max(sample.height for sample in samples)
         samples = [
             ImageOps.expand(each, (0, 0, 0, height - each.height), "white")
             for each in samples
         ]
-        tag = f"attention_{kind}/{name}"
+        tag = f"attention_{kind}/layer_{layer}"
         tf.summary.image(tag, np.stack(samples), max_outputs=len(samples))

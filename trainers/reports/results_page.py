@@ -1,29 +1,65 @@
-"""Formats entries of scores.json as a Markdown page."""
+"""Formats entries of scores.json as a Markdown page, with published scores."""
 
 import functools
 import re
 
+from tabulate import tabulate
+
 from export.common.errors import InputError
 from export.common.progress_bar import clock
-from trainers.reports.markdown_table import markdown_table
-from trainers.reports.published_scores import published_scores
 
 BEGIN = "<!-- begin: made by python -m trainers.results -->"
 END = "<!-- end: made by python -m trainers.results -->"
 _UNKNOWN = "–"
 _COLUMNS = (
-    "",
-    "BLEU",
-    "95 % interval",
-    "compound-split BLEU",
-    "chrF",
-    "perplexity",
-    "beam, α",
-    "updates",
-    "training",
-    "hardware",
-    "date",
+    *("", "BLEU", "95 % interval", "compound-split BLEU", "chrF"),
+    *("perplexity", "beam, α", "updates", "training", "hardware", "date"),
 )
+
+
+_PAPER = "Vaswani et al. 2017, Table 2"
+_SPLIT = "tokenized, compound-split"
+_WU = "Wu et al. 2021, arXiv 2105.14462"
+_TOK = "lower-cased, Moses-tokenized; sacrebleu --tokenize none"
+
+# Model, BLEU, how it was counted and the source, by data set, source and
+# target language.
+_WMT14 = {
+    ("wmt14_translate/de-en", "en", "de"): (
+        ("base", "27.3", _SPLIT, _PAPER),
+        ("big", "28.4", _SPLIT, _PAPER),
+        ("base", "27.7", "lower-cased", "TensorFlow Model Garden"),
+        ("base", "26.93", "sacreBLEU", "OpenNMT-tf"),
+        ("base", "24.38", "sacreBLEU", "JoeyNMT"),
+        ("big", "28.6", "sacreBLEU", "fairseq (29.3 compound-split)"),
+    ),
+    ("wmt14_translate/fr-en", "en", "fr"): (
+        ("base", "38.1", _SPLIT, _PAPER),
+        ("big", "41.8", _SPLIT, _PAPER),
+    ),
+}
+# Multi30k's test set of 2016 is read from text files of any name, so it is
+# recognized by languages and numbers of sentences and reference tokens.
+_MULTI30K = {
+    ("en", "de", 1000, 12_103): (
+        ("Transformer-Tiny", "41.02", _TOK, _WU),
+        ("Transformer-Small", "39.68", _TOK, f"{_WU}, indirectly"),
+        ("Transformer-Base", "38.33", _TOK, f"{_WU}, indirectly"),
+    ),
+    ("en", "fr", 1000, 13_988): (("Transformer-Tiny", "61.8", _TOK, _WU),),
+}
+
+
+def published_scores(record):
+    """Returns the published scores on the test set of a scores.json entry."""
+    languages = (record.get("source_language"), record.get("target_language"))
+    dataset = record.get("dataset", "").partition(":")[0]
+    if record.get("split") == "test" and (dataset, *languages) in _WMT14:
+        return _WMT14[dataset, *languages]
+    size = (record.get("sentences"), record.get("reference_length"))
+    if "tok:none" not in record.get("signature", ""):
+        return ()
+    return _MULTI30K.get((*languages, *size), ())
 
 
 def make_results_page(records):
@@ -58,6 +94,11 @@ def replace_between_marks(page, text):
             "neither; complete the pair or remove the mark."
         )
     return before + marked + after
+
+
+def markdown_table(header, rows):
+    """Returns an aligned Markdown table of str."""
+    return tabulate(rows, header, "github", disable_numparse=True)
 
 
 def hide_folders(text):

@@ -1,5 +1,6 @@
-"""Configures and trains the rows of Table 3, and rows of the user."""
+"""Configures, trains and formats rows of Table 3, and rows of the user."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -8,11 +9,37 @@ import typing
 import keras_transformer as kt
 from export.common.command import command_line
 from export.common.errors import InputError
+from export.common.progress_bar import clock
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
-from trainers.reports.published_scores import TABLE_3
+from trainers.reports.results_page import hide_folders, markdown_table
 from trainers.training import config_flags
 
+# By names of presets, in the table's order: perplexity per token and
+# compound-split BLEU on newstest2013, and millions of parameters, None where
+# the table omits them.
+TABLE_3 = {
+    "base": (4.92, 25.8, 65),
+    "A1": (5.29, 24.9, None),
+    "A4": (5.00, 25.5, None),
+    "A16": (4.91, 25.8, None),
+    "A32": (5.01, 25.4, None),
+    "B16": (5.16, 25.1, 58),
+    "B32": (5.01, 25.4, 60),
+    "C-n2": (6.11, 23.7, 36),
+    "C-n4": (5.19, 25.3, 50),
+    "C-n8": (4.88, 25.5, 80),
+    "C-d256": (5.75, 24.5, 28),
+    "C-d1024": (4.66, 26.0, 168),
+    "C-ff1024": (5.12, 25.4, 53),
+    "C-ff4096": (4.75, 26.2, 90),
+    "D-drop0": (5.77, 24.6, None),
+    "D-drop2": (4.95, 25.5, None),
+    "D-ls0": (4.67, 25.3, None),
+    "D-ls2": (5.47, 25.7, None),
+    "E-learned": (4.92, 25.7, None),
+    "big": (4.33, 26.4, 213),
+}
 # Fields that no row may set, and the hint for the error message.
 _SHARED = {
     "train_steps": "use --train_steps",
@@ -21,10 +48,9 @@ _SHARED = {
 
 
 class Table3Row(typing.NamedTuple):
-    """Name and TransformerConfig of a row.
+    """A row's name and configuration.
 
-    `assignments` is the configuration as a list of "field=value" for preset
-    base.
+    `assignments` is the configuration as "field=value" for preset base.
     """
 
     name: str
@@ -38,10 +64,8 @@ def make_table3_rows(names, own, common, scale, train_steps):
     `names` are rows of the paper, `own` the user's rows as
     "name:field=value,field=value", differences from base, and `common` a list
     of "field=value" for all rows, which `own` overrides. `scale` is the factor
-    on d_model, d_ff, d_k and d_v, not on the heads.
-
-    Raises:
-        InputError: a name is unknown or repeated, or a value is invalid.
+    on d_model, d_ff, d_k and d_v, not on the heads. Raises InputError for an
+    unknown or repeated name, or an invalid value.
     """
     changes = {}
     for name in ["base", *names]:
@@ -154,9 +178,12 @@ class Table3Runs:
         )
 
     def _evaluate_flags(self, row):
-        model_dir = f"--model_dir={self._path(row)}"
-        flags = [*self._data_flags, model_dir, "--split=dev"]
-        return [*flags, *self._scoring_flags]
+        return [
+            *self._data_flags,
+            f"--model_dir={self._path(row)}",
+            "--split=dev",
+            *self._scoring_flags,
+        ]
 
     def _path(self, row):
         return self._folder / "rows" / row.name
@@ -172,3 +199,107 @@ def _read(path, parse, default):
             f"Cannot read {path} ({error}); remove that row's folder to "
             "train it again."
         ) from error
+
+
+_FIELDS = {
+    "N": "num_layers",
+    "d_model": "d_model",
+    "d_ff": "d_ff",
+    "h": "num_heads",
+    "d_k": "d_k",
+    "d_v": "d_v",
+    "P_drop": "dropout",
+    "ε_ls": "label_smoothing",
+    "steps": "train_steps",
+}
+_COLUMNS = (
+    *("row", *_FIELDS, "PPL (dev)", "BLEU (dev)", "95 % interval"),
+    *("params ×10⁶", "training"),
+    *("paper: PPL", "paper: BLEU", "paper: params ×10⁶"),
+)
+
+
+def make_table3_page(rows, scores, scale):
+    """Returns Table 3; values equal to base's are blank, as in the paper.
+
+    `rows` are Table3Rows, base first; `scores` is a dict of each finished row's
+    name to its entry of scores.json; `scale` is the factor on the widths.
+    """
+    base = rows[0].config
+    base_values = _values(base)
+    lines = []
+    for row in rows:
+        values = [
+            _short(value) if row is rows[0] or value != base_value else ""
+            for value, base_value in zip(_values(row.config), base_values)
+        ]
+        label = row.name + _other_fields(row.config, base)
+        lines.append([label, *values, *_measured(row, scores)])
+    description = _description(base, scores, scale)
+    table = markdown_table(_COLUMNS, lines)
+    return f"# Table 3 at scale {scale:g}\n\n{description}\n\n{table}\n"
+
+
+def _values(config):
+    layers, *others = (getattr(config, field) for field in _FIELDS.values())
+    if config.decoder_layers != layers:
+        layers = f"{layers} + {config.decoder_layers}"
+    return [layers, *others]
+
+
+def _short(value):
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _other_fields(config, base):
+    """Returns the fields without a column that differ from base."""
+    shown = {*_FIELDS.values(), "num_decoder_layers"}
+    others = [
+        f"{field}={value}"
+        for field, value in dataclasses.asdict(config).items()
+        if field not in shown and value != getattr(base, field)
+    ]
+    return f" ({', '.join(others)})" if others else ""
+
+
+def _measured(row, scores):
+    measured, paper = ["not yet", "", "", "", ""], ["", "", ""]
+    if row.name in scores:
+        record = scores[row.name]
+        training = record["training"]
+        measured = [
+            f"{record['perplexity']['per_token']:.2f}",
+            f"{record['score']:.2f}",
+            "{:.2f} to {:.2f}".format(*record["confidence_95"]),
+            f"{record['parameters'] / 1e6:.2f}",
+            clock(training["seconds"]) if training else "",
+        ]
+    if row.name in TABLE_3:
+        perplexity, bleu, parameters = TABLE_3[row.name]
+        paper = [f"{perplexity:.2f}", f"{bleu:.1f}", str(parameters or "")]
+    return [*measured, *paper]
+
+
+def _description(base, scores, scale):
+    records = list(scores.values())
+    hardware = [(each["training"] or each)["hardware"] for each in records]
+    facts = records[0] | {
+        "dataset": hide_folders(records[0]["dataset"]),
+        "hardware": "; ".join(dict.fromkeys(hardware)),
+        "date": records[-1]["date"],
+    }
+    data = (
+        "Data: {dataset}, {source_language} to {target_language}, split "
+        "{split}, {sentences:,} sentences; beam {beam_size}, α {alpha:g}; BLEU "
+        "`{signature}`; intervals `{bootstrap}`; on {hardware}; {date}."
+    )
+    return (
+        f"Every row has d_model, d_ff, d_k and d_v times {scale:g} and the "
+        f"same budget: {base.train_steps:,} updates of {base.batch_tokens:,} "
+        f"positions a side, warm-up {base.warmup_steps:,}, a vocabulary of "
+        f"{base.vocabulary_size:,} tokens, no checkpoint averaging, one seed.\n"
+        "The paper's columns are newstest2013, English to German, at full "
+        "size: 100,000 updates (big 300,000) of 25,000 tokens, a vocabulary "
+        "of 37,000, compound-split BLEU. Compare directions, not figures.\n"
+        "PPL is un-smoothed and per token of the vocabulary.\n"
+    ) + data.format_map(facts)

@@ -26,7 +26,7 @@ flags.DEFINE_enum(
     "tokenize",
     None,
     TOKENIZERS,
-    "sacreBLEU's tokenizer; none for tokenised text. Default: 13a, or for a "
+    "sacreBLEU's tokenizer; none for tokenized text. Default: 13a, or for a "
     "target language without spaces zh, ja-mecab, ko-mecab, flores200 or char.",
 )
 
@@ -89,7 +89,7 @@ def make_bleu(name, **options):
             f"{', '.join(TOKENIZERS)}."
         )
     try:
-        # `force` silences the warning that the text looks tokenised.
+        # `force` silences the warning that the text looks tokenized.
         return sacrebleu.BLEU(tokenize=name, force=name == "none", **options)
     # A missing package, or a failed download: sacreBLEU exits if a certificate
     # is rejected.

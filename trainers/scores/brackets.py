@@ -7,7 +7,7 @@ are removed before spans are counted, and with them empty brackets; ADVP and PRT
 are one label.
 
 Where predicted and gold tree disagree on which words are punctuation, EVALB
-skips the sentence, which favours a parser that predicts tags. Here it counts,
+skips the sentence, which favors a parser that predicts tags. Here it counts,
 without the words that are punctuation in the gold tree; EVALB's figures are
 reported as well.
 
@@ -17,6 +17,7 @@ Coverage of English Grammars"; Sekine and Collins 1997, EVALB.
 
 import collections
 import dataclasses
+import itertools
 import typing
 
 import numpy as np
@@ -24,7 +25,7 @@ from sacrebleu.significance import estimate_ci
 
 from export.common.errors import InputError
 from export.parsing.trees import OPEN, WORD, traverse
-from trainers.scores.metrics import (
+from trainers.scores.evaluation import (
     BOOTSTRAP_SAMPLES,
     BOOTSTRAP_SEED,
     Interval,
@@ -45,15 +46,10 @@ _EQUAL = {"PRT": "ADVP"}
 class BracketCounts:
     """Counts over sentences, and the scores (0 to 100) computed from them.
 
-    Attributes:
-        sentences: sentences with a word.
-        matched: brackets in both trees.
-        gold: brackets of the gold trees.
-        predicted: brackets of the predicted trees.
-        words: words without punctuation.
-        tagged: words with the gold tag.
-        crossing: predicted brackets that overlap a gold one without nesting.
-        complete: sentences whose brackets all match.
+    `sentences` have a word; `matched`, `gold` and `predicted` are brackets;
+    `tagged` of the `words` without punctuation have the gold tag; `crossing`
+    brackets overlap a gold one without nesting; of `complete` sentences all
+    brackets match.
     """
 
     sentences: int
@@ -118,8 +114,7 @@ class BracketScores:
         """The lines to print, list of str."""
         lines = [
             f"All lengths: {self.overall.line}",
-            f"95 % of resampled sets: F1 {self.interval.low:.2f} to "
-            f"{self.interval.high:.2f} ({self.interval.bootstrap})",
+            self.interval.line("F1 "),
             f"At most {SHORT} words: {self.short.line}",
             f"Rules: {SIGNATURE}",
         ]
@@ -148,11 +143,10 @@ class BracketScores:
 
 
 def score_brackets(predicted, gold):
-    """Returns the BracketScores of lists of normalised nltk.Trees.
+    """Returns the BracketScores of lists of normalized nltk.Trees.
 
-    Raises:
-        InputError: the lists are empty or differ in length, or two trees have
-            different words.
+    InputError if the lists are empty or differ in length, or two trees have
+    different words.
     """
     if len(predicted) != len(gold) or not gold:
         raise InputError(
@@ -161,19 +155,18 @@ def score_brackets(predicted, gold):
         )
     rows, short, agreed = [], [], []
     for number, trees in enumerate(zip(predicted, gold), 1):
-        ours, right = map(_flatten, trees)
-        if ours.words != right.words:
+        output, right = map(_flatten, trees)
+        if output.words != right.words:
             raise InputError(
-                f"The predicted tree of sentence {number:,} has the words "
-                f"{' '.join(ours.words)!r}, its gold tree has "
-                f"{' '.join(right.words)!r}; both must have the same."
+                f"Expected the words of the gold tree of sentence {number:,}, "
+                f"{' '.join(right.words)!r}, got {' '.join(output.words)!r}."
             )
-        our_mask, mask = _word_mask(ours), _word_mask(right)
-        our_words = _select(ours.words, our_mask)
-        agreed.append(our_words == _select(right.words, mask))
+        output_mask, mask = _word_mask(output), _word_mask(right)
+        output_words = _select(output.words, output_mask)
+        agreed.append(output_words == _select(right.words, mask))
         if not agreed[-1]:
-            our_mask = mask
-        rows.append(_count(ours, our_mask, right, mask))
+            output_mask = mask
+        rows.append(_count(output, output_mask, right, mask))
         short.append(len(right.words) <= SHORT)
     rows, short, agreed = map(np.array, (rows, short, agreed))
     return BracketScores(
@@ -216,13 +209,13 @@ def _select(items, mask):
     return [item for item, keep in zip(items, mask) if keep]
 
 
-def _count(ours, our_mask, right, mask):
+def _count(output, output_mask, right, mask):
     """Returns the counts of one sentence, in the order of BracketCounts."""
-    predicted = _counted_brackets(ours, our_mask)
+    predicted = _counted_brackets(output, output_mask)
     gold = _counted_brackets(right, mask)
-    our_tags, tags = (
+    output_tags, tags = (
         [_EQUAL.get(tag, tag) for tag in _select(*each)]
-        for each in ((ours.tags, our_mask), (right.tags, mask))
+        for each in ((output.tags, output_mask), (right.tags, mask))
     )
     return (
         int(bool(tags)),
@@ -230,7 +223,7 @@ def _count(ours, our_mask, right, mask):
         gold.total(),
         predicted.total(),
         len(tags),
-        sum(one == other for one, other in zip(our_tags, tags)),
+        sum(one == other for one, other in zip(output_tags, tags)),
         _count_crossing(predicted, gold),
         int(bool(tags) and predicted == gold),
     )
@@ -238,9 +231,8 @@ def _count(ours, our_mask, right, mask):
 
 def _counted_brackets(tree, mask):
     """Returns a Counter of (label, start, end), without punctuation."""
-    places = [0]
-    for keep in mask:
-        places.append(places[-1] + keep)
+    # Number of counted words before each word.
+    places = [0, *itertools.accumulate(mask)]
     spans = (
         (_EQUAL.get(label, label), places[start], places[end])
         for label, start, end in tree.brackets

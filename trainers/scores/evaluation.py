@@ -1,10 +1,144 @@
-"""Scores a set of translations by every metric of scores.json."""
+"""Corpus scores by sacreBLEU, with signature and interval, and perplexity.
+
+Compound-split BLEU is the paper's metric: tokenized text in which "rich-text"
+counts as the three tokens "rich ##AT##-##AT## text", after typographic quotes
+were replaced by ASCII. The script of the authors' first code, get_ende_bleu.sh,
+tokenized translations with Moses' tokenizer.perl, took tokenized references and
+counted with multi-bleu.perl: no smoothing, case-sensitive. Here both sides are
+tokenized by the sacreBLEU tokenizer of BLEU; the signature names it.
+"""
 
 import dataclasses
 import math
+import re
+import typing
+
+import numpy as np
+import sacrebleu
 
 from export.common.progress_bar import ProgressBar
-from trainers.scores import metrics
+from trainers.scores import bleu_tokenizers
+
+# Resampled sets of a 95 % interval (Koehn 2004), and sacreBLEU's seed.
+BOOTSTRAP_SAMPLES = 1000
+BOOTSTRAP_SEED = 12345
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """A corpus score, 0 to 100; signature and line as sacreBLEU's.
+
+    `reference_length` is the number of reference tokens; 0 for chrF.
+    """
+
+    score: float
+    signature: str
+    line: str
+    reference_length: int = 0
+
+    def record(self):
+        """Returns score and signature for scores.json."""
+        return {"score": round(self.score, 4), "signature": self.signature}
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """The 95 % interval of resampled scores, within 0 and 100.
+
+    `bootstrap` has the number of samples and the seed in sacreBLEU's format.
+    """
+
+    low: float
+    high: float
+    bootstrap: str
+
+    @classmethod
+    def around(cls, mean, half, seed):
+        """Returns the interval of sacreBLEU's mean and half width, clipped."""
+        return cls(
+            float(max(mean - half, 0.0)),
+            float(min(mean + half, 100.0)),
+            f"bs:{BOOTSTRAP_SAMPLES}|seed:{seed}",
+        )
+
+    def line(self, name=""):
+        """Returns the interval as a line of text."""
+        return (
+            f"95 % of resampled sets: {name}{self.low:.2f} to {self.high:.2f} "
+            f"({self.bootstrap})"
+        )
+
+    def record(self):
+        """Returns the interval for scores.json."""
+        return {
+            "confidence_95": [round(self.low, 4), round(self.high, 4)],
+            "bootstrap": self.bootstrap,
+        }
+
+
+def score_bleu(hypotheses, evaluation_set, tokenize):
+    """Returns the Score of case-sensitive BLEU, a translation for each source.
+
+    `tokenize` is the name of sacreBLEU's tokenizer.
+    """
+    metric = bleu_tokenizers.make_bleu(tokenize)
+    return _score(metric, hypotheses, evaluation_set)
+
+
+def bleu_interval(hypotheses, evaluation_set, tokenize):
+    """Returns the Interval of `score_bleu`, with the same arguments.
+
+    The seed is 12345 unless SACREBLEU_SEED is set.
+    """
+    metric = bleu_tokenizers.make_bleu(tokenize)
+    streams = evaluation_set.reference_streams()
+    result = metric.corpus_score(
+        hypotheses, streams, n_bootstrap=BOOTSTRAP_SAMPLES
+    )
+    return Interval.around(result._mean, result._ci, metric.seed)
+
+
+def score_chrf(hypotheses, evaluation_set):
+    """Returns the Score of chrF (Popović 2015)."""
+    return _score(sacrebleu.CHRF(), hypotheses, evaluation_set)
+
+
+def _score(metric, hypotheses, evaluation_set, signature_prefix=""):
+    result = metric.corpus_score(hypotheses, evaluation_set.reference_streams())
+    signature = signature_prefix + str(metric.get_signature())
+    return Score(
+        result.score,
+        signature,
+        result.format(signature=signature),
+        getattr(result, "ref_len", 0),
+    )
+
+
+_QUOTES = str.maketrans(
+    {**dict.fromkeys("„“”«»", '"'), **dict.fromkeys("‚‘’", "'")}
+)
+# ASCII, because the authors' Perl does not treat a no-break space as white
+# space.
+_HYPHEN = re.compile(r"(\S)-(\S)", re.ASCII)
+_SPLIT = r"\1 ##AT##-##AT## \2"
+
+
+def score_compound_split(hypotheses, evaluation_set, tokenize):
+    """Returns the Score of compound-split BLEU; arguments of `score_bleu`."""
+    metric = bleu_tokenizers.make_bleu(tokenize)
+
+    def split(text):
+        return _HYPHEN.sub(_SPLIT, metric.tokenizer(text.translate(_QUOTES)))
+
+    references = tuple(
+        tuple(map(split, group)) for group in evaluation_set.references
+    )
+    return _score(
+        sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True),
+        list(map(split, hypotheses)),
+        dataclasses.replace(evaluation_set, references=references),
+        f"quotes:plain|pretok:{metric.tokenizer_signature}|hyphens:split|",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,66 +181,6 @@ def measure_perplexity(translator, evaluation_set):
     return Perplexity(per_token, tokens, len(pairs) - len(fitting))
 
 
-@dataclasses.dataclass(frozen=True)
-class Evaluation:
-    """Scores of a set of translations by every metric.
-
-    `sentences` and `references` are the numbers of scored sources and of their
-    references, `not_scored` the number of sources without text or reference.
-    """
-
-    bleu: metrics.Score
-    interval: metrics.Interval
-    chrf: metrics.Score
-    compound_split: metrics.Score
-    perplexity: Perplexity | None
-    sentences: int
-    references: int
-    not_scored: int
-
-    @property
-    def lines(self):
-        """The lines to print, list of str."""
-        interval, perplexity = self.interval, self.perplexity
-        lines = [
-            self.bleu.line,
-            f"95 % of resampled sets: {interval.low:.2f} to "
-            f"{interval.high:.2f} ({interval.bootstrap})",
-            self.chrf.line,
-            self.compound_split.line.replace("BLEU", "compound-split BLEU", 1),
-        ]
-        if perplexity is not None:
-            lines.append(
-                f"perplexity = {perplexity.per_token:.4f} a token, over "
-                f"{perplexity.tokens:,} tokens of "
-                f"{self.references - perplexity.skipped:,} references"
-            )
-        if self.not_scored:
-            total = self.sentences + self.not_scored
-            lines.append(
-                f"Not scored: {self.not_scored:,} of {total:,} lines, which "
-                "have no source or no reference."
-            )
-        return lines
-
-    def record(self):
-        """Returns the scores as a dict for scores.json."""
-        record = {
-            "metric": "BLEU",
-            **self.bleu.record(),
-            **self.interval.record(),
-            "reference_length": self.bleu.reference_length,
-            "chrf": self.chrf.record(),
-            "compound_split_bleu": self.compound_split.record(),
-            "sentences": self.sentences,
-            "references": self.references,
-            "not_scored": self.not_scored,
-        }
-        if self.perplexity is not None:
-            record["perplexity"] = dataclasses.asdict(self.perplexity)
-        return record
-
-
 def translate_sentences(translator, sources):
     """Returns the translations, a list of str, with a progress bar."""
     print(
@@ -118,21 +192,92 @@ def translate_sentences(translator, sources):
     return [translation.text for translation in translations]
 
 
+class Evaluation(typing.NamedTuple):
+    """BLEU, the record for scores.json, and the lines to print."""
+
+    bleu: Score
+    record: dict
+    lines: list[str]
+
+
 def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
     """Returns the Evaluation of translations, a str for each source.
 
-    `tokenize` is the name of sacreBLEU's tokenizer.
+    `tokenize` is the name of sacreBLEU's tokenizer, `perplexity` a Perplexity.
     """
     indices = evaluation_set.scored_indices
     scored = evaluation_set.subset(indices)
     texts = [hypotheses[index] for index in indices]
-    return Evaluation(
-        bleu=metrics.score_bleu(texts, scored, tokenize),
-        interval=metrics.bleu_interval(texts, scored, tokenize),
-        chrf=metrics.score_chrf(texts, scored),
-        compound_split=metrics.score_compound_split(texts, scored, tokenize),
-        perplexity=perplexity,
-        sentences=len(indices),
-        references=sum(map(len, scored.references)),
-        not_scored=len(hypotheses) - len(indices),
-    )
+    bleu = score_bleu(texts, scored, tokenize)
+    interval = bleu_interval(texts, scored, tokenize)
+    chrf = score_chrf(texts, scored)
+    compound_split = score_compound_split(texts, scored, tokenize)
+    references = sum(map(len, scored.references))
+    not_scored = len(hypotheses) - len(indices)
+    record = {
+        "metric": "BLEU",
+        **bleu.record(),
+        **interval.record(),
+        "reference_length": bleu.reference_length,
+        "chrf": chrf.record(),
+        "compound_split_bleu": compound_split.record(),
+        "sentences": len(indices),
+        "references": references,
+        "not_scored": not_scored,
+    }
+    lines = [
+        bleu.line,
+        interval.line(),
+        chrf.line,
+        compound_split.line.replace("BLEU", "compound-split BLEU", 1),
+    ]
+    if perplexity is not None:
+        record["perplexity"] = dataclasses.asdict(perplexity)
+        lines.append(
+            f"perplexity = {perplexity.per_token:.4f} a token, over "
+            f"{perplexity.tokens:,} tokens of "
+            f"{references - perplexity.skipped:,} references"
+        )
+    if not_scored:
+        lines.append(
+            f"Not scored: {not_scored:,} of {len(hypotheses):,} lines, which "
+            "have no source or no reference."
+        )
+    return Evaluation(bleu, record, lines)
+
+
+def bleu_difference(hypotheses, other_hypotheses, evaluation_set, tokenize):
+    """Compares two systems by paired bootstrap resampling (Koehn 2004).
+
+    sacreBLEU's paired test gives a p-value and no interval of the difference.
+    Returns a dict: `difference`, above 0 if `hypotheses` are better than
+    `other_hypotheses`; `low` and `high`, the 2.5th and 97.5th percentile on
+    resampled sentences; and `bootstrap`, the number of samples and the seed.
+    """
+    metric = bleu_tokenizers.make_bleu(tokenize)
+    references = evaluation_set.reference_streams()
+    counts = [
+        np.array(metric._extract_corpus_statistics(texts, references))
+        for texts in (hypotheses, other_hypotheses)
+    ]
+
+    def difference(indices):
+        first, second = (
+            metric._compute_score_from_stats(rows[indices].sum(0).tolist())
+            for rows in counts
+        )
+        return first.score - second.score
+
+    sentences = len(hypotheses)
+    generator = np.random.default_rng(BOOTSTRAP_SEED)
+    resampled = [
+        difference(generator.choice(sentences, size=sentences))
+        for _ in range(BOOTSTRAP_SAMPLES)
+    ]
+    low, high = map(float, np.percentile(resampled, [2.5, 97.5]))
+    return {
+        "difference": difference(np.arange(sentences)),
+        "low": low,
+        "high": high,
+        "bootstrap": f"bs:{BOOTSTRAP_SAMPLES}|seed:{BOOTSTRAP_SEED}",
+    }

@@ -37,15 +37,10 @@ def score_parser(
 ):
     """Parses the sentences of gold trees, scores them and saves the scores.
 
-    Args:
-        directory: ModelDirectory of a parser.
-        gold: list of nltk.Tree, normalised.
-        data: dict of dataset and split, for scores.json.
-        provenance: dict of command, hardware and date, for scores.json.
-        search: dict of beam_size and alpha; None for the model's own.
-        batch_tokens: source positions in a batch, padding included.
-        unconstrained: whether to search also without the grammar, and count the
-            outputs that are not trees.
+    `directory` is a parser's ModelDirectory, `gold` a list of normalized
+    nltk.Tree; `data` and `provenance` are those of `save_scores`. `search` has
+    other values of beam_size and alpha. `unconstrained` also searches without
+    the grammar, and counts the outputs that are not trees.
     """
     search = search or {}
     parser = Parser.from_directory(

@@ -1,9 +1,25 @@
-"""Entries of scores.json, and the scores at the end of a training."""
+"""Entries of scores.json, and the log of a training in training.json.
 
-from export.common import command
-from export.translators.translator import Translator
-from trainers.scores.evaluation import evaluate, translate_sentences
-from trainers.scores.provenance import TrainingLog
+config.json records the configuration of a training, run.json what a resumed
+training must repeat (data, seed, batching and so on; another value is an
+error). `--precision`, `--jit`, `--accumulate`, `--strategy` and the devices
+also affect the updates (rounding, dropout masks, with `--precision` the number
+format), but may change between runs of one training: only `command` and
+`hardware` in training.json record them.
+"""
+
+import datetime
+import json
+import pathlib
+import platform
+import re
+import sys
+import time
+
+from export.common import processes
+from export.common.atomic_files import write_json
+from export.common.command import command_line
+from export.common.errors import InputError
 
 # Entries with equal values in these fields belong to the same evaluation.
 _IDENTITY = (
@@ -11,7 +27,6 @@ _IDENTITY = (
     *("sentences", "references", "reference_length"),
     *("beam_size", "alpha", "length_penalty"),
 )
-_SAMPLES = 5
 
 
 def add_record(records, record):
@@ -30,10 +45,10 @@ def add_record(records, record):
 def save_scores(directory, model, scores, config, data, provenance):
     """Adds an entry to scores.json, or replaces that of the same evaluation.
 
-    `model` is the Transformer of the ModelDirectory; `scores` are a dict of
-    metric, score, signature and so on, `config` is the TransformerConfig of the
-    search, `data` a dict of dataset, source_language, target_language and
-    split, and `provenance` a dict of command, hardware and date.
+    `model` is the Transformer of the ModelDirectory; `scores` is a dict of
+    metric, score, signature and so on, `config` the TransformerConfig of the
+    search, `data` a dict of dataset, languages and split, and `provenance` the
+    result of `describe_run`.
     """
     log = TrainingLog(directory)
     record = {
@@ -51,54 +66,110 @@ def save_scores(directory, model, scores, config, data, provenance):
     directory.write_scores(add_record(directory.read_scores(), record))
 
 
-def score_test_split(prepared, tokenize, provenance):
-    """Scores the test split, if there is one, and prints translations.
-
-    `prepared` are TrainingInputs, whose directory has the weights to use;
-    `tokenize` is the name of sacreBLEU's tokenizer, `provenance` a dict of
-    command, hardware and date.
-    """
-    evaluation_set = prepared.test
-    if evaluation_set is None:
-        print("The data set has no test split, so there is no BLEU score.")
-        return
-    config, directory = prepared.config, prepared.directory
-    translator = Translator.from_directory(directory.path)
-    texts = translate_sentences(translator, evaluation_set.sources)
-    evaluation = evaluate(texts, evaluation_set, tokenize)
-    run = directory.read_run()
-    data = {
-        "dataset": prepared.dataset,
-        "source_language": run["source_language"],
-        "target_language": run["target_language"],
-        "split": "test",
+def describe_run(module):
+    """Returns a dict of the running command, the hardware and the date."""
+    today = datetime.datetime.now(datetime.UTC).date()
+    return {
+        "command": command_line(module, *sys.argv[1:]),
+        "hardware": _hardware(),
+        "date": today.isoformat(),
     }
-    scores = evaluation.record()
-    save_scores(directory, translator.model, scores, config, data, provenance)
-    _print_samples(texts, evaluation_set)
-    print("", f"Test: {evaluation.bleu.line}", sep="\n", flush=True)
 
 
-def _print_samples(texts, evaluation_set):
-    # Evenly spread, so that every training prints the same sentences.
-    indices = evaluation_set.scored_indices
-    stride = max(len(indices) // _SAMPLES, 1)
-    for index in indices[::stride][:_SAMPLES]:
-        print(
-            "",
-            f"  source:      {evaluation_set.sources[index]}",
-            f"  translation: {texts[index]}",
-            f"  reference:   {' / '.join(evaluation_set.references[index])}",
-            sep="\n",
-        )
+def _hardware():
+    """Returns the name of TensorFlow's GPUs, otherwise of the processor."""
+    # Imported here: an export's session needs a process without TensorFlow.
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        details = tf.config.experimental.get_device_details(gpus[0])
+        return f"{len(gpus)} x {details.get('device_name', 'GPU')}"
+    return f"{processes.processor_count()} cores of {_processor()}"
 
 
-def print_next_steps(directory):
-    """Prints commands to run after a training in a ModelDirectory."""
-    command.print_next(
-        command.command_line("tensorboard", "--logdir", directory.logs_path),
-        command.command_line(
-            *("export.saved_model", "--model_dir", directory.path),
-            *("--export_dir", f"exports/{directory.path.name}"),
-        ),
-    )
+def _processor():
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    name = re.search(r"^model name\s*:\s*(.*)$", text, re.MULTILINE)
+    return name[1] if name else platform.processor() or platform.machine()
+
+
+class TrainingLog:
+    """The file training.json of a ModelDirectory.
+
+    - `runs`: first and last step, seconds since the first update, command,
+      hardware and date of each run of the training command.
+    - `weights`: `step` and `made_from` of model.weights.h5.
+
+    InputError if the file is damaged.
+    """
+
+    def __init__(self, directory):
+        self._path = directory.path / "training.json"
+        self._started = 0.0
+        self._content = self._read()
+
+    @property
+    def weights(self):
+        """Dict of `step` and `made_from`; empty if no training wrote it."""
+        return self._content["weights"]
+
+    def start_run(self, step, run_info):
+        """Adds a run, with `step` updates made before, without writing it.
+
+        `run_info` is a dict of command, hardware and date.
+        """
+        self._started = time.monotonic()
+        run = {"first_step": step, "last_step": step, "seconds": 0.0}
+        self._content["runs"].append(run | run_info)
+
+    def record_step(self, step):
+        """Writes the last step that this run has saved."""
+        run = self._content["runs"][-1]
+        run["last_step"] = step
+        run["seconds"] = round(time.monotonic() - self._started, 1)
+        write_json(self._path, self._content)
+
+    def record_weights(self, step, made_from):
+        """Writes the step of model.weights.h5 and its origin in words."""
+        self._content["weights"] = {"step": step, "made_from": made_from}
+        write_json(self._path, self._content)
+
+    def summary(self):
+        """Returns a dict for a score's record; empty without runs.
+
+        Steps that were lost when a run was killed are included.
+        """
+        runs = self._content["runs"]
+        if not runs:
+            return {}
+        hardware = dict.fromkeys(run["hardware"] for run in runs)
+        return {
+            "command": runs[-1]["command"],
+            "runs": len(runs),
+            "steps": sum(run["last_step"] - run["first_step"] for run in runs),
+            "seconds": round(sum(run["seconds"] for run in runs), 1),
+            "hardware": "; ".join(hardware),
+            "date": runs[-1]["date"],
+        }
+
+    def _read(self):
+        try:
+            content = json.loads(self._path.read_text(encoding="utf-8"))
+            for run in content["runs"]:
+                run["last_step"] - run["first_step"] + run["seconds"]
+                run["command"] + run["hardware"] + run["date"]
+            if content["weights"]:
+                content["weights"]["step"] + 0
+                content["weights"]["made_from"] + ""
+        except FileNotFoundError:
+            return {"runs": [], "weights": {}}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"{self._path} is not the log of a training ({error!r}); "
+                "remove it: only its steps, times and commands are lost."
+            ) from error
+        return content

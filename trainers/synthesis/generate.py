@@ -23,60 +23,47 @@ def generate_pairs(translator, lines, options):
     """
     counts = collections.Counter(read=len(lines))
     lengths = translator.lengths([line.text for line in lines])
-    accepted = []
+    accepted, pairs = [], []
     for line, length in zip(lines, lengths):
-        reason = _reject_line(line.text, length, options)
-        if reason:
-            counts[reason] += 1
+        if not line.text:
+            counts["blank"] += 1
+        # Lines longer than the model's maximum have length None.
+        elif length is None or length > options.max_pieces:
+            counts["too_long"] += 1
         else:
             accepted.append(line)
-    pairs = []
-    for line, answer, reason in _translate(translator, accepted, options):
+    counts["translated"] = 0
+    if not accepted:
+        return ShardResult(counts, pairs)
+    texts = [line.text for line in accepted]
+    answers = _generate_translations(translator, accepted, options)
+    ids = translator.given_ids(texts, answers)
+    scores = [None] * len(accepted)
+    if options.min_score is not None:
+        scores = translator.score(texts, answers)
+    for line, answer, pair, score in zip(accepted, answers, ids, scores):
+        reason = _reject_answer(answer, pair, score, options)
         if reason:
             counts[reason] += 1
             continue
-        pair = line.text, answer
-        source, target = pair if options.direction == "forward" else pair[::-1]
-        pairs.append((add_noise(source, line.number, options), target))
+        source = line.text
+        if options.direction == "backward":
+            source, answer = answer, source
+        pairs.append((add_noise(source, line.number, options), answer))
     counts["translated"] = len(pairs)
     return ShardResult(counts, pairs)
 
 
-def _reject_line(text, length, options):
-    """Returns why a line is not translated, or None."""
-    if not text:
-        return "blank"
-    # Lines longer than the model's maximum have length None.
-    if length is None or length > options.max_pieces:
-        return "too_long"
-    return None
-
-
-def _translate(translator, lines, options):
-    """Yields (line, translation, reason for rejection or None)."""
-    if not lines:
-        return
-    texts = [line.text for line in lines]
-    answers = _generate_translations(translator, lines, options)
-    ids = translator.given_ids(texts, answers)
-    scores = [None] * len(lines)
-    if options.min_score is not None:
-        scores = translator.score(texts, answers)
-    for line, answer, pair, score in zip(lines, answers, ids, scores):
-        lengths = len(pair.source), len(pair.target)
-        yield line, answer, _reject_answer(answer, *lengths, score, options)
-
-
-def _reject_answer(answer, length, answer_length, score, options):
+def _reject_answer(answer, ids, score, options):
     """Returns why a translation is rejected, or None."""
     if not answer:
         return "empty_translation"
     if options.max_ratio is not None:
         # Without end tokens, which would distort ratios of short sentences.
-        short, long = sorted((length - 1, answer_length - 1))
+        short, long = sorted((len(ids.source) - 1, len(ids.target) - 1))
         if long > options.max_ratio * short:
             return "length_ratio"
-    if score is not None and score < options.min_score * answer_length:
+    if score is not None and score < options.min_score * len(ids.target):
         return "low_score"
     return None
 
@@ -92,10 +79,18 @@ def _generate_translations(translator, lines, options):
     ]
     if options.best_of == 1:
         return [texts[0] for texts in candidates]
-    score = sentence_metric(options.metric, options.tokenize)
+    metric = sacrebleu.CHRF()
+    if options.metric == "bleu":
+        metric = bleu_tokenizers.make_bleu(
+            options.tokenize, effective_order=True
+        )
+
+    def similarity(text, reference):
+        return metric.sentence_score(text, [reference]).score
+
     return [
         # Ties: the more probable candidate, or the one sampled first.
-        max(texts, key=lambda text: score(text, line.reference))
+        max(texts, key=lambda text: similarity(text, line.reference))
         for texts, line in zip(candidates, lines)
     ]
 
@@ -120,21 +115,6 @@ def _sample(translator, lines, options):
     texts = [line.text for line in lines]
     seeds = [(options.seed + line.number) % _NUM_SEEDS for line in lines]
     return translator.sample(texts, seeds, sampling)
-
-
-def sentence_metric(name, tokenize):
-    """Returns a function of (text, reference) that scores from 0 to 100.
-
-    `name` is "chrf" or "bleu" (`sacrebleu.sentence_bleu`); `tokenize` is
-    sacreBLEU's tokenizer for BLEU.
-    """
-    if name == "chrf":
-        metric = sacrebleu.CHRF()
-    else:
-        metric = bleu_tokenizers.make_bleu(tokenize, effective_order=True)
-    return lambda text, reference: (
-        metric.sentence_score(text, [reference]).score
-    )
 
 
 def add_noise(text, number, options):

@@ -5,27 +5,36 @@ import contextlib
 import dataclasses
 import hashlib
 import itertools
+import json
 
 from export.common.atomic_files import remove_temporary_files, write_json
 from export.common.errors import InputError
-from export.common.paths import explain_file_errors, is_local, resolve_path
+from export.common.paths import (
+    error_reason,
+    explain_file_errors,
+    explain_read_errors,
+    is_local,
+    list_names,
+    resolve_path,
+)
 from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
-from trainers.synthesis.manifest import (
-    MANIFEST_FILE,
-    OUTCOMES,
-    Manifest,
-    format_counts,
-    read_manifest,
-    validate_output_folder,
-    validate_same,
-)
 from trainers.synthesis.models import (
     FILES,
     TranslationJob,
     validate_unchanged,
 )
 from trainers.synthesis.shards import ShardStore, assemble, cut_into_shards
+
+MANIFEST_FILE = "manifest.json"
+# Names of the counts, in the order of the report.
+OUTCOMES = (
+    *("read", "blank", "too_long", "empty_translation", "length_ratio"),
+    *("low_score", "duplicate", "written"),
+)
+_FORMAT = 1
+# Errors raised by JSON of any other form.
+_INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 def synthesize(folder, source, models, options, workers):
@@ -37,42 +46,44 @@ def synthesize(folder, source, models, options, workers):
         models: tuple of ModelFiles.
         options: SynthesisOptions.
         workers: function of a TranslationJob and an iterator of Shard that
-            yields (Shard, ShardResult) in any order, such as
-            `workers.run_local`.
+            yields (Shard, ShardResult) in any order: `workers.run_local`.
 
     Raises:
-        InputError: the lines cannot be read, a model cannot be used, the
-            folder cannot be written or holds other files, or pairs of other
-            lines, models or options.
+        InputError: a file or model cannot be used, or the folder holds other
+            files, or pairs of other lines, models or options.
     """
     folder = resolve_path(folder)
     validate_output_folder(folder, MANIFEST_FILE, "synthesis.lock")
     print(f"Reading {source.name}.", flush=True)
     keys, manifest = _describe(source, models, options)
-    with _lock(folder):
+    # fsspec has no lock that works on all its file systems.
+    lock = contextlib.nullcontext()
+    if is_local(folder):
+        lock = folder_lock(folder, "synthesis")
+    with lock:
         store = ShardStore(folder / "shards")
-        _remove_unfinished(folder, store)
+        remove_temporary_files(folder, MANIFEST_FILE)
+        remove_temporary_files(folder, "train.*")
+        remove_temporary_files(store.folder, "*.jsonl")
         before = read_manifest(folder)
         if before and (before.counts or not store.is_empty()):
             validate_same(folder, before, manifest)
         languages = options.source_language, options.target_language
         paths = [folder / f"train.{code}" for code in languages]
-        if before and before.counts and _all_exist(folder, paths):
+        with explain_file_errors(folder):
+            is_written = all(path.exists() for path in paths)
+        if before and before.counts and is_written:
             store.remove()
             return before
         write_json(folder / MANIFEST_FILE, dataclasses.asdict(manifest))
-        job = TranslationJob(models, options)
-        try:
-            counts = _translate_shards(
-                job, source, keys, manifest.input["lines"], store, workers
-            )
-        except InputError:
-            # Probably a wrong flag; there is nothing to resume.
-            if store.is_empty():
-                store.remove()
-                with explain_file_errors(folder):
-                    (folder / MANIFEST_FILE).unlink()
-            raise
+        counts = _translate_shards(
+            TranslationJob(models, options),
+            source,
+            keys,
+            manifest.input["lines"],
+            store,
+            workers,
+        )
         validate_unchanged(models)
         if not counts["translated"]:
             raise InputError(
@@ -138,19 +149,92 @@ def _translate_shards(job, source, keys, total, store, workers):
     return counts
 
 
-def _lock(folder):
-    # fsspec has no lock that works on all its file systems.
-    if not is_local(folder):
-        return contextlib.nullcontext()
-    return folder_lock(folder, "synthesis")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """Input, models and options of synthetic pairs, in a folder's JSON file.
+
+    `counts` are lines or pairs by `OUTCOMES`, and {} until the end.
+    """
+
+    format: int = _FORMAT
+    input: dict
+    models: list
+    options: dict
+    counts: dict = dataclasses.field(default_factory=dict)
+
+    def facts(self):
+        """Returns what determines the pairs, a dict for messages."""
+        digests = [
+            f"{name} of SHA-256 {digest[:12]}"
+            for model in self.models
+            for name, digest in model["sha256"].items()
+        ]
+        return {
+            **self.options,
+            "an input of": f"{self.input['lines']:,} lines and SHA-256 "
+            f"{self.input['sha256'][:12]}",
+            "the model": ", ".join(digests),
+        }
 
 
-def _remove_unfinished(folder, store):
-    for pattern in (MANIFEST_FILE, "train.*"):
-        remove_temporary_files(folder, pattern)
-    store.remove_temporary_files()
+def format_counts(counts):
+    """Formats the `counts` of a Manifest."""
+    words = [f"{count:,} {name}" for name, count in counts.items() if count]
+    return ", ".join(words).replace("_", " ")
 
 
-def _all_exist(folder, paths):
-    with explain_file_errors(folder):
-        return all(path.exists() for path in paths)
+def validate_output_folder(folder, *own_names):
+    """Raises InputError if a folder holds files, but none of `own_names`.
+
+    Temporary files count: their names contain the final name.
+    """
+    try:
+        names = list_names(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InputError(
+            f"Cannot use {folder} as --output_dir: {error_reason(error)}."
+        ) from error
+    if names and not any(own in name for own in own_names for name in names):
+        raise InputError(
+            f"{folder} holds other files, such as {min(names)}; give an empty "
+            "or a new --output_dir."
+        )
+
+
+def read_manifest(folder):
+    """Returns the Manifest of a folder, or None; InputError if malformed."""
+    path = folder / MANIFEST_FILE
+    try:
+        with explain_read_errors(path):
+            if not path.exists():
+                return None
+            text = path.read_text(encoding="utf-8")
+        manifest = Manifest(**json.loads(text))
+        if manifest.format != _FORMAT:
+            raise ValueError(f"format {manifest.format}, not {_FORMAT}")
+        # These raise on malformed values.
+        manifest.facts()
+        format_counts(manifest.counts)
+        return manifest
+    except _INVALID as error:
+        raise InputError(
+            f"{path} is not the manifest of synthesized pairs ({error!r}); "
+            "give another --output_dir."
+        ) from error
+
+
+def validate_same(folder, before, manifest):
+    """Raises InputError if two manifests describe different pairs.
+
+    File contents are compared, file names are not.
+    """
+    now = manifest.facts()
+    for name, value in before.facts().items():
+        if now.get(name) != value:
+            raise InputError(
+                f"{folder} was made with {name} {value}, not {now.get(name)}; "
+                "restore it and give the same flags to resume, or "
+                "give another --output_dir."
+            )

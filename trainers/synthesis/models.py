@@ -1,4 +1,4 @@
-"""Model files: digests, loading, and copies for other machines."""
+"""What workers need: options and models, and copies of these for others."""
 
 import dataclasses
 import functools
@@ -8,10 +8,57 @@ import pathlib
 import tempfile
 
 from export.common.errors import InputError
-from trainers.synthesis.manifest import SynthesisOptions
 
 # The files that determine the output of a translator.
 FILES = ("config.json", "vocabulary.model", "model.weights.h5")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SynthesisOptions:
+    """The flags of trainers.synthesize that determine the pairs.
+
+    Search options of None mean the model's own value. `batch_tokens` and
+    `threads` may change the last bit of a score.
+    """
+
+    direction: str
+    source_language: str
+    target_language: str
+    decoding: str = "beam"
+    beam_size: int | None = None
+    alpha: float | None = None
+    max_extra_tokens: int | None = None
+    stop_criterion: str | None = None
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    best_of: int = 1
+    metric: str = "bleu"
+    tokenize: str = "13a"
+    seed: int = 1
+    tag: str = ""
+    word_drop: float = 0.0
+    word_swap: int = 0
+    max_pieces: int = 256
+    max_ratio: float | None = None
+    min_score: float | None = None
+    keep_duplicates: bool = False
+    shard_lines: int = 1000
+    batch_tokens: int = 2048
+    threads: int = 1
+
+    @property
+    def model_languages(self):
+        """The languages that the models translate from and into."""
+        pair = self.source_language, self.target_language
+        return pair if self.direction == "forward" else pair[::-1]
+
+    @property
+    def search(self):
+        """The search options that are set, as arguments of Translator."""
+        names = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
+        values = {name: getattr(self, name) for name in names}
+        return {name: each for name, each in values.items() if each is not None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,21 +176,19 @@ _LOADED = {}
 
 
 def load_shipped_models(job, fetch):
-    """Loads the models of another machine's job, once per process.
+    """Returns a TranslationJob for this machine, loaded once per process.
 
-    `job` has paths on the other machine, and `fetch` returns the result of
-    `read_model_files` there. Returns a TranslationJob for this machine.
+    `job` has paths on another machine, and `fetch` returns the result of
+    `read_model_files` there.
     """
     if job not in _LOADED:
         # Removed after loading: a killed worker could not clean up later.
         with tempfile.TemporaryDirectory(prefix="synthesis-") as folder:
             models = []
-            for number, (model, contents) in enumerate(
-                zip(job.models, fetch())
-            ):
+            for model, contents in zip(job.models, fetch()):
                 # Error messages contain the folder's name.
                 name = pathlib.Path(model.path).resolve().name
-                path = pathlib.Path(folder, f"{number}", name)
+                path = pathlib.Path(folder, f"{len(models)}", name)
                 path.mkdir(parents=True)
                 for name, content in zip(FILES, contents):
                     (path / name).write_bytes(content)

@@ -1,10 +1,12 @@
 """Shards of lines to translate, their stored results, and the corpus."""
 
 import collections
+import contextlib
 import dataclasses
 import hashlib
 import itertools
 import json
+import sqlite3
 import typing
 from collections.abc import Callable, Iterable
 
@@ -12,7 +14,6 @@ from export.common.atomic_files import atomic_write, remove_temporary_files
 from export.common.errors import InputError
 from export.common.paths import convert_remote_errors, explain_file_errors
 from export.lines.files import read_lines
-from trainers.synthesis.parallel_text import drop_duplicates, write_parallel
 
 # Errors raised by files of any other form.
 _INVALID = (OSError, ValueError, TypeError, KeyError, RecursionError)
@@ -21,8 +22,8 @@ _INVALID = (OSError, ValueError, TypeError, KeyError, RecursionError)
 class Line(typing.NamedTuple):
     """A line to translate.
 
-    `number` is its position in the input, from 0. `text` is stripped, and ""
-    if blank. `reference` is a human translation, or "".
+    `number` is its position in the input, from 0; `text` is stripped; blank
+    text, and a missing reference, is "".
     """
 
     number: int
@@ -54,9 +55,9 @@ def corpus_source(corpus, split, direction):
     `direction` "forward" translates sources, "backward" translates targets; the
     other side becomes the references.
     """
-    order = 1 if direction == "forward" else -1
 
     def read():
+        order = 1 if direction == "forward" else -1
         return (pair[::order] for pair in corpus.pairs(split))
 
     return LineSource(f"{corpus.name}, {split}", read, has_references=True)
@@ -128,13 +129,9 @@ class ShardStore:
         with explain_file_errors(self.folder):
             return not any(self.folder.glob("*.jsonl"))
 
-    def remove_temporary_files(self):
-        """Removes the temporary files of killed processes."""
-        remove_temporary_files(self.folder, "*.jsonl")
-
     def remove(self):
         """Removes all shards, and the folder if that leaves it empty."""
-        self.remove_temporary_files()
+        remove_temporary_files(self.folder, "*.jsonl")
         with explain_file_errors(self.folder):
             for path in self.folder.glob("*.jsonl"):
                 path.unlink()
@@ -153,7 +150,6 @@ def _json_line(content):
 def assemble(paths, store, keys, keep_duplicates):
     """Writes a source and a target file; returns the number of pairs.
 
-    `paths` are pathlib.Path or UPath, and `keys` the keys of the shards. Raises
     InputError if a shard is damaged or a file cannot be written.
     """
 
@@ -169,3 +165,46 @@ def assemble(paths, store, keys, keep_duplicates):
 
     rows = pairs() if keep_duplicates else drop_duplicates(pairs())
     return write_parallel(paths, rows)
+
+
+def drop_duplicates(pairs):
+    """Yields each distinct tuple of str once, in order, in constant memory.
+
+    Stores 128-bit digests in a temporary database; among 1e9 pairs, a
+    collision has probability 1e-20. InputError if the disk is full.
+    """
+    try:
+        # An unnamed file, which is removed when the process ends.
+        with contextlib.closing(sqlite3.connect("")) as seen:
+            seen.execute("PRAGMA journal_mode = OFF")
+            seen.execute("PRAGMA cache_size = -262144")  # KiB
+            seen.execute("CREATE TABLE seen (digest PRIMARY KEY) WITHOUT ROWID")
+            for pair in pairs:
+                # No side contains a line break.
+                content = "\n".join(pair).encode()
+                digest = hashlib.blake2b(content, digest_size=16).digest()
+                insert = "INSERT OR IGNORE INTO seen VALUES (?)"
+                if seen.execute(insert, (digest,)).rowcount:
+                    yield pair
+    except sqlite3.OperationalError as error:
+        raise InputError(
+            f"Cannot write temporary files ({error}); make room in the folder "
+            "that TMPDIR names, then run the same command again."
+        ) from error
+
+
+def write_parallel(paths, rows):
+    """Writes tuples of texts, one file per column; returns their number.
+
+    Files are written atomically, at paths or URLs. InputError if one cannot be
+    written.
+    """
+    count = 0
+    with contextlib.ExitStack() as stack:
+        places = [stack.enter_context(atomic_write(path)) for path in paths]
+        files = [stack.enter_context(place.open("wb")) for place in places]
+        for row in rows:
+            for file, text in zip(files, row, strict=True):
+                file.write(f"{text}\n".encode())
+            count += 1
+    return count

@@ -107,8 +107,8 @@ def run_on_ray(job, shards, address, gpus=0.0):
     Yields (Shard, ShardResult) as they finish. `address` is "auto" for this
     machine's cluster, or host:port of the head. `gpus`, possibly a fraction,
     are reserved per shard; if not 0, Ray starts a new process for each shard.
-    Raises InputError if Ray is not installed, the cluster cannot be reached or
-    is too small, or a shard's workers die repeatedly, or if `job` does.
+    Raises InputError if `job` does, if Ray is not installed, if the cluster
+    cannot be reached or is too small, or if a shard's workers die repeatedly.
     """
     try:
         import ray
@@ -120,7 +120,7 @@ def run_on_ray(job, shards, address, gpus=0.0):
     resources = {"CPU": job.options.threads}
     if gpus:
         resources["GPU"] = gpus
-    with _ray_connection(ray, address), _one_line_errors(ray):
+    with _ray_connection(ray, address):
         if not _count_slots(ray, resources):
             raise InputError(
                 f"No machine of --ray={address} has the {resources['CPU']} "
@@ -149,7 +149,9 @@ def _translate_on_ray(job, files, lines):
 
 @contextlib.contextmanager
 def _ray_connection(ray, address):
-    _validate_answers(address)
+    """Connects to a cluster, and converts its errors to InputError."""
+    if address != "auto":
+        _validate_answers(address)
     try:
         ray.init(
             address,
@@ -165,14 +167,22 @@ def _ray_connection(ray, address):
         ) from error
     try:
         yield
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, InputError):
+            raise error.cause from None
+        raise
+    except ray.exceptions.RayError as error:
+        raise InputError(
+            f"The workers of a shard were lost {_RAY_RETRIES + 1} times, the "
+            f"last time with: {_first_line(error)} Give them more memory, or "
+            "a lower --batch_tokens. Finished shards are kept."
+        ) from error
     finally:
         ray.shutdown()
 
 
 def _validate_answers(address):
-    """Raises InputError at once, while Ray would retry for a minute."""
-    if address == "auto":
-        return
+    """Raises InputError at once; Ray would retry for minutes."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), _RAY_TIMEOUT).close()
@@ -193,22 +203,6 @@ def _count_slots(ray, resources):
         for node in ray.nodes()
         if node["Alive"]
     )
-
-
-@contextlib.contextmanager
-def _one_line_errors(ray):
-    try:
-        yield
-    except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, InputError):
-            raise error.cause from None
-        raise
-    except ray.exceptions.RayError as error:
-        raise InputError(
-            f"The workers of a shard were lost {_RAY_RETRIES + 1} times, the "
-            f"last time with: {_first_line(error)} Give them more memory, or "
-            "a lower --batch_tokens. Finished shards are kept."
-        ) from error
 
 
 def _first_line(error):

@@ -13,7 +13,7 @@ from trainers.pictures.summaries import (
     AttentionSummaries,
     choose_attention_sentences,
 )
-from trainers.scores.provenance import TrainingLog
+from trainers.scores.score_records import TrainingLog
 from trainers.training.callbacks import (
     EvaluateDev,
     Progress,

@@ -26,7 +26,7 @@ from trainers.data.prepared_corpus import (
     validate_symbols,
     validate_vocabulary,
 )
-from trainers.scores import provenance
+from trainers.scores.score_records import describe_run
 from trainers.training import (
     config_flags,
     training_inputs,
@@ -204,7 +204,7 @@ def launch(task):
         validate_symbols(*prepared, task.symbols_from_directory(init_directory))
     config = task.finalize_config(config, corpus)
     inputs = training_inputs.load_inputs(directory, config, corpus, options)
-    run_info = provenance.describe_run(task.command)
+    run_info = describe_run(task.command)
     if not is_chief(strategy):
         train(inputs, options, strategy, run_info, initializer)
         return

@@ -22,7 +22,7 @@ from trainers.training import config_flags
 
 # Options that must be equal when a training resumes. Others that change an
 # update's bits (precision, jit, accumulate, strategy) are only in the commands
-# of training.json (trainers/scores/provenance.py).
+# of training.json (trainers/scores/score_records.py).
 _RECORDED_OPTIONS = (
     *("seed", "max_tokens", "batching", "shapes", "row_tokens", "ema"),
     "tokenize",

@@ -6,6 +6,7 @@ import pytest
 
 from tests.trainers import commands
 from tests.trainers.data.memory_corpus import SIZE, prepare
+from trainers.cost.flops import PARTS
 
 
 @pytest.fixture(name="plan", scope="module")
@@ -27,15 +28,7 @@ def test_a_plan(plan):
     assert done.code == 0, done.err
     assert done.out.startswith("# big on 8 x H100, mixed_bfloat16")
     assert "214,245,376 parameters" in done.out
-    parts = [
-        cells(done.out, part)
-        for part in (
-            "embeddings and softmax",
-            "attention projections",
-            "attention scores",
-            "feed-forward",
-        )
-    ]
+    parts = [cells(done.out, part) for part in PARTS]
     forward, backward = (
         sum(float(row[column].replace(",", "")) for row in parts)
         for column in (1, 2)
@@ -50,22 +43,16 @@ def test_a_plan(plan):
 
 def test_own_figures_and_a_price(plan):
     done = plan(
-        "--preset=tiny",
-        "--gpus=cpu",
-        "--flops=4e11",
-        "--memory=16",
-        "--watts=100",
+        *("--preset=tiny", "--set=train_steps=4000", "--gpus=cpu"),
+        *("--flops=4e11", "--memory=16", "--watts=100"),
         "--gpu_hour_price=0.5",
-        "--set=train_steps=4000",
     )
     assert done.code == 0, done.err
-    hours, energy, price = map(
-        float,
-        re.search(
-            r"FLOPs: ([\d.]+) hours.*?, ([\d.]+) kWh, a price of ([\d.]+\d)",
-            done.out,
-        ).groups(),
+    printed = re.search(
+        r"FLOPs: ([\d.]+) hours.*?, ([\d.]+) kWh, a price of ([\d.]+\d)",
+        done.out,
     )
+    hours, energy, price = map(float, printed.groups())
     assert energy == pytest.approx(hours / 10, rel=0.02)
     assert price == pytest.approx(hours / 2, rel=0.02)
     assert "Of 16.00 GiB" in done.out

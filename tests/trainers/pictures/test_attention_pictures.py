@@ -13,7 +13,6 @@ from trainers.pictures.attention_pictures import (
     MAX_TOKENS,
     WIDTH,
     draw_layer,
-    draw_overview,
     token_label,
 )
 
@@ -105,44 +104,15 @@ def test_every_weight_can_be_read_off_its_cell(kind):
     assert np.abs(_weights(picture, places) - weights[1]).max() < 0.01
 
 
-def test_the_overview_shows_the_weights():
-    weights = np.zeros((3, 5, 4, 4), np.float32)
-    weights[2, 3] = np.linspace(0, 1, 16).reshape(4, 4)
-    picture = draw_overview(_maps_of("encoder", weights), "encoder")
-    frames = _frames(picture)
-    # Every head of every layer.
-    assert list(map(len, frames)) == [5, 3]
-    (left, right), (top, bottom) = frames[0][3], frames[1][2]
-    middles = (np.arange(4) + 0.5) / 4
-    rows, columns = np.meshgrid(
-        top + middles * (bottom - top),
-        left + middles * (right - left),
-        indexing="ij",
-    )
-    read = _weights(picture, np.stack([columns, rows], axis=-1).astype(int))
-    assert np.abs(read - weights[2, 3]).max() < 0.01
-
-
 def test_pictures_are_as_wide_as_tensorboard_shows_them():
     for heads in (1, 4, 8, 16):
         maps = _maps(sources=12, targets=12, heads=heads)
         assert draw_layer(maps, "cross", 1).width == WIDTH
-        assert draw_overview(maps, "cross").width == WIDTH
     truncated = draw_layer(_maps(sources=90, targets=70), "cross", 1)
     longest = draw_layer(_maps(MAX_TOKENS, MAX_TOKENS), "cross", 1)
     assert truncated.width == WIDTH
     # Notes say what is not shown; 70 rows would be three times as high.
     assert longest.height < truncated.height < longest.height + 100
-
-
-def _frames(picture):
-    """Starts and ends of framed heads, from left to right and downwards."""
-    pixels = np.asarray(picture).astype(int)[HEAD:]
-    frame = (pixels == [200, 202, 208]).all(axis=2)
-    row = next(line for line in frame if line.sum() > 100)
-    column = next(line for line in frame.T if line.sum() > 100)
-    downwards = [(a + HEAD, b + HEAD) for a, b in _runs(column)]
-    return _runs(row), downwards
 
 
 @pytest.fixture
@@ -185,10 +155,10 @@ def test_a_letter_that_no_font_has_stands_as_its_code_point(no_other_fonts):
     assert np.array_equal(np.asarray(picture)[:end], np.asarray(plain)[:end])
 
 
-def test_a_font_of_the_machine_is_taken_where_ours_lacks_letters(
+def test_a_font_of_the_machine_is_taken_where_the_packaged_one_lacks_letters(
     monkeypatch, tmp_path
 ):
-    """With Pillow's Latin font in place of ours, and ours as the machine's."""
+    """With Pillow's Latin font packaged, and ours as the machine's."""
     latin = ImageFont.load_default(10)
     (tmp_path / "latin.ttf").write_bytes(latin.path.getvalue())
     ours = str(attention_pictures._FONT)

@@ -5,16 +5,22 @@ import pathlib
 
 import pytest
 
+from export.common.errors import InputError
 from tests.trainers import commands
-from trainers.reports.published_scores import published_scores
-from trainers.reports.results_page import END
+from trainers.reports.results_page import (
+    BEGIN,
+    END,
+    make_results_page,
+    published_scores,
+    replace_between_marks,
+)
 
 MEASURED = pathlib.Path(__file__).parents[3] / "docs/measured/scores"
 _, RECORD = json.loads(
     (MEASURED / "multi30k-en-de-9000" / "scores.json").read_text("utf-8")
 )
 # The same as if trained in folders outside of the working folder.
-OURS = RECORD | {
+MOVED = RECORD | {
     "dataset": "text:/home/me/multi30k/",
     "training": RECORD["training"]
     | {
@@ -34,37 +40,15 @@ OLDER = {
 }
 
 
-@pytest.fixture(scope="module")
-def command():
-    running = commands.Worker("trainers.results")
-    yield running
-    running.close()
-
-
-def _write(folder, name, records):
-    (folder / name).mkdir()
-    (folder / name / "scores.json").write_text(json.dumps(records))
-
-
-@pytest.fixture(scope="module")
-def page(command, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("results")
-    again = OURS | {"score": 40.0, "step": 9500}
-    _write(folder, "one", [OURS, again])
-    _write(folder, "two", [OLDER])
-    scores = ("--scores=one", "--scores=two/scores.json")
-    result = command.run(*scores, folder=folder)
-    assert result.code == 0, result.err
-    return result.out
-
-
 def cells(text):
     """The cells of each line of a page's tables."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line[1:-1].split("|")] for line in lines]
 
 
-def test_every_score_stands_with_its_provenance(page):
+def test_every_score_stands_with_its_provenance():
+    again = MOVED | {"score": 40.0, "step": 9500}
+    page = make_results_page([MOVED, again, OLDER])
     section, older = page.split("### tatoeba-en-fr, split test")
     assert section.startswith("### text:multi30k/, en to de, split test\n")
     _, _, first, second, *_ = cells(section)
@@ -95,41 +79,39 @@ def test_every_score_stands_with_its_provenance(page):
     assert cells(older)[2][1:7] == ["**44.00**"] + 5 * ["–"]
 
 
-def test_only_the_text_between_the_marks_is_replaced(command, tmp_path):
-    _write(tmp_path, "one", [OURS])
-    page = tmp_path / "page.md"
-    page.write_text("# Results\n\nBefore.\n")
-    for score in ("40.53", "39.00"):
-        flags = ("--scores=one", "--output=page.md")
-        result = command.run(*flags, folder=tmp_path)
-        assert result.code == 0, result.err
-        text = page.read_text()
-        assert text.startswith("# Results\n\nBefore.\n\n<!-- begin: made by")
-        assert text.count(f"**{score}**") == text.count("###") == 1
-        page.write_text(text + "\nAfter.\n")
-        changed = json.dumps([OURS | {"score": 39.0}])
-        (tmp_path / "one" / "scores.json").write_text(changed)
-    assert page.read_text().count("After.") == 2
+def test_only_the_text_between_the_marks_is_replaced():
+    page = replace_between_marks("# Results\n\nBefore.\n", "one")
+    assert page == f"# Results\n\nBefore.\n\n{BEGIN}\n\none\n\n{END}\n"
+    page = replace_between_marks(page + "\nAfter.\n", "two")
+    assert page.count("two") == page.count("After.") == page.count(BEGIN) == 1
+    assert "one" not in page
+    for marks in (BEGIN, END, END + BEGIN):
+        with pytest.raises(InputError, match="begin"):
+            replace_between_marks(marks, "text")
 
 
-def test_refusals(command, tmp_path):
+def test_the_command(tmp_path):
+    command = commands.Worker("trainers.results")
     scores, page = tmp_path / "s.json", tmp_path / "page.md"
-    page.write_bytes(b"page")
-    for content, there, named in (
+    flags = ("--scores=s.json", "--output=page.md")
+    for content, before, named in (
         (b"{", b"page", "s.json"),
         (b'{"score": 1}', b"page", "s.json"),
         (b'[{"score": "high"}]', b"page", "s.json"),
-        (json.dumps([OURS]).encode(), b"caf\xe9", "page.md"),
-        (json.dumps([OURS]).encode(), END.encode(), "begin"),
+        (json.dumps([RECORD]).encode(), b"caf\xe9", "page.md"),
     ):
         scores.write_bytes(content)
-        page.write_bytes(there)
-        flags = ("--scores=s.json", "--output=page.md")
+        page.write_bytes(before)
         result = command.run(*flags, folder=tmp_path)
         commands.assert_one_clear_line(result, named)
-        assert page.read_bytes() == there
-    result = command.run("--scores=none", folder=tmp_path)
-    commands.assert_one_clear_line(result, "none")
+        assert page.read_bytes() == before
+    page.unlink()
+    (tmp_path / "scores.json").write_text(json.dumps([OLDER]))
+    result = command.run("--scores=.", *flags, folder=tmp_path)
+    command.close()
+    assert result.code == 0, result.err
+    assert "**44.00**" in page.read_text()
+    assert "**40.53**" in page.read_text()
 
 
 MULTI30K = {
@@ -160,4 +142,4 @@ def test_sets_with_published_scores_are_recognised():
         (WMT14_FRENCH | {"split": "dev"}, None),
     ):
         published = published_scores(MULTI30K | changes)
-        assert (published[0].bleu if published else None) == score, changes
+        assert (published[0][1] if published else None) == score, changes

@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tree import Tree
 
@@ -221,6 +221,7 @@ def slow_counts(predicted, gold):
     )
 
 
+@settings(max_examples=30)
 @given(normal_trees(), st.integers(0, 1 << 32))
 def test_counts_are_those_of_slow_code(gold, seed):
     predicted = grown(gold, random.Random(seed))
@@ -247,18 +248,11 @@ def test_the_interval_is_that_of_resampled_sentences():
     record = found.record()
     assert record["score"] == pytest.approx(found.overall.f1, abs=1e-4)
     assert record["all"]["gold"] == found.overall.gold
-    rows = np.array(
-        [
-            dataclasses.astuple(slow_counts(*pair)[1])
-            for pair in zip(predicted, gold)
-        ],
-        float,
-    )
+    counts = [slow_counts(*pair)[1] for pair in zip(predicted, gold)]
+    rows = np.array([*map(dataclasses.astuple, counts)], float)
     assert found.overall == BracketCounts(*rows.sum(axis=0).astype(int))
-    generator = np.random.default_rng(7)
-    weights = generator.multinomial(
-        len(rows), np.full(len(rows), 1 / len(rows)), 20_000
-    )
+    even = np.full(len(rows), 1 / len(rows))
+    weights = np.random.default_rng(7).multinomial(len(rows), even, 20_000)
     _, matched, right, ours = (weights @ rows).T[:4]
     low, high = np.quantile(200 * matched / (right + ours), [0.025, 0.975])
     # A thousand samples know a limit to about a tenth of a half width.

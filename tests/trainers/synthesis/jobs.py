@@ -1,17 +1,28 @@
-"""Syntheses without a model: the translation of a line is its capitals."""
+"""Syntheses without a model: the translation of a line is its capitals.
+
+Spawned workers import this module, so it must not import TensorFlow.
+"""
 
 import collections
-import functools
+import os
 import pathlib
+import signal
+import time
 
-from export.common import atomic_files
+from export.common.errors import InputError
 from export.lines.files import join_lines
-from tests.trainers.data import interruptions
-from trainers.synthesis import parallel_text, shards
 from trainers.synthesis.job import synthesize
-from trainers.synthesis.manifest import SynthesisOptions
-from trainers.synthesis.models import FILES, hash_model_files
-from trainers.synthesis.shards import ShardResult, text_source
+from trainers.synthesis.models import (
+    FILES,
+    SynthesisOptions,
+    hash_model_files,
+)
+from trainers.synthesis.shards import (
+    LineSource,
+    ShardResult,
+    cut_into_shards,
+    text_source,
+)
 
 OPTIONS = SynthesisOptions(
     direction="forward",
@@ -30,10 +41,6 @@ PAIRS = [
     if line
 ]
 
-at_write = functools.partial(
-    interruptions.at_write, modules=(atomic_files, parallel_text, shards)
-)
-
 
 def translated(lines):
     """The ShardResult of lines."""
@@ -46,6 +53,27 @@ def translated(lines):
         ),
         pairs,
     )
+
+
+def shards():
+    """Fourteen shards of 40 lines."""
+    lines = [(f"line {number}", "") for number in range(40)]
+    return cut_into_shards(LineSource("lines", lambda: lines, False), 3)
+
+
+def dies(lines):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def refuses_some(lines):
+    if lines[0].number >= 30:
+        raise InputError("This cannot be translated.")
+    return translated(lines)
+
+
+def sleeps(lines):
+    print(os.getpid(), flush=True)
+    time.sleep(600)
 
 
 def in_order(job, todo):

@@ -1,66 +1,35 @@
 """`python -m trainers.synthesize`, as a user runs it."""
 
-import gzip
+import contextlib
 import json
+import shutil
 import signal
+import subprocess
+import sys
+import time
 
+import psutil
 import pytest
 
-from tests import made_up_text
+from tests.processes import ROOT, user_environment
 from tests.trainers import commands
-from tests.trainers.synthesis.jobs import made_up_model, pairs_in
-from tests.trainers.synthesis.runs import (
-    contents,
-    count_shards,
-    finish,
-    start,
-    wait_until,
-)
+from tests.trainers.synthesis.jobs import made_up_model
 
 LANGUAGES = ("--source_language=aa", "--target_language=bb")
-TEXT = ("--text=text.gz", *LANGUAGES)
+TEXT = ("--text=text", *LANGUAGES)
 
 
-@pytest.fixture(scope="module")
-def command():
-    running = commands.Worker("trainers.synthesize")
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A folder with a text, trees, and a model of the other direction."""
-    sentences = [*made_up_text.sentences(12), "", made_up_text.sentences(1)[0]]
-    packed = gzip.compress("\n".join(sentences).encode())
-    (tmp_path / "text.gz").write_bytes(packed)
+def test_what_is_refused(model_path, tmp_path):
+    (tmp_path / "text").write_text("ba\n")
     (tmp_path / "trees.train.ptb").write_text("(S (N a))\n")
     made_up_model(tmp_path / "reverse")
     run = {"source_language": "bb", "target_language": "aa"}
     (tmp_path / "reverse" / "run.json").write_text(json.dumps(run))
-    return tmp_path
-
-
-def test_text_becomes_a_corpus(command, model_path, translator, folder):
-    result = command.run(
-        *(f"--model={model_path}", *TEXT, "--output_dir=out"),
-        *("--shard_lines=5", "--workers=1"),
-        folder=folder,
-    )
-    assert result.code == 0, result.err
-    counts = "14 read, 1 blank, 1 duplicate, 12 written"
-    assert f"out: {counts}." in result.out
-    assert "trainers.wmt --dataset=text:out/ --source_language=aa" in result.out
-    sentences = made_up_text.sentences(12)
-    answers = [each.text for each in translator.translate(sentences)]
-    assert pairs_in(folder / "out") == [*zip(sentences, answers)]
-
-
-def test_what_is_refused(command, model_path, folder):
+    command = commands.Worker("trainers.synthesize")
     for flags, named in (
         ((), "--text"),
         ((*TEXT, "--dataset=text:a"), "--dataset"),
-        (("--text=text.gz",), "--source_language"),
+        (("--text=text",), "--source_language"),
         (("--text=none", *LANGUAGES), "none"),
         ((*TEXT, "--target_language=aa"), "aa"),
         ((*TEXT, "--source_language=../a"), "../a"),
@@ -77,10 +46,50 @@ def test_what_is_refused(command, model_path, folder):
     ):
         result = command.run(
             *(f"--model={model_path}", "--output_dir=out", *flags),
-            folder=folder,
+            folder=tmp_path,
         )
         commands.assert_one_clear_line(result, named)
-        assert not (folder / "out").exists()
+        assert not (tmp_path / "out").exists()
+    command.close()
+
+
+def start(text, model_path, output, *flags):
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "trainers.synthesize"),
+            *(f"--text={text}", f"--model={model_path}"),
+            *("--source_language=aa", "--target_language=bb"),
+            *("--decoding=sample", "--word_drop=0.1", "--shard_lines=25"),
+            *(f"--output_dir={output}", *flags),
+        ],
+        cwd=ROOT,
+        env=user_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_until(holds, what):
+    """Waits until a function returns something true."""
+    end = time.monotonic() + 300
+    while not holds():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.1)
+
+
+def finish(process):
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return out
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def count_shards(output):
+    return len([*output.glob("shards/*.jsonl")])
 
 
 @pytest.mark.slow
@@ -100,3 +109,53 @@ def test_pairs_are_the_same_after_kills_with_any_workers(
     assert 8 < count_shards(output) < 120
     finish(start(text, model_path, output, "--workers=2"))
     assert contents(output) == contents(alone)
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """A Ray cluster of three nodes of one CPU each."""
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    node = {"num_cpus": 1, "include_dashboard": False}
+    running = cluster_utils.Cluster(initialize_head=True, head_node_args=node)
+    running.added = [running.add_node(num_cpus=1) for _ in range(2)]
+    yield running
+    running.shutdown()
+
+
+def kill_busy_worker():
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "ray::_translate" in "".join(process.cmdline()):
+                process.kill()
+                return True
+    return False
+
+
+@pytest.mark.slow
+def test_ray_nodes_and_workers_may_die(cluster, text, model_path, tmp_path):
+    alone, output = tmp_path / "alone", tmp_path / "out"
+    at = f"--ray={cluster.address}"
+    process = start(text, model_path, output, at)
+    wait_until(lambda: count_shards(output) > 1, "some shards")
+    wait_until(kill_busy_worker, "a busy worker")
+    cluster.remove_node(cluster.added[0], allow_graceful=False)
+    assert 1 < count_shards(output) < 100
+    finish(process)
+    finish(start(text, model_path, alone, "--workers=1"))
+    assert contents(output) == contents(alone)
+    # Errors of Ray's workers and of Ray are one line, and there are no pairs.
+    broken, other = tmp_path / "broken", tmp_path / "other"
+    shutil.copytree(model_path, broken)
+    (broken / "model.weights.h5").write_bytes(b"no weights")
+    for path, flag, message in (
+        (broken, "--threads=1", "broken/model.weights.h5"),
+        # No machine has two CPUs.
+        (model_path, "--threads=2", "2 processors and 0 GPUs"),
+    ):
+        process = start(text, path, other, at, flag)
+        _, err = process.communicate(timeout=300)
+        assert process.returncode == 2, err
+        (line,) = (line for line in err.splitlines() if "Error" in line)
+        assert message in line
+        assert [path.name for path in other.iterdir()] == ["manifest.json"]

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import gzip
 import random
 
 import numpy as np
@@ -13,7 +14,8 @@ from export.common.errors import InputError
 from export.translators.text_ids import IdPair
 from export.translators.text_translator import Translation
 from tests import made_up_text
-from tests.trainers.synthesis.jobs import OPTIONS
+from tests.trainers import commands
+from tests.trainers.synthesis.jobs import OPTIONS, pairs_in
 from trainers.synthesis.generate import (
     add_noise,
     drop_words,
@@ -45,6 +47,25 @@ def test_lines_are_sources_forward_and_targets_backward(translator, answers):
         translator, LINES, options(direction="backward", tag="T")
     )
     assert result.pairs == [(f"T {a}", t) for a, t in zip(answers, TEXTS)]
+
+
+def test_the_command_makes_a_corpus(model_path, answers, tmp_path):
+    sentences = [*TEXTS[:12], "", TEXTS[0]]
+    packed = gzip.compress("\n".join(sentences).encode())
+    (tmp_path / "text.gz").write_bytes(packed)
+    command = commands.Worker("trainers.synthesize")
+    result = command.run(
+        *(f"--model={model_path}", "--text=text.gz", "--output_dir=out"),
+        *("--source_language=aa", "--target_language=bb"),
+        *("--shard_lines=5", "--workers=1"),
+        folder=tmp_path,
+    )
+    command.close()
+    assert result.code == 0, result.err
+    counts = "14 read, 1 blank, 1 duplicate, 12 written"
+    assert f"out: {counts}." in result.out
+    assert "trainers.wmt --dataset=text:out/ --source_language=aa" in result.out
+    assert pairs_in(tmp_path / "out") == [*zip(TEXTS[:12], answers)]
 
 
 @pytest.mark.slow

@@ -1,19 +1,21 @@
 """A synthesis: killed anywhere, resumed, refused if it is another one."""
 
-import concurrent.futures
 import dataclasses
 import errno
+import functools
+import itertools
 import json
-import multiprocessing
 import os
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from export.common import atomic_files
 from export.common.errors import InputError
 from export.common.paths import resolve_path
 from export.lines.files import join_lines
 from tests.damage import flip_bit
+from tests.trainers.data import interruptions
 from tests.trainers.data.interruptions import Killed
 from tests.trainers.synthesis import jobs
 from tests.trainers.synthesis.jobs import (
@@ -21,12 +23,16 @@ from tests.trainers.synthesis.jobs import (
     PAIRS,
     TEXT,
     Synthesis,
-    at_write,
     pairs_in,
 )
 from trainers.data import open_corpus
+from trainers.synthesis import shards
 from trainers.synthesis.models import FILES
 from trainers.synthesis.shards import text_source
+
+at_write = functools.partial(
+    interruptions.at_write, modules=(atomic_files, shards)
+)
 
 
 @pytest.fixture(params=["path", "url"])
@@ -68,13 +74,13 @@ def test_pairs_are_a_corpus_and_all_lines_are_counted(new, uninterrupted):
     assert list(written["models"][0]["sha256"]) == list(FILES)
 
 
-@pytest.mark.parametrize("when", ["before", "half", "after"])
 def test_killed_anywhere_the_same_command_resumes(
-    new, monkeypatch, uninterrupted, when
+    new, monkeypatch, uninterrupted
 ):
     expected, names = uninterrupted
-    for number in range(len(names)):
-        synthesis = new(f"{number}")
+    moments = ("before", "half", "after")
+    for number, when in itertools.product(range(len(names)), moments):
+        synthesis = new(f"{number}-{when}")
         killed = pytest.raises(Killed)
         workers = jobs.backwards if number % 2 else jobs.in_order
         with at_write(monkeypatch, number, when), killed:
@@ -207,20 +213,15 @@ def test_no_pair_is_refused_and_duplicates_can_be_kept(new):
     assert pairs_in(synthesis.output) == expected
 
 
-def _run(folder):
-    Synthesis(folder, folder / "out").run()
-
-
 def test_a_second_one_in_the_folder_is_refused(tmp_path):
+    synthesis = Synthesis(tmp_path, tmp_path / "out")
+
     def workers(job, todo):
-        # A process' own locks do not stop it.
-        spawn = multiprocessing.get_context("spawn")
-        with concurrent.futures.ProcessPoolExecutor(1, spawn) as pool:
-            second = pool.submit(_run, tmp_path)
-        assert isinstance(second.exception(), InputError)
+        with pytest.raises(InputError, match="Another synthesis"):
+            synthesis.run()
         return jobs.in_order(job, todo)
 
-    Synthesis(tmp_path, tmp_path / "out").run(workers)
+    synthesis.run(workers)
 
 
 def test_a_url_that_cannot_be_opened_is_refused(tmp_path):
