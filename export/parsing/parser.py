@@ -59,7 +59,7 @@ def load_symbols(directory):
 
 
 class Parser:
-    """Finds the trees with the highest penalised log-probability.
+    """Finds the trees with the highest penalized log-probability.
 
     The search generates only trees over the words of the sentence (see
     `TreeGrammar`), with brackets nested and opened in a row no deeper than in
@@ -76,7 +76,6 @@ class Parser:
     Attributes:
         search_config: BeamSearchConfig, for the best tree alone.
         beam_size: K.
-        model, symbols, tokenizer: the arguments.
 
     Raises:
         ValueError: the sizes of model and vocabularies differ.
@@ -99,27 +98,23 @@ class Parser:
                 f"Expected vocabularies of {expected} ids for the model, got "
                 f"{sizes}."
             )
-        self.model = model
-        self.tokenizer = tokenizer
-        self.symbols = symbols
+        self.model, self.tokenizer, self.symbols = model, tokenizer, symbols
         self._batch_tokens = batch_tokens
-        self._extra = config.max_extra_tokens
         self._max_ids = MAX_SOURCE_IDS
         if config.positions == "learned":
             self._max_ids = min(MAX_SOURCE_IDS, config.max_positions)
-        self._grammar = TreeGrammar(
-            len(symbols.labels),
-            len(symbols.tags),
-            max(symbols.max_depth, 1),
-            max(symbols.max_open, 1),
-        )
         search_config = kt.BeamSearchConfig.from_config(config)
         self.beam_size = beam_size or search_config.beam_size
         self.search_config = dataclasses.replace(
             search_config,
             beam_size=self.beam_size,
             alpha=search_config.alpha if alpha is None else alpha,
-            grammar=self._grammar,
+            grammar=TreeGrammar(
+                len(symbols.labels),
+                len(symbols.tags),
+                max(symbols.max_depth, 1),
+                max(symbols.max_open, 1),
+            ),
         )
         self._graphs = {}
 
@@ -128,11 +123,8 @@ class Parser:
         """Opens model directories of trainers.parsing, several as an ensemble.
 
         `ensemble_mean` is `mean` of kt.Ensemble, `settings` are arguments of
-        Parser.
-
-        Raises:
-            InputError: a directory is damaged or has no parser, or the
-                vocabularies differ.
+        Parser. Raises InputError if a directory is damaged or has no parser, or
+        if vocabularies differ.
         """
         directories = [ModelDirectory(path) for path in paths]
         symbols = [load_symbols(directory) for directory in directories]
@@ -149,20 +141,13 @@ class Parser:
     def parse(self, sentences, n_best=1, on_progress=None):
         """Parses sentences, words separated by white space.
 
-        Args:
-            sentences: list of str.
-            n_best: number of trees for each sentence, at most `beam_size`.
-            on_progress: function of the number of sentences just parsed.
-
-        Returns:
-            A list of lists of Parse, best first; for a sentence without words
-            one Parse without a tree.
-
-        Raises:
-            InputError: a sentence has more than `MAX_SOURCE_IDS` ids, or it or
-                its tree needs more learned positions than the model has.
+        Returns a list of lists of at most `n_best` Parse, best first; for a
+        sentence without words one Parse without a tree. `on_progress` gets the
+        number of sentences just parsed. Raises InputError if a sentence has
+        more than `MAX_SOURCE_IDS` ids, or it or its tree needs more learned
+        positions than the model has.
         """
-        words = self._words(list_of_texts(sentences, "sentences"))
+        words = self._split(list_of_texts(sentences, "sentences"))
         ids = self.tokenizer.encode([" ".join(each) for each in words])
         return self.parse_ids(ids, words, n_best, on_progress)
 
@@ -202,29 +187,30 @@ class Parser:
                 f"begin {' '.join(words)[:40]!r}; split it."
             )
 
-    def _words(self, sentences):
-        """Returns each sentence's words in the form that trees use."""
+    def _split(self, sentences):
+        """Splits sentences into words in the form that trees use."""
         if not sentences:
             return []
-        self.tokenizer.pieces.restore_resources()
-        found = self.tokenizer.split_words(tf.constant(sentences)).to_list()
-        return [[word.decode("utf-8") for word in each] for each in found]
+        self.tokenizer.piece_tokenizer.restore_resources()
+        words = self.tokenizer.split_words(tf.constant(sentences)).to_list()
+        return [[word.decode("utf-8") for word in row] for row in words]
 
     def _parse_batch(self, ids, words, n_best):
         counts = [len(each) for each in words]
         tokens, scores = self._graph(n_best)(pad_ids(ids), counts)
-        rows = zip(words, tokens.numpy().tolist(), scores.numpy().tolist())
-        return [
-            [
-                Parse(self._tree(row, sentence), score)
-                for row, score in zip(beams, values)
-                if END_ID in row
-            ][:n_best]
-            for sentence, beams, values in rows
-        ]
+        parses = []
+        for row, sentence in enumerate(words):
+            beams = zip(tokens[row].numpy().tolist(), scores[row].numpy())
+            trees = [
+                Parse(self._to_tree(ids, sentence), float(score))
+                for ids, score in beams
+                if END_ID in ids
+            ]
+            parses.append(trees[:n_best])
+        return parses
 
-    def _tree(self, row, words):
-        symbols = self.symbols.decode(row[: row.index(END_ID)])
+    def _to_tree(self, ids, words):
+        symbols = self.symbols.decode(ids[: ids.index(END_ID)])
         return delinearize(symbols, list(map(escape_brackets, words)))
 
     def _graph(self, n_best):
@@ -246,21 +232,23 @@ class Parser:
             n_best: number of trees for each sentence.
 
         Returns:
-            Ids of symbols, int32 [B, K, T], each tree ending with the end id,
-            and scores, float32 [B, K], best first; rows without the end id are
-            not trees.
+            Ids of symbols, int32 [B, K, T], and scores, float32 [B, K], best
+            first; rows without the end id are not trees.
         """
         longest = tf.minimum(
-            _MAX_SYMBOLS_PER_WORD * words + 2, words + self._extra
+            _MAX_SYMBOLS_PER_WORD * words + 2,
+            words + self.model.config.max_extra_tokens,
         )
         # The smallest tree, as in `_check_length`.
         longest = tf.maximum(longest, words + 3)
         if self.model.config.positions == "learned":
             longest = tf.minimum(longest, self._max_ids)
-        state = self._grammar.start(words, longest)
+        state = self.search_config.grammar.start(words, longest)
         return kt.translate_ids(
+            self.model,
+            source,
             # The maximum of an empty batch is below 0.
-            *(self.model, source, tf.maximum(tf.reduce_max(longest), 1)),
+            tf.maximum(tf.reduce_max(longest), 1),
             kt.Constraints(longest, grammar=state),
             dataclasses.replace(self.search_config, n_best=n_best),
             shrink_batch=True,

@@ -13,7 +13,7 @@ from export.parsing.linearization import (
     SymbolVocabulary,
     delinearize,
 )
-from export.parsing.trees import format_tree, read_tree, tree_tags
+from export.parsing.trees import format_tree, read_tree
 from tests.damage import flip_bit
 from tests.trainers.data.interruptions import Killed, at_write
 from tests.trainers.data.memory_corpus import contents
@@ -111,7 +111,7 @@ def test_words_and_trees_come_back_from_the_ids(tmp_path):
             assert delinearize(symbols, tree.leaves()) == tree
             # The id alone tells whether a piece begins a word.
             starts = [names[n].startswith("▁") for n in source]
-            assert starts[0] and sum(starts) == len(tree_tags(tree))
+            assert starts[0] and sum(starts) == len(tree.leaves())
             if 1 in source:
                 continue
             words = "".join(names[n] for n in source).split("▁")[1:]
