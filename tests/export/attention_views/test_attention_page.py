@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from export.attention_views.html import attention_html
+from export.attention_views.rendering import attention_html
 from export.attention_views.view import AttentionView
 from export.attention_views.word_attention import SentenceAttention
 from tests.export.attention_views import attended
@@ -252,7 +252,7 @@ def test_sixteen_heads_and_the_views_of_a_figure(visit):
     page = visit(maps, views[0][1], views)
     weights = attended.by_words(maps, "encoder")
     check_lines(page, weights[0])
-    names = ("data-colour", "data-dash")
+    names = ("data-color", "data-dash")
     looks = [
         tuple(map(head.get_attribute, names))
         for head in page.all("#heads .head")
