@@ -8,8 +8,7 @@ import numpy as np
 from export.client.served_model import UnavailableError
 from export.common.errors import InputError
 from export.translators.batches import by_count
-from export.translators.signature_translator import SignatureTranslator
-from export.translators.text_translator import Sentence
+from export.translators.text_translator import Sentence, SignatureTranslator
 
 # Required outputs of each signature, with their dtype and rank.
 _OUTPUTS = {

@@ -25,11 +25,10 @@ from export.ctranslate2.ctranslate2_weights import (
 from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
 from export.translators import search_flags
-from export.translators.model_translator import MAX_SOURCE_TOKENS
-from export.translators.target_pieces import collect_ids
+from export.translators.output_vocabulary_files import collect_ids
 from export.translators.text_ids import truncation_limit
 from export.translators.text_translator import agreement
-from export.translators.translator import Translator
+from export.translators.translator import MAX_SOURCE_TOKENS, Translator
 
 FLAGS = flags.FLAGS
 

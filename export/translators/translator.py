@@ -13,13 +13,17 @@ from export.translators.batches import (
 )
 from export.translators.graph_translator import (
     IDS_SPEC,
-    CompiledSearch,
-    DynamicShapeSearch,
     GraphTranslator,
+    TracedSearch,
     trace_once,
 )
-from export.translators.model_translator import ModelTranslator
-from export.translators.text_ids import IdPair, list_of_texts, pad_ids
+from export.translators.text_ids import (
+    IdPair,
+    UnknownCharacter,
+    list_of_texts,
+    pad_ids,
+    truncation_limit,
+)
 from export.translators.text_ops import (
     encode_texts,
     source_word_spans,
@@ -27,12 +31,91 @@ from export.translators.text_ops import (
 )
 from export.translators.text_translator import (
     IMPOSSIBLE,
+    Sentence,
+    TextTranslator,
     Translation,
     drop_impossible,
     fill_blanks,
     word_alignment,
 )
-from keras_transformer.config import END_ID, PAD_ID
+from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
+
+MAX_SOURCE_TOKENS = 512
+
+
+class ModelTranslator(TextTranslator):
+    """A TextTranslator that tokenizes text itself.
+
+    Args:
+        tokenizer: Tokenizer of the vocabulary, or TokenizerPair.
+        config: TransformerConfig with the search's settings.
+        max_source_tokens: maximum number of ids of a source, the end id
+            included, at most the learned positions; 512 by default.
+    """
+
+    def __init__(self, tokenizer, config, max_source_tokens=None):
+        self.tokenizer = tokenizer
+        self.max_source_tokens = max_source_tokens or MAX_SOURCE_TOKENS
+        self.beam_size = config.beam_size
+        self._config = config
+
+    @property
+    def source_limit(self):
+        """Maximum number of ids of a source, the end id included."""
+        return truncation_limit(self._config, self.max_source_tokens)
+
+    @property
+    def target_limit(self):
+        """Maximum number of ids of a translation, the end id included."""
+        longest = self.source_limit + self._config.max_extra_tokens
+        return truncation_limit(self._config, longest)
+
+    def normalize_prefixes(self, prefixes, keep_long=True):
+        r"""Returns prefixes in the spelling of translations, a list of str.
+
+        The vocabulary may spell characters differently ("\ufb01" as "fi"), and
+        has single spaces and none at the ends. A prefix above the maximum
+        length of a translation is unchanged, or truncated if not `keep_long`.
+        Raises UnknownCharacter if the vocabulary lacks a character.
+        """
+        rows = self._encode_prefixes(prefixes)
+        if not rows:
+            return []
+        texts = self.tokenizer.target.decode(pad_ids([ids for ids, _ in rows]))
+        return [
+            prefix if truncated and keep_long else text
+            for prefix, text, (_, truncated) in zip(prefixes, texts, rows)
+        ]
+
+    def _sentences(self, texts):
+        return [
+            Sentence(text, ids, len(ids), truncated)
+            for text, (ids, truncated) in zip(
+                texts,
+                encode_texts(self.tokenizer.source, texts, self.source_limit),
+            )
+        ]
+
+    def _prefix_ids(self, prefixes):
+        return [ids for ids, _ in self._encode_prefixes(prefixes)]
+
+    def _encode_prefixes(self, prefixes):
+        """Returns pairs: ids without the end id, and whether truncated."""
+        tokenizer = self.tokenizer.target
+        prefixes = list_of_texts(prefixes, "prefixes")
+        rows = encode_texts(tokenizer, prefixes, self.target_limit)
+        for index, (ids, _) in enumerate(rows):
+            if UNKNOWN_ID in ids:
+                character = _first_unknown(tokenizer, prefixes[index])
+                raise UnknownCharacter(index, character)
+        return [(ids[:-1], truncated) for ids, truncated in rows]
+
+    def _decode(self, tokens):
+        """Returns the texts of int32 [B, N, T], B lists of N str."""
+        rows, n, length = tokens.shape
+        tokens = np.asarray(tokens).reshape(rows * n, length)
+        texts = self.tokenizer.target.decode(tokens)
+        return [texts[row * n : (row + 1) * n] for row in range(rows)]
 
 
 class Translator(ModelTranslator):
@@ -44,7 +127,7 @@ class Translator(ModelTranslator):
         batch_tokens: source tokens in a batch, padding included.
         max_source_tokens: see ModelTranslator.
         compiled: whether XLA compiles the search, for single sentences at the
-            lowest latency in a long-running process; see CompiledSearch.
+            lowest latency in a long-running process; see TracedSearch.
             Sampling and scoring are not compiled.
         num_threads: number of batches that are translated in parallel; 1 if
             other processes use the other CPUs.
@@ -74,11 +157,8 @@ class Translator(ModelTranslator):
         self._ids = GraphTranslator(model, **search)
         super().__init__(tokenizer, self._ids.config, max_source_tokens)
         self.target_pieces = self._ids.target_pieces
-        self._graphs = DynamicShapeSearch(self._ids)
-        if compiled:
-            self._graphs = CompiledSearch(
-                self._ids, self.source_limit, self.target_limit
-            )
+        limits = (self.source_limit, self.target_limit) if compiled else None
+        self._graphs = TracedSearch(self._ids, limits)
         self._score = trace_once(self._ids.score, IDS_SPEC, IDS_SPEC)
         self._samplers = {}
 
@@ -106,13 +186,11 @@ class Translator(ModelTranslator):
             ).numpy()
 
         scores = self._in_batches([pair.length for pair in pairs], score_batch)
-        score_of_blank = [
-            0.0 if len(pair.target) == 1 else IMPOSSIBLE for pair in pairs
-        ]
-        return [
-            blank if score is None else float(score)
-            for score, blank in zip(scores, score_of_blank)
-        ]
+        for number, score in enumerate(scores):
+            if score is None:
+                is_blank = len(pairs[number].target) == 1
+                scores[number] = 0.0 if is_blank else IMPOSSIBLE
+        return [*map(float, scores)]
 
     def given_ids(self, texts, translations):
         """Returns texts and translations as a list of IdPair; see `score`."""
@@ -223,6 +301,15 @@ class Translator(ModelTranslator):
                 output.alignments[:, 0].numpy(),
             )
         return [*map(drop_impossible, self._decode(tokens), scores, alignments)]
+
+
+def _first_unknown(tokenizer, text):
+    """Returns the character after the longest known beginning of `text`."""
+    # Characters may be known only together, as the parts of a Korean syllable.
+    beginnings = [text[:end] for end in range(1, len(text) + 1)]
+    known = [UNKNOWN_ID not in ids for ids in tokenizer.encode(beginnings)]
+    last = max((end for end, each in enumerate(known, 1) if each), default=0)
+    return text[last]
 
 
 def load_models(paths, ensemble_mean=None):

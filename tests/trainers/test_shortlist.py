@@ -8,7 +8,7 @@ import pytest
 
 import keras_transformer as kt
 from export.model_directory import ModelDirectory
-from export.translators import shortlist
+from export.translators.output_vocabulary_files import read_shortlist
 from tests import made_up_text
 from tests.export import commands, tiny
 
@@ -55,7 +55,7 @@ def test_the_command_counts_what_the_model_attends_to(model_path, tmp_path):
             share = expected[source][target] / total
             assert probability == pytest.approx(share, abs=1e-4)
     # It is what --shortlist takes.
-    shortlist.read_shortlist(output, tokenizer, model.config, 40)
+    read_shortlist(output, tokenizer, model.config, 40)
 
 
 def _counted(model, tokenizer, sources, targets):
