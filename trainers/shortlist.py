@@ -8,9 +8,11 @@ export.translate. Skips blank lines and pairs that are too long.
 
 import gzip
 import itertools
+import math
 import pathlib
 
 import numpy as np
+import sentencepiece
 import tensorflow as tf
 from absl import flags
 
@@ -22,7 +24,7 @@ from export.common.progress_bar import ProgressBar
 from export.lines.files import aligned_lines
 from export.translators.batches import BATCH_TOKENS, by_tokens
 from export.translators.graph_translator import IDS_SPEC, trace_once
-from export.translators.shortlist import AlignmentCounts, format_shortlist
+from export.translators.output_vocabulary_files import ANY_SOURCE
 from export.translators.text_ids import pad_ids
 from export.translators.translator import load_models
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
@@ -59,6 +61,7 @@ flags.DEFINE_integer(
 _CHUNK = 8192
 # Number of most attended source tokens counted for each target token.
 _SHARED_BY = 4
+_MERGED_AT_LEAST = 1_000_000
 
 
 def main(arguments):
@@ -128,6 +131,73 @@ def _align(attend, source, target):
     excluded = (PAD_ID, END_ID, UNKNOWN_ID)
     counted = ~np.isin(targets, excluded) & ~np.isin(sources, excluded)
     return sources[counted], targets[counted], weights[counted].astype(float)
+
+
+class AlignmentCounts:
+    """Counts of target tokens aligned with source tokens.
+
+    `target_counts`, float64 [V], are the occurrences of each target token.
+    """
+
+    def __init__(self, target_size):
+        self.target_counts = np.zeros(target_size)
+        self._keys = np.zeros(0, np.int64)
+        self._values = np.zeros(0)
+        self._added, self._num_added = [], 0
+
+    def add(self, sources, targets, weights):
+        """Adds n pairs of ids; `weights` [n] are the target's share in each."""
+        np.add.at(self.target_counts, targets, weights)
+        keys = sources.astype(np.int64) * len(self.target_counts) + targets
+        self._added.append((keys, weights))
+        self._num_added += len(keys)
+        # A merge sorts all pairs, so it is done rarely.
+        if self._num_added > max(len(self._keys), _MERGED_AT_LEAST):
+            self._merge()
+
+    def _merge(self):
+        keys, values = zip((self._keys, self._values), *self._added)
+        self._keys, indices = np.unique(
+            np.concatenate(keys), return_inverse=True
+        )
+        self._values = np.bincount(indices, np.concatenate(values))
+        self._added, self._num_added = [], 0
+
+    def pairs(self):
+        """Returns source ids, target ids and counts, likeliest target first."""
+        self._merge()
+        sources, targets = np.divmod(self._keys, len(self.target_counts))
+        order = np.lexsort((targets, -self._values, sources))
+        return sources[order], targets[order], self._values[order]
+
+
+def format_shortlist(counts, tokenizer, best):
+    """Yields the lines of a file with the `best` targets of each source."""
+    source_tokens = _list_tokens(tokenizer.source)
+    target_tokens = _list_tokens(tokenizer.target)
+    total = math.fsum(counts.target_counts)
+    for target in np.argsort(-counts.target_counts, kind="stable"):
+        if not counts.target_counts[target]:
+            break
+        share = counts.target_counts[target] / total
+        yield f"{target_tokens[target]} {ANY_SOURCE} {share:.6g}"
+    rows = zip(*(each.tolist() for each in counts.pairs()))
+    for source, group in itertools.groupby(rows, lambda row: row[0]):
+        token = source_tokens[source]
+        if token == ANY_SOURCE:
+            # In the format it would stand for every sentence.
+            continue
+        _, targets, values = zip(*group)
+        total = sum(values)
+        for target, value in zip(targets[:best], values):
+            yield f"{target_tokens[target]} {token} {value / total:.6g}"
+
+
+def _list_tokens(tokenizer):
+    processor = sentencepiece.SentencePieceProcessor(
+        model_proto=tokenizer.proto
+    )
+    return processor.id_to_piece([*range(tokenizer.vocabulary_size)])
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ class RemoteTranslator(SignatureTranslator):
     def _batches(self, lengths):
         return by_count(lengths, self._batch_size)
 
-    def _ask(self, signature, texts):
+    def _predict(self, signature, texts):
         outputs = self._predict_with_retries(signature, texts)
         if {"tree", "trees"} & set(outputs):
             raise InputError(

@@ -73,7 +73,7 @@ class ExportedTranslator(SignatureTranslator):
             )
         ]
 
-    def _ask(self, signature, texts):
+    def _predict(self, signature, texts):
         return self._run(signature, text=_to_bytes(texts))
 
     def _run(self, signature, **inputs):

@@ -88,12 +88,9 @@ class TextTranslator(abc.ABC):
                 no prefix. The last word may continue. A prefix beyond the
                 maximum length of a translation is truncated.
 
-        Returns:
-            A list of Translation in the same order.
-
-        Raises:
-            InputError: an export does not support prefixes.
-            UnknownCharacter: the vocabulary lacks a character of a prefix.
+        Returns a list of Translation in the same order. Raises InputError if
+        this is an export and prefixes are given, UnknownCharacter if the
+        vocabulary lacks a character of a prefix.
         """
         rows = self.n_best(texts, 1, on_progress, prefixes)
         return [translations[0] for translations in rows]
@@ -141,12 +138,14 @@ class TextTranslator(abc.ABC):
                 sentence._replace(prefix=ids)
                 for sentence, ids in zip(sentences, prefix_ids, strict=True)
             ]
+
+        def search_batch(batch):
+            return self._search([sentences[i] for i in batch], n, align)
+
         answers = answer_batches(
             self._batches([sentence.length for sentence in sentences]),
             len(sentences),
-            lambda batch: self._search(
-                [sentences[number] for number in batch], n, align
-            ),
+            search_batch,
             on_progress,
             self.num_threads,
         )
@@ -180,20 +179,20 @@ class SignatureTranslator(TextTranslator):
     name = ""
 
     @abc.abstractmethod
-    def _ask(self, signature, texts):
+    def _predict(self, signature, texts):
         """Returns a signature's outputs, a dict of arrays; text is bytes."""
 
     def _search(self, sentences, n, align):
         texts = [sentence.text for sentence in sentences]
         alignments = [()] * len(texts)
         if align:
-            outputs = self._ask("align", texts)
+            outputs = self._predict("align", texts)
             alignments = map(
                 word_alignment, *alignment_outputs(outputs, self.name)
             )
         else:
             signature = "serving_default" if n == 1 else "n_best"
-            outputs = self._ask(signature, texts)
+            outputs = self._predict(signature, texts)
         if "scores" in outputs:
             beams = outputs["scores"].shape[1]
             if n > beams:
@@ -288,39 +287,3 @@ def word_alignment(source_words, target_words, attention):
             ):
                 links.add((int(source_word), int(target_word)))
     return tuple(sorted(links))
-
-
-class Difference(typing.NamedTuple):
-    """Absolute difference of scores over sentences; 0 without sentences."""
-
-    mean: float
-    largest: float
-
-
-class Agreement(typing.NamedTuple):
-    """Comparison of two translators on the same sentences.
-
-    Attributes:
-        identical: number of translations with the same text.
-        where_identical: Difference of the scores of these translations.
-        everywhere: Difference of all scores.
-    """
-
-    sentences: int
-    identical: int
-    where_identical: Difference
-    everywhere: Difference
-
-
-def agreement(translations, others):
-    """Returns the Agreement of two lists of Translation."""
-    pairs = list(zip(translations, others, strict=True))
-    same = np.array([one.text == other.text for one, other in pairs], bool)
-    apart = np.array([abs(one.score - other.score) for one, other in pairs])
-    where_identical, everywhere = (
-        Difference(float(values.mean()), float(values.max()))
-        if values.size
-        else Difference(0.0, 0.0)
-        for values in (apart[same], apart)
-    )
-    return Agreement(len(pairs), int(same.sum()), where_identical, everywhere)

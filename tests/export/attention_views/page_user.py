@@ -39,6 +39,11 @@ class Page:
     def texts(self, selector):
         return [each.get_property("textContent") for each in self.all(selector)]
 
+    def text(self, selector):
+        """Returns its text without the isolates around words."""
+        (text,) = self.texts(selector)
+        return text.replace("\u2068", "").replace("\u2069", "")
+
     def choose(self, group, value):
         [button] = self.all(f"#{group} label:has(input[value='{value}'])")
         button.click()
@@ -49,6 +54,15 @@ class Page:
     def point(self, side, index):
         word = self.all(f"#{side} .word")[index]
         ActionChains(self.driver).move_to_element(word).perform()
+
+    def point_at_cell(self, row, column):
+        (frame,) = self.all("#matrix .frame")
+        rows, columns = len(self.all("#from li")), len(self.all("#to li"))
+        x = ((column + 0.5) / columns - 0.5) * frame.rect["width"]
+        y = ((row + 0.5) / rows - 0.5) * frame.rect["height"]
+        ActionChains(self.driver).move_to_element_with_offset(
+            frame, int(x), int(y)
+        ).perform()
 
     def press(self, *keys):
         ActionChains(self.driver).send_keys(*keys).perform()

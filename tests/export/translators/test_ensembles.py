@@ -9,8 +9,8 @@ import keras_transformer as kt
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.translators.translator import Translator, load_models
-from tests import in_process, made_up_text
-from tests.export import tiny
+from tests import made_up_text
+from tests.export import commands, tiny
 
 TEXTS = made_up_text.sentences()[:4]
 
@@ -61,17 +61,12 @@ def _log_softmax(logits):
 
 def test_two_copies_of_a_model_translate_as_one(model_path, translator):
     expected = translator.align(TEXTS)
-    done = in_process.run(
-        "export.translate",
-        [
-            *[f"--model={model_path}"] * 2,
-            "--alignments",
-            "--ensemble_mean=probabilities",
-        ],
-        source="".join(f"{text}\n" for text in TEXTS).encode(),
+    code, lines, err = commands.run(
+        *("export.translate", model_path, TEXTS, f"--model={model_path}"),
+        *("--alignments", "--ensemble_mean=probabilities"),
     )
-    assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines() == [
+    assert (code, err) == (0, [])
+    assert lines == [
         f"{each.text}\t" + " ".join(f"{s}-{t}" for s, t in each.alignment)
         for each in expected
     ]

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 import keras_transformer as kt
 from export.translators.text_ids import UnknownCharacter
 from export.translators.text_translator import Translation, word_alignment
-from tests import in_process, made_up_text
+from tests import made_up_text
+from tests.export import commands
 from tests.export.translators.test_translator import close
 
 TEXTS = [*made_up_text.sentences()[:7], "", "ba ka."]
@@ -143,11 +144,10 @@ def test_a_normalized_prefix_has_the_same_ids(translator, prefix):
 def run(model, texts, folder, prefixes, *flags):
     content = b"".join(line + b"\n" for line in prefixes)
     (folder / "prefixes").write_bytes(content)
-    flags = [f"--model={model}", f"--prefixes={folder / 'prefixes'}", *flags]
-    source = "".join(f"{text}\n" for text in texts).encode()
-    done = in_process.run("export.translate", flags, folder, source)
+    flags = [f"--prefixes={folder / 'prefixes'}", *flags]
+    answer = commands.run("export.translate", model, texts, *flags)
     assert (folder / "prefixes").read_bytes() == content
-    return done.code, done.out.splitlines(), done.err.splitlines()
+    return answer
 
 
 LINES = [prefix.encode() for prefix in PREFIXES]
@@ -182,13 +182,14 @@ UNKNOWN = ["ba ŵa".encode(), *LINES[1:]]
         (LINES, ["--prefixes=/nowhere"], ["--prefixes=/nowhere"]),
         (UNKNOWN, [], ["Line 1 of --prefixes", "U+0175"]),
         (FAR_LINES, ["--beam_size=1"], [f"Line {FAR} of --prefixes", "U+0175"]),
-        (LINES, ["--output=prefixes"], ["--output", "prefixes"]),
+        (LINES, ["--output={}/prefixes"], ["--output", "prefixes"]),
     ],
 )
 def test_invalid_prefixes_are_one_line_and_2(
     model_path, tmp_path, lines, flags, named
 ):
     texts = [*TEXTS, *["ba ka."] * FAR][: FAR if len(lines) == FAR else 9]
+    flags = [flag.format(tmp_path) for flag in flags]
     code, _, err = run(model_path, texts, tmp_path, lines, *flags)
     assert code == 2
     assert err[-1].startswith("Error: ")
