@@ -52,6 +52,7 @@ class Sentence(typing.NamedTuple):
         length: number of ids, the end id included; blank text has 1.
         truncated: whether ids were dropped.
         prefix: int32 array of ids that its translations begin with.
+        seed: for sampling.
     """
 
     text: str
@@ -59,6 +60,7 @@ class Sentence(typing.NamedTuple):
     length: int
     truncated: bool
     prefix: typing.Any = ()
+    seed: int = 0
 
 
 class TextTranslator(abc.ABC):

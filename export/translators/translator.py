@@ -181,11 +181,11 @@ class Translator(ModelTranslator):
 
         def score_batch(batch):
             return self._score(
-                pad_ids([pairs[number].source for number in batch]),
-                pad_ids([pairs[number].target for number in batch]),
+                pad_ids([pair.source for pair in batch]),
+                pad_ids([pair.target for pair in batch]),
             ).numpy()
 
-        scores = self._in_batches([pair.length for pair in pairs], score_batch)
+        scores = self._in_batches(pairs, score_batch)
         for number, score in enumerate(scores):
             if score is None:
                 is_blank = len(pairs[number].target) == 1
@@ -211,37 +211,30 @@ class Translator(ModelTranslator):
         sentences = self.sentences(texts)
 
         def search_batch(batch):
-            source = pad_ids([sentences[number].ids for number in batch])
+            source = pad_ids([sentence.ids for sentence in batch])
             tokens = self._graphs.search(source).tokens[:, 0].numpy()
             return [row[row != PAD_ID] for row in tokens]
 
-        lengths = [sentence.length for sentence in sentences]
-        targets = self._in_batches(lengths, search_batch, on_progress)
         end = np.array([END_ID], np.int32)
+        targets = self._in_batches(sentences, search_batch, on_progress)
+        targets = [end if target is None else target for target in targets]
         return [
-            IdPair(
-                sentence.ids,
-                end if target is None else target,
-                sentence.truncated,
-            )
+            IdPair(sentence.ids, target, sentence.truncated)
             for sentence, target in zip(sentences, targets)
         ]
 
     def sample(self, texts, seeds, rules=None, on_progress=None):
         """Samples translations of each sentence.
 
-        Args:
-            texts: list of str, one sentence each.
-            seeds: list of int from 0 to 2**31 - 1, one for each sentence, whose
-                samples depend on no other sentence.
-            rules: kt.SamplingConfig.
-            on_progress: see `translate`.
-
-        Returns:
-            A list of lists of Translation in the order drawn, with
-            log-probabilities as scores; blank text has one.
+        `seeds` has an int from 0 to 2**31 - 1 for each sentence, whose samples
+        depend on no other sentence; `rules` is a kt.SamplingConfig. Returns a
+        list of lists of Translation in the order drawn, with log-probabilities
+        as scores; blank text has one.
         """
-        sentences = self.sentences(texts)
+        sentences = [
+            sentence._replace(seed=seed)
+            for sentence, seed in zip(self.sentences(texts), seeds, strict=True)
+        ]
         rules = rules or kt.SamplingConfig()
         if rules not in self._samplers:
             self._samplers[rules] = trace_once(
@@ -252,26 +245,21 @@ class Translator(ModelTranslator):
 
         def sample_batch(batch):
             samples = self._samplers[rules](
-                pad_ids([sentences[number].ids for number in batch]),
-                tf.constant([seeds[number] for number in batch], tf.int32),
+                pad_ids([sentence.ids for sentence in batch]),
+                tf.constant([sentence.seed for sentence in batch], tf.int32),
             )
-            return [
-                [*map(Translation, *row)]
-                for row in zip(
-                    self._decode(samples.tokens),
-                    samples.log_probs.numpy().tolist(),
-                )
-            ]
+            texts = self._decode(samples.tokens)
+            scores = samples.log_probs.numpy().tolist()
+            return [[*map(Translation, *row)] for row in zip(texts, scores)]
 
-        lengths = [sentence.length for sentence in sentences]
-        answers = self._in_batches(lengths, sample_batch, on_progress)
+        answers = self._in_batches(sentences, sample_batch, on_progress)
         return fill_blanks(sentences, answers)
 
-    def _in_batches(self, lengths, answer_batch, on_progress=None):
+    def _in_batches(self, items, answer_batch, on_progress=None):
         return translate_in_batches(
-            lengths,
+            [item.length for item in items],
             self.batch_tokens,
-            answer_batch,
+            lambda batch: answer_batch([items[number] for number in batch]),
             on_progress,
             self.num_threads,
         )
@@ -288,18 +276,14 @@ class Translator(ModelTranslator):
         alignments = [()] * len(sentences)
         if align:
             texts = tf.constant([sentence.text for sentence in sentences])
-            source_words = source_word_spans(
-                self.tokenizer.source, texts, source, self.source_limit
+            arrays = (
+                source_word_spans(
+                    self.tokenizer.source, texts, source, self.source_limit
+                ),
+                target_word_spans(self.tokenizer.target, tokens[:, 0]),
+                output.alignments[:, 0],
             )
-            target_words = target_word_spans(
-                self.tokenizer.target, tokens[:, 0]
-            )
-            alignments = map(
-                word_alignment,
-                source_words.numpy(),
-                target_words.numpy(),
-                output.alignments[:, 0].numpy(),
-            )
+            alignments = map(word_alignment, *(each.numpy() for each in arrays))
         return [*map(drop_impossible, self._decode(tokens), scores, alignments)]
 
 
@@ -316,7 +300,7 @@ def load_models(paths, ensemble_mean=None):
     """Loads one model, or a kt.Ensemble of several, and the tokenizer.
 
     `ensemble_mean` is the `mean` of kt.Ensemble. Raises InputError if a file is
-    missing or not valid, vocabularies differ, or a mean is given for one model.
+    not valid, vocabularies differ, or a mean is given for one model.
     """
     directories = [ModelDirectory(path) for path in paths]
     tokenizers = [directory.load_tokenizer() for directory in directories]

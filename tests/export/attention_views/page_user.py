@@ -1,9 +1,5 @@
 """A user of the attention page, and what the page must then show."""
 
-import base64
-import json
-import zlib
-
 import numpy as np
 import pytest
 from selenium.webdriver import ActionChains
@@ -129,20 +125,3 @@ def check_cells(page, weights):
     """Checks the matrix, of weights [H, Q, M]; its shades are roots."""
     mean = weights.mean(axis=0)
     np.testing.assert_allclose(page.cells() ** 2, mean, atol=0.012)
-
-
-def embedded(page):
-    """Returns the weights that the page holds, by unit and kind."""
-    [text] = page.texts("#data")
-    data = json.loads(text)
-    numbers = zlib.decompress(base64.b64decode(data["weights"]))
-    numbers = np.frombuffer(numbers, "<u2")
-    found = {}
-    for unit, kinds in data["units"].items():
-        for kind, part in kinds.items():
-            sizes = (data["layers"][kind], data["heads"])
-            shape = (*sizes, *map(len, part.values()))
-            part, numbers = np.split(numbers, [np.prod(shape)])
-            found[unit, kind] = part.reshape(shape)
-    assert numbers.size == 0
-    return found

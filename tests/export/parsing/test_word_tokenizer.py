@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from export.parsing.trees import (
     escape_brackets,
-    read_trees,
     remove_unicode_spaces,
 )
 from export.parsing.word_tokenizer import (
@@ -21,7 +20,6 @@ from export.parsing.word_tokenizer import (
     penn_tokenize,
     split_at_spaces,
 )
-from tests.export.parsing.made_trees import TRAIN
 from trainers.data.vocabulary import train_vocabulary
 
 END = 3
@@ -74,31 +72,6 @@ def test_text_is_split_into_words():
     ):
         for text, words in zip(lines[::2], lines[1::2], strict=True):
             assert " ".join(split(text)) == words
-
-
-def test_hyphens_are_those_of_craft():
-    """Words around hyphens in CRAFT, written together and split again."""
-    right = wrong = 0
-    for tree in read_trees(TRAIN):
-        for parts in _join_at_hyphens(tree):
-            word = "".join(parts)
-            if "-" in word[1:-1] or "/" in word[1:-1]:
-                right += ontonotes_tokenize(word) == parts
-                wrong += ontonotes_tokenize(word) != parts
-    assert (right, wrong) == (82, 2)
-
-
-def _join_at_hyphens(tree):
-    groups, is_joined = [], False
-    for word, tag in tree.pos():
-        is_hyphen = tag == "HYPH"
-        if groups and (is_joined or is_hyphen):
-            groups[-1].append(word)
-        else:
-            groups.append([word])
-        is_joined = is_hyphen
-    # Brackets would be taken for hyphens on either side.
-    return [group for group in groups if not {"-LRB-", "-RRB-"} & set(group)]
 
 
 @given(st.text(st.sampled_from("ab1 -/().,'`\"’“$\u2009\0")) | st.text())

@@ -84,16 +84,6 @@ def test_the_same_translations_from_few_compilations(translator, monkeypatch):
         assert translation.text.startswith(prefix)
 
 
-@pytest.mark.slow
-def test_n_best(translator):
-    compiled = changed(translator, compiled=True)
-    found, expected = (
-        each.n_best(TEXTS[:3], 4) for each in (compiled, translator)
-    )
-    for one, other in zip(found, expected, strict=True):
-        same(one, other)
-
-
 def test_outputs_longer_than_the_first_two_loops(translator):
     options = {"max_extra_tokens": 66, "min_length": 66, "beam_size": 1}
     one, other = (

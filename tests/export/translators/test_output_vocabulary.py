@@ -96,17 +96,6 @@ def test_a_server_answers_the_same(restricted, translator, settings):
         assert limits["target_pieces"] == len(restricted.target_pieces)
 
 
-@pytest.mark.slow
-def test_a_compiled_search_answers_the_same(restricted, translator, settings):
-    compiled = Translator(
-        translator.model, translator.tokenizer, compiled=True, **settings
-    )
-    (found,) = compiled.translate(TEXTS[:1])
-    (expected,) = restricted.translate(TEXTS[:1])
-    assert found.text == expected.text
-    assert found.score == pytest.approx(expected.score, rel=1e-4)
-
-
 def test_target_pieces_are_the_texts_and_single_characters(
     translator, ids, tmp_path
 ):
