@@ -11,7 +11,7 @@ from export.translators.batches import translate_in_batches
 from export.translators.graph_translator import IDS_SPEC, trace_once
 from export.translators.text_ids import character_limit, list_of_texts, pad_ids
 from export.translators.text_ops import (
-    id_to_token,
+    padded_ids_to_pieces,
     source_word_spans,
     target_word_spans,
     truncate_text,
@@ -94,10 +94,10 @@ class AttentionReader:
         """
         texts = list_of_texts(texts)
         if translations is None:
-            pairs = self._translator.best_ids(texts)
+            pairs = self._translator.translate_to_pairs(texts)
         else:
             translations = list_of_texts(translations, "translations")
-            pairs = self._translator.given_ids(texts, translations)
+            pairs = self._translator.encode_pairs(texts, translations)
         for text, pair in zip(texts, pairs):
             if len(pair.source) == 1:
                 raise InputError(f"Expected a sentence as text, got {text!r}.")
@@ -108,7 +108,7 @@ class AttentionReader:
             self._translator.batch_tokens,
             lambda batch: self._weights([pairs[number] for number in batch]),
         )
-        sources = _split_given(
+        sources = _split_texts(
             self._tokenizer.source,
             texts,
             [pair.source for pair in pairs],
@@ -121,13 +121,13 @@ class AttentionReader:
             translations = target.decode(ids)
             targets = map(
                 _trim,
-                id_to_token(target, ids).numpy().tolist(),
+                padded_ids_to_pieces(target, ids).numpy().tolist(),
                 target_word_spans(target, ids).numpy(),
                 map(len, rows),
             )
         else:
             limit = self._translator.target_limit
-            targets = _split_given(target, translations, rows, limit)
+            targets = _split_texts(target, translations, rows, limit)
         each = zip(texts, translations, pairs, sources, targets, weights)
         return [_maps(*arguments) for arguments in each]
 
@@ -148,7 +148,7 @@ class AttentionReader:
         ]
 
 
-def _split_given(tokenizer, texts, rows, limit):
+def _split_texts(tokenizer, texts, rows, limit):
     """Yields the tokens and the word numbers of texts with the ids `rows`."""
     texts = tf.constant(texts)
     words = source_word_spans(tokenizer, texts, pad_ids(rows), limit).numpy()

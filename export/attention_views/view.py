@@ -49,13 +49,15 @@ def update_view(
         changes |= {"kind": kind or view.kind, "unit": unit or view.unit}
     layers = sentence.layers[kind or view.kind]
     if layer is not None:
-        changes["layer"] = _number("layer", layer, layers)
+        changes["layer"] = _parse_number("layer", layer, layers)
     elif layers != sentence.layers[view.kind]:
         changes["layer"] = paper_layer(layers)
     if heads == ["all"]:
         changes["heads"] = tuple(range(sentence.heads))
     elif heads:
-        numbers = {_number("head", each, sentence.heads) for each in heads}
+        numbers = {
+            _parse_number("head", each, sentence.heads) for each in heads
+        }
         changes["heads"] = tuple(sorted(numbers))
     view = dataclasses.replace(view, **changes)
     if word is not None:
@@ -64,14 +66,14 @@ def update_view(
     return view
 
 
-def _number(name, given, count):
+def _parse_number(name, text, count):
     try:
-        number = int(given)
+        number = int(text)
     except ValueError:
         number = 0
     if not 1 <= number <= count:
         raise InputError(
-            f"Expected the number of a {name} from 1 to {count}, got {given}."
+            f"Expected the number of a {name} from 1 to {count}, got {text}."
         )
     return number - 1
 
@@ -82,7 +84,7 @@ def _row_of_word(word, view, sentence):
         return row
     rows = sentence.part(view.unit, view.kind).rows
     if re.fullmatch("#[0-9]+", word):
-        return _number("word", word[1:], len(rows))
+        return _parse_number("word", word[1:], len(rows))
     raise InputError(
         f"Expected one of these {view.unit} as --word, or its number as #1, "
         f"got {word}: {' '.join(rows)}"

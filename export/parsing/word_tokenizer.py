@@ -114,7 +114,7 @@ class WordTokenizer(tf.Module):
         super().__init__(name=f"words_of_{self.piece_tokenizer.name}")
         self.vocabulary_size = self.piece_tokenizer.vocabulary_size
         numbers = tf.range(self.vocabulary_size)
-        pieces = self.piece_tokenizer.pieces(numbers).numpy()
+        pieces = self.piece_tokenizer.ids_to_pieces(numbers).numpy()
         begins = np.array([piece.startswith(_SPACE) for piece in pieces])
         if _SPACE not in pieces:
             raise ValueError("This SentencePiece model has no lone space.")

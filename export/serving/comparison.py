@@ -178,7 +178,7 @@ class TranslationReader(AnswerReader):
         ]
 
     def _scored(self, model):
-        pairs = model.given_ids(self._texts, self._translations)
+        pairs = model.encode_pairs(self._texts, self._translations)
         scores = model.score(self._texts, self._translations)
         return [
             ([pair.source_truncated or pair.target_truncated], score)

@@ -8,7 +8,7 @@ import keras_transformer as kt
 from export.translators.graph_translator import GraphTranslator
 from export.translators.text_ids import character_limit, truncation_limit
 from export.translators.text_ops import (
-    id_to_token,
+    padded_ids_to_pieces,
     source_word_spans,
     target_word_spans,
     trim,
@@ -172,8 +172,12 @@ class ServedTranslator(tf.Module):
             "truncated": truncated,
             "source_words": words,
             "target_words": target_word_spans(self.tokenizer.target, target),
-            "source_tokens": id_to_token(self.tokenizer.source, source),
-            "target_tokens": id_to_token(self.tokenizer.target, target),
+            "source_tokens": padded_ids_to_pieces(
+                self.tokenizer.source, source
+            ),
+            "target_tokens": padded_ids_to_pieces(
+                self.tokenizer.target, target
+            ),
             "alignment": tf.where(is_pair, alignment, 0.0),
         }
 

@@ -148,7 +148,7 @@ class Tokenizer(tf.Module):
             text = tf.strings.regex_replace(text, self._added_space, "")
         return text
 
-    def pieces(self, ids):
+    def ids_to_pieces(self, ids):
         """Returns the tokens of int32 ids; "<unk>" outside the vocabulary."""
         # Other ids would crash SentencePiece.
         known = (ids >= 0) & (ids < self.vocabulary_size)
@@ -157,7 +157,7 @@ class Tokenizer(tf.Module):
     def id_to_piece(self, number):
         """Returns the token of one id, such as "▁the"."""
         self.restore_resources()
-        return self.pieces(tf.constant(number)).numpy().decode("utf-8")
+        return self.ids_to_pieces(tf.constant(number)).numpy().decode("utf-8")
 
     def encode(self, texts):
         """Splits a list of str; returns a list of int32 arrays."""

@@ -75,9 +75,9 @@ def trim(tokens):
     return tokens[..., : tf.math.count_nonzero(used, dtype=tf.int32)]
 
 
-def id_to_token(tokenizer, ids):
+def padded_ids_to_pieces(tokenizer, ids):
     """Returns tokens, string [B, S]: "" for padding, "<unk>" if unknown."""
-    return tf.where(ids == PAD_ID, "", tokenizer.pieces(ids))
+    return tf.where(ids == PAD_ID, "", tokenizer.ids_to_pieces(ids))
 
 
 def source_word_spans(tokenizer, text, ids, limit):

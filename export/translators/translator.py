@@ -177,7 +177,7 @@ class Translator(ModelTranslator):
         truncated as in `translate`, translations to their maximum length. With
         a blank source a blank translation scores 0, any other -1e9.
         """
-        pairs = self.given_ids(texts, translations)
+        pairs = self.encode_pairs(texts, translations)
 
         def score_batch(batch):
             return self._score(
@@ -192,7 +192,7 @@ class Translator(ModelTranslator):
                 scores[number] = 0.0 if is_blank else IMPOSSIBLE
         return [*map(float, scores)]
 
-    def given_ids(self, texts, translations):
+    def encode_pairs(self, texts, translations):
         """Returns texts and translations as a list of IdPair; see `score`."""
         targets = encode_texts(
             self.tokenizer.target,
@@ -206,7 +206,7 @@ class Translator(ModelTranslator):
             )
         ]
 
-    def best_ids(self, texts, on_progress=None):
+    def translate_to_pairs(self, texts, on_progress=None):
         """Translates into IdPairs; the target of blank text is the end id."""
         sentences = self.sentences(texts)
 

@@ -58,7 +58,7 @@ def _translate(translator, lines, options):
         return
     texts = [line.text for line in lines]
     answers = _generate_translations(translator, lines, options)
-    ids = translator.given_ids(texts, answers)
+    ids = translator.encode_pairs(texts, answers)
     scores = [None] * len(lines)
     if options.min_score is not None:
         scores = translator.score(texts, answers)

@@ -61,7 +61,7 @@ def restricted(translator, settings):
 def test_translations_have_only_the_chosen_tokens(
     restricted, translator, settings
 ):
-    for pair in restricted.best_ids(TEXTS[:-1]):
+    for pair in restricted.translate_to_pairs(TEXTS[:-1]):
         allowed = restricted.target_pieces
         if allowed is None:
             shortlist = settings["shortlist"]

@@ -62,7 +62,7 @@ def test_what_is_no_list_of_texts_is_refused(translator):
     reader = AttentionReader(translator)
     for refused in (
         *(translator.translate, translator.align, translator.lengths),
-        *(translator.best_ids, translator.normalize_prefixes),
+        *(translator.translate_to_pairs, translator.normalize_prefixes),
         *(exported.translate, exported.lengths, reader.read),
         lambda texts: translator.n_best(texts, 1),
         lambda texts: translator.score(two, texts),

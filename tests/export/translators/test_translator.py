@@ -12,7 +12,7 @@ from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators import search_flags
 from export.translators.graph_translator import GraphTranslator
-from export.translators.text_ops import id_to_token
+from export.translators.text_ops import padded_ids_to_pieces
 from export.translators.translator import Translation, Translator
 from keras_transformer import fields
 from keras_transformer.config import END_ID
@@ -145,7 +145,7 @@ def test_the_search_can_be_changed(translator, eager):
         (ids,) = translator.tokenizer.encode([text])
         limits = kt.Constraints(np.array([len(ids) + 1]), np.array([4]))
         close([best], search(translator, ids, 2, limits, config)[:1])
-    (pair,) = changed.best_ids(TEXTS[:1])
+    (pair,) = changed.translate_to_pairs(TEXTS[:1])
     np.testing.assert_array_equal(
         pair.source, translator.tokenizer.encode(TEXTS[:1])[0]
     )
@@ -160,7 +160,7 @@ def test_translations_are_empty_only_on_request(translator, min_length, eager):
     beta.assign(np.asarray(beta) + 50 * end / (end @ end))
     options = {} if min_length == 1 else {"min_length": min_length}
     ending = Translator(model, translator.tokenizer, **options)
-    (pair,) = ending.best_ids(TEXTS[:1])
+    (pair,) = ending.translate_to_pairs(TEXTS[:1])
     assert len(pair.target) - 1 == min_length
 
 
@@ -183,7 +183,7 @@ def test_alignment_is_the_attention_of_the_search(translator, translations):
 
 def links(translator, pieces, text):
     """From the layer's own weights, and SentencePiece's own offsets."""
-    (pair,) = translator.best_ids([text])
+    (pair,) = translator.translate_to_pairs([text])
     target = pair.target
     attention = translator.model.attention(
         {
@@ -227,7 +227,7 @@ def test_score_is_the_models_log_probability(translator):
 
 def test_ids_that_the_vocabulary_lacks_end_no_process(translator):
     ids = tf.constant([[50, 10**6, -7, 200, 3, 0]])
-    (pieces,) = id_to_token(translator.tokenizer, ids).numpy().tolist()
+    (pieces,) = padded_ids_to_pieces(translator.tokenizer, ids).numpy().tolist()
     known = translator.tokenizer.id_to_piece(50).encode()
     assert pieces == [known, *[b"<unk>"] * 3, b"</s>", b""]
 
