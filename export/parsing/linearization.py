@@ -39,6 +39,7 @@ def delinearize(symbols, words):
 
     ValueError if the symbols are not one tree over exactly these words.
     """
+    error = ValueError("The symbols are not one tree over the words.")
     remaining = iter(words)
     opened = [(None, [])]
     for symbol in symbols:
@@ -46,23 +47,17 @@ def delinearize(symbols, words):
             opened.append((symbol[1:], []))
         elif symbol.startswith(")"):
             label, children = opened.pop()
-            if label != symbol[1:]:
-                raise ValueError(f"{symbol} closes no bracket of its label.")
-            if not children:
-                raise ValueError(f"({label} is closed with nothing in it.")
+            if label != symbol[1:] or not children:
+                raise error
             opened[-1][1].append(Tree(label, children))
         else:
             word = next(remaining, None)
             if word is None:
-                raise ValueError("There are more tags than words.")
+                raise error
             opened[-1][1].append(Tree(symbol, [word]))
-    if len(opened) > 1:
-        raise ValueError(f"({opened[-1][0]} is not closed.")
-    if next(remaining, None) is not None:
-        raise ValueError("There are fewer tags than words.")
     trees = opened[0][1]
-    if len(trees) != 1:
-        raise ValueError(f"Expected one tree, got {len(trees)}.")
+    if len(opened) > 1 or len(trees) != 1 or next(remaining, None) is not None:
+        raise error
     return add_root(trees[0])
 
 

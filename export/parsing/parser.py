@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import typing
 
+import numpy as np
 import tensorflow as tf
 
 import keras_transformer as kt
@@ -13,8 +14,16 @@ from export.parsing.linearization import SymbolVocabulary, delinearize
 from export.parsing.trees import escape_brackets, format_tree
 from export.parsing.word_tokenizer import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
-from export.translators.graph_translator import InPlaceKVCache
-from export.translators.text_ids import list_of_texts, pad_ids
+from export.translators.graph_translator import (
+    IDS_SPEC,
+    InPlaceKVCache,
+    trace_once,
+)
+from export.translators.text_ids import (
+    list_of_texts,
+    pad_ids,
+    truncation_limit,
+)
 from export.translators.translator import load_ensemble, validate_equal
 from keras_transformer.config import END_ID
 from keras_transformer.parsing.tree_grammar import TreeGrammar
@@ -24,7 +33,6 @@ from keras_transformer.parsing.tree_grammar import TreeGrammar
 MAX_SOURCE_IDS = 2048
 # Maximum symbols of a tree per word, far more than trees have.
 _MAX_SYMBOLS_PER_WORD = 8
-_IDS = tf.TensorSpec([None, None], tf.int32)
 _COUNTS = tf.TensorSpec([None], tf.int32)
 
 
@@ -100,9 +108,7 @@ class Parser:
             )
         self.model, self.tokenizer, self.symbols = model, tokenizer, symbols
         self._batch_tokens = batch_tokens
-        self._max_ids = MAX_SOURCE_IDS
-        if config.positions == "learned":
-            self._max_ids = min(MAX_SOURCE_IDS, config.max_positions)
+        self._max_ids = truncation_limit(config, MAX_SOURCE_IDS)
         search_config = kt.BeamSearchConfig.from_config(config)
         self.beam_size = beam_size or search_config.beam_size
         self.search_config = dataclasses.replace(
@@ -196,7 +202,7 @@ class Parser:
         return [[word.decode("utf-8") for word in row] for row in words]
 
     def _parse_batch(self, ids, words, n_best):
-        counts = [len(each) for each in words]
+        counts = np.array([len(each) for each in words], np.int32)
         tokens, scores = self._graph(n_best)(pad_ids(ids), counts)
         parses = []
         for row, sentence in enumerate(words):
@@ -215,11 +221,8 @@ class Parser:
 
     def _graph(self, n_best):
         if n_best not in self._graphs:
-            self._graphs[n_best] = tf.function(
-                functools.partial(self.search, n_best=n_best),
-                input_signature=[_IDS, _COUNTS],
-                autograph=False,
-            )
+            search = functools.partial(self.search, n_best=n_best)
+            self._graphs[n_best] = trace_once(search, IDS_SPEC, _COUNTS)
         return self._graphs[n_best]
 
     def search(self, source, words, n_best):
@@ -235,10 +238,8 @@ class Parser:
             Ids of symbols, int32 [B, K, T], and scores, float32 [B, K], best
             first; rows without the end id are not trees.
         """
-        longest = tf.minimum(
-            _MAX_SYMBOLS_PER_WORD * words + 2,
-            words + self.model.config.max_extra_tokens,
-        )
+        extra = self.model.config.max_extra_tokens
+        longest = tf.minimum(_MAX_SYMBOLS_PER_WORD * words + 2, words + extra)
         # The smallest tree, as in `_check_length`.
         longest = tf.maximum(longest, words + 3)
         if self.model.config.positions == "learned":

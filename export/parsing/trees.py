@@ -61,7 +61,10 @@ def read_tree(text):
     try:
         tree = Tree.fromstring(text)
     except ValueError as error:
-        raise ValueError(_nltk_reason(error)) from None
+        # The last line of nltk's message has the text around the error.
+        lines = str(error).removeprefix("Tree.read(): ").split("\n")
+        reason = " ".join(map(str.strip, lines[:2])).rstrip(".")
+        raise ValueError(reason) from None
     return normalize(tree)
 
 
@@ -181,10 +184,3 @@ def _check_bracket(node, is_root):
             )
     if not is_root and not node.label():
         raise ValueError("a bracket inside it has no label")
-
-
-def _nltk_reason(error):
-    found = re.match(
-        r"Tree\.read\(\): (expected .*?)\.?\n\s*(at index \d+)", str(error)
-    )
-    return " ".join(found.groups()) if found else str(error).partition(";")[0]
