@@ -15,7 +15,7 @@ from export.parsing.word_tokenizer import WordTokenizer
 from keras_transformer.config import BEGIN_ID, END_ID
 from tests.export.parsing import tiny_parser
 
-SENTENCES = ["The cell divides .", "-LRB- BMP-4 -RRB-", "x"]
+SENTENCES = ["The cell divides .", "-LRB- BMP-4 -RRB-"]
 # First and last characters of some scripts.
 SCRIPTS = [
     *("az", "AZ", "àþ", "αω", "ая", "את", "بي", "कह", "กฮ", "あん", "一龥"),

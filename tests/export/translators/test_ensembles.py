@@ -39,26 +39,6 @@ def test_scores_are_the_mean_of_the_models_own(paths):
     assert np.all(together <= np.max(each, axis=0) + 5.0)
 
 
-def test_the_mean_of_probabilities_token_by_token(paths):
-    ensemble, tokenizer = load_models(paths, "probabilities")
-    (source,) = tokenizer.encode(TEXTS[:1])
-    inputs = {"source": source[None], "target": source[None]}
-    expected = np.mean(
-        [
-            np.exp(_log_softmax(ModelDirectory(path).load_model()(inputs)))
-            for path in paths
-        ],
-        axis=0,
-    )
-    np.testing.assert_allclose(np.exp(ensemble(inputs)), expected, atol=1e-6)
-
-
-def _log_softmax(logits):
-    logits = np.asarray(logits, "float64")
-    logits = logits - logits.max(-1, keepdims=True)
-    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-
-
 def test_two_copies_of_a_model_translate_as_one(model_path, translator):
     expected = translator.align(TEXTS)
     code, lines, err = commands.run(
