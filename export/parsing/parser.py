@@ -1,7 +1,6 @@
 """Parses sentences with a trained model."""
 
 import dataclasses
-import functools
 import typing
 
 import numpy as np
@@ -221,8 +220,11 @@ class Parser:
 
     def _graph(self, n_best):
         if n_best not in self._graphs:
-            search = functools.partial(self.search, n_best=n_best)
-            self._graphs[n_best] = trace_once(search, IDS_SPEC, _COUNTS)
+            self._graphs[n_best] = trace_once(
+                lambda ids, words: self.search(ids, words, n_best),
+                IDS_SPEC,
+                _COUNTS,
+            )
         return self._graphs[n_best]
 
     def search(self, source, words, n_best):
