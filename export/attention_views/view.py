@@ -37,10 +37,7 @@ def update_view(
     also selects the layer at the depth of the paper's, unless `layer` is given.
     `layer` and `heads` count from 1; `heads` is a list of str, or ["all"].
     `word` selects the first query with this text, or "#4" the fourth query if
-    the text of none is "#4".
-
-    Raises:
-        InputError: there is no such layer, head or word.
+    the text of none is "#4". Raises InputError for what does not exist.
     """
     changes = {}
     if kind or unit:
@@ -110,11 +107,9 @@ def paper_figure(number, sentence):
     Head numbers are arbitrary, so heads are chosen by the subject of the
     figure: for Figure 4 the two that put the largest weight on one word, seen
     from "its"; for Figure 5 the two whose maps differ most. `sentence` is the
-    SentenceAttention of `FIGURE_SENTENCES[number]`.
-
-    Returns:
-        (views, note): pairs of a name and an AttentionView, in the paper's
-        order; and a sentence on how they differ from the paper's figure.
+    SentenceAttention of `FIGURE_SENTENCES[number]`. Returns pairs of a name
+    and an AttentionView, in the paper's order, and a sentence on how they
+    differ from the paper's figure.
     """
     layers = sentence.layers["encoder"]
     layer = paper_layer(layers)

@@ -230,15 +230,10 @@ class Parser:
     def search(self, source, words, n_best):
         """Finds the best trees, inside a graph.
 
-        Args:
-            source: int32 [B, S], each sentence ending with the end id, then
-                padding.
-            words: int32 [B], the number of words of each, at least 1.
-            n_best: number of trees for each sentence.
-
-        Returns:
-            Ids of symbols, int32 [B, K, T], and scores, float32 [B, K], best
-            first; rows without the end id are not trees.
+        `source` is int32 [B, S], each sentence ending with the end id, then
+        padding, `words` int32 [B], their numbers of words, at least 1. Returns
+        ids of symbols, int32 [B, K, T], and scores, float32 [B, K], best first;
+        rows without the end id are not trees.
         """
         extra = self.model.config.max_extra_tokens
         longest = tf.minimum(_MAX_SYMBOLS_PER_WORD * words + 2, words + extra)

@@ -62,9 +62,8 @@ class GraphTranslator:
         target_pieces: list of the ids, filled up; None for all.
         searched: the model, restricted to the selected tokens.
 
-    Raises:
-        ValueError: a number is out of range, or both `target_pieces` and
-            `shortlist` are given.
+    Raises ValueError if a number is out of range, or if both `target_pieces`
+    and `shortlist` are given.
     """
 
     def __init__(
@@ -124,11 +123,8 @@ class GraphTranslator:
             decoder: from `new_decoder`, for a search with static shapes that
                 XLA can compile; None for dynamic shapes.
 
-        Returns:
-            SearchOutput.
-
-        Raises:
-            ValueError: a prefix is given with a restricted vocabulary.
+        Returns SearchOutput. Raises ValueError if a prefix is given with a
+        restricted vocabulary.
         """
         arguments = self.search_arguments(source, prefix, n_best, decoder)
         tokens, scores, trace = kt.translate_ids(

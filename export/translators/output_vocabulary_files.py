@@ -38,14 +38,9 @@ _SAME_TEXT = 0.01
 def load_output_vocabulary(search, tokenizer, config):
     """Replaces the paths in GraphTranslator's arguments by their contents.
 
-    Args:
-        search: dict of the arguments, in which `target_pieces` is a list of
-            paths and `shortlist` a path, with `shortlist_size`.
-        tokenizer: Tokenizer or TokenizerPair.
-        config: TransformerConfig.
-
-    Raises:
-        InputError: a file is not valid, or the flags are incompatible.
+    In the dict `search`, `target_pieces` is a list of paths and `shortlist` a
+    path, with `shortlist_size`; `config` is the model's. Raises InputError if a
+    file is not valid, or if the flags are incompatible.
     """
     search = dict(search)
     size = search.pop("shortlist_size", None)

@@ -83,16 +83,11 @@ def padded_ids_to_pieces(tokenizer, ids):
 def source_word_spans(tokenizer, text, ids, limit):
     """Finds the words that the tokens of a text belong to.
 
-    Args:
-        tokenizer: Tokenizer.
-        text: string [B], before truncation.
-        ids: int32 [B, S], the ids of the text, padded.
-        limit: maximum number of ids that the text was truncated to.
-
-    Returns:
-        int32 [B, S, 2]: index of the first and of the last word of each
-        token, from 0. A token of white space only belongs to the next word.
-        -1 for the end id, padding, and where the tokenizer sees no word.
+    `text`, string [B], is not truncated; `ids` are its padded ids, int32
+    [B, S], truncated to `limit`. Returns int32 [B, S, 2]: index of the first
+    and of the last word of each token, from 0. A token of white space only
+    belongs to the next word. -1 for the end id, padding, and where the
+    tokenizer sees no word.
     """
     truncated, _ = truncate_text(tokenizer, text, character_limit(limit))
     _, starts, ends = tokenizer.tokenize_with_offsets(truncated)

@@ -133,12 +133,9 @@ class Translator(ModelTranslator):
             other processes use the other CPUs.
         **search: arguments of GraphTranslator.
 
-    Attributes:
-        target_pieces: ids that translations may contain; None for all.
-
-    Raises:
-        ValueError: a number is out of range.
-        InputError: max_extra_tokens is above 1,000 and `compiled`.
+    The attribute `target_pieces` has the ids that translations may contain,
+    None for all. Raises ValueError if a number is out of range, InputError if
+    max_extra_tokens is above 1,000 and `compiled`.
     """
 
     def __init__(
