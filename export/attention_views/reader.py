@@ -11,7 +11,7 @@ from export.translators.batches import translate_in_batches
 from export.translators.graph_translator import IDS_SPEC, trace_once
 from export.translators.text_ids import character_limit, list_of_texts, pad_ids
 from export.translators.text_ops import (
-    padded_ids_to_pieces,
+    padded_ids_to_tokens,
     source_word_spans,
     target_word_spans,
     truncate_text,
@@ -111,7 +111,7 @@ class AttentionReader:
         if is_search:
             translations = tokenizer.decode(ids)
             targets = zip(
-                padded_ids_to_pieces(tokenizer, ids).numpy().tolist(),
+                padded_ids_to_tokens(tokenizer, ids).numpy().tolist(),
                 target_word_spans(tokenizer, ids).numpy(),
             )
         else:
@@ -138,7 +138,7 @@ def _split_texts(tokenizer, texts, ids, limit):
     texts = tf.constant(texts)
     spans = source_word_spans(tokenizer, texts, ids, limit).numpy()
     texts, _ = truncate_text(tokenizer, texts, character_limit(limit))
-    end = tokenizer.id_to_piece(END_ID).encode()
+    end = tokenizer.id_to_token(END_ID).encode()
     pieces = tokenizer.split(texts).to_list()
     lengths = np.count_nonzero(ids, axis=1)
     for length, tokens, spans_of_text in zip(lengths, pieces, spans):

@@ -196,7 +196,7 @@ class Parser:
         """Splits sentences into words in the form that trees use."""
         if not sentences:
             return []
-        self.tokenizer.piece_tokenizer.restore_resources()
+        self.tokenizer.subwords.restore_resources()
         words = self.tokenizer.split_words(tf.constant(sentences)).to_list()
         return [[word.decode("utf-8") for word in row] for row in words]
 

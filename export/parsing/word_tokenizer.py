@@ -100,7 +100,7 @@ class WordTokenizer(tf.Module):
     unknown.
 
     Attributes:
-        piece_tokenizer: Tokenizer of the SentencePiece model.
+        subwords: Tokenizer of the SentencePiece model.
         vocabulary_size: number of ids.
         first_word_id: the lowest id of a piece that begins a word.
 
@@ -110,11 +110,11 @@ class WordTokenizer(tf.Module):
     """
 
     def __init__(self, proto):
-        self.piece_tokenizer = Tokenizer(proto)
-        super().__init__(name=f"words_of_{self.piece_tokenizer.name}")
-        self.vocabulary_size = self.piece_tokenizer.vocabulary_size
+        self.subwords = Tokenizer(proto)
+        super().__init__(name=f"words_of_{self.subwords.name}")
+        self.vocabulary_size = self.subwords.vocabulary_size
         numbers = tf.range(self.vocabulary_size)
-        pieces = self.piece_tokenizer.ids_to_pieces(numbers).numpy()
+        pieces = self.subwords.ids_to_tokens(numbers).numpy()
         begins = np.array([piece.startswith(_SPACE) for piece in pieces])
         if _SPACE not in pieces:
             raise ValueError("This SentencePiece model has no lone space.")
@@ -133,7 +133,7 @@ class WordTokenizer(tf.Module):
         Returns a RaggedTensor string [B, None]; brackets are -LRB- and -RRB-,
         and Unicode's white space beyond ASCII is removed.
         """
-        text = self.piece_tokenizer.clean_text(text)
+        text = self.subwords.clean_text(text)
         for pattern, replacement in (
             (UNICODE_SPACE, ""),
             (r"\(", "-LRB-"),
@@ -149,7 +149,7 @@ class WordTokenizer(tf.Module):
         id.
         """
         # Drops the end id of each word.
-        pieces = self.piece_tokenizer.tokenize(words.values)[:, :-1]
+        pieces = self.subwords.tokenize(words.values)[:, :-1]
         lengths = pieces.row_lengths()
         is_first = tf.ragged.range(lengths).values == 0
         first = tf.gather(self._first_ids, pieces.values)
@@ -166,8 +166,8 @@ class WordTokenizer(tf.Module):
         """Tokenizes a list of str to a list of int32 arrays."""
         if not texts:
             return []
-        self.piece_tokenizer.restore_resources()
-        text = self.piece_tokenizer.clean_text(tf.constant(texts))
+        self.subwords.restore_resources()
+        text = self.subwords.clean_text(tf.constant(texts))
         ragged = self.encode_words(tf.strings.split(text))
         values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
         return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]

@@ -42,7 +42,7 @@ class ServedParser(tf.Module):
         self.model_variables = [
             variable.value for variable in parser.model.weights
         ]
-        self.tokenizer = parser.tokenizer.piece_tokenizer
+        self.tokenizer = parser.tokenizer.subwords
         self._words = parser.tokenizer
         self._writer = TreeWriter(parser.symbols)
         self._beam_size = parser.beam_size

@@ -8,7 +8,7 @@ import keras_transformer as kt
 from export.translators.graph_translator import GraphTranslator
 from export.translators.text_ids import character_limit, truncation_limit
 from export.translators.text_ops import (
-    padded_ids_to_pieces,
+    padded_ids_to_tokens,
     source_word_spans,
     target_word_spans,
     trim,
@@ -172,10 +172,10 @@ class ServedTranslator(tf.Module):
             "truncated": truncated,
             "source_words": words,
             "target_words": target_word_spans(self.tokenizer.target, target),
-            "source_tokens": padded_ids_to_pieces(
+            "source_tokens": padded_ids_to_tokens(
                 self.tokenizer.source, source
             ),
-            "target_tokens": padded_ids_to_pieces(
+            "target_tokens": padded_ids_to_tokens(
                 self.tokenizer.target, target
             ),
             "alignment": tf.where(is_pair, alignment, 0.0),

@@ -52,7 +52,7 @@ class Tokenizer(tf.Module):
         except tf.errors.OpError:
             ends = []
         expected = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>"}
-        special = {i: self.id_to_piece(i) for i in expected}
+        special = {i: self.id_to_token(i) for i in expected}
         if ends != [END_ID] or special != expected:
             raise ValueError(
                 "This SentencePiece model has other special ids than pad 0, "
@@ -148,16 +148,16 @@ class Tokenizer(tf.Module):
             text = tf.strings.regex_replace(text, self._added_space, "")
         return text
 
-    def ids_to_pieces(self, ids):
+    def ids_to_tokens(self, ids):
         """Returns the tokens of int32 ids; "<unk>" outside the vocabulary."""
         # Other ids would crash SentencePiece.
         known = (ids >= 0) & (ids < self.vocabulary_size)
         return self._pieces.id_to_string(tf.where(known, ids, UNKNOWN_ID))
 
-    def id_to_piece(self, number):
+    def id_to_token(self, number):
         """Returns the token of one id, such as "▁the"."""
         self.restore_resources()
-        return self.ids_to_pieces(tf.constant(number)).numpy().decode("utf-8")
+        return self.ids_to_tokens(tf.constant(number)).numpy().decode("utf-8")
 
     def encode(self, texts):
         """Splits a list of str; returns a list of int32 arrays."""

@@ -75,9 +75,9 @@ def trim(tokens):
     return tokens[..., : tf.math.count_nonzero(used, dtype=tf.int32)]
 
 
-def padded_ids_to_pieces(tokenizer, ids):
+def padded_ids_to_tokens(tokenizer, ids):
     """Returns tokens, string [B, S]: "" for padding, "<unk>" if unknown."""
-    return tf.where(ids == PAD_ID, "", tokenizer.ids_to_pieces(ids))
+    return tf.where(ids == PAD_ID, "", tokenizer.ids_to_tokens(ids))
 
 
 def source_word_spans(tokenizer, text, ids, limit):

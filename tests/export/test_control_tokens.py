@@ -118,17 +118,17 @@ def test_a_tag_is_one_in_front_alone(rules):
     tagged, second, inside = source.encode(
         [" >>fra<< \u4f60\u597d", ">>deu<<>>fra<<\u4f60", "\u4f60>>fra<<\u597d"]
     )
-    assert source.id_to_piece(tagged[0]) == ">>fra<<"
-    assert source.id_to_piece(second[0]) == ">>deu<<"
+    assert source.id_to_token(tagged[0]) == ">>fra<<"
+    assert source.id_to_token(second[0]) == ">>deu<<"
     for ids in (tagged[1:], second[1:], inside):
-        names = [source.id_to_piece(number) for number in ids]
+        names = [source.id_to_token(number) for number in ids]
         assert not {*names} & {*odd_vocabularies.TAGS}
 
 
 def test_words_of_the_other_side_are_known_as_before():
     source = load_tokenizer(odd_vocabularies.pair()).source
     (ids,) = source.encode(["\u4f60b\u597d"])
-    assert "b" in map(source.id_to_piece, ids)
+    assert "b" in map(source.id_to_token, ids)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_vocabulary_whose_control_pieces_text_can_have_is_refused(options):
 
 def test_control_ids_are_no_text():
     side = load_tokenizer(odd_vocabularies.pair()).source
-    control = {side.id_to_piece(i): i for i in tokenizer("source")[0]}
+    control = {side.id_to_token(i): i for i in tokenizer("source")[0]}
     words = side.encode(["\u4f60\u597d"])[0][:-1].tolist()
     row = [0, control["<mask>"], *words, 2, control["<s>_"], 3]
     assert side.decode([row]) == ["\u4f60\u597d"]

@@ -70,7 +70,7 @@ def _counted(model, tokenizer, sources, targets):
             for place in np.argsort(-row)[:4]:
                 one = int(source[0, place])
                 if number > 3 and one > 3:
-                    names = map(tokenizer.id_to_piece, (one, int(number)))
+                    names = map(tokenizer.id_to_token, (one, int(number)))
                     source_name, target_name = names
                     counts[source_name][target_name] += float(row[place])
     return counts

@@ -48,7 +48,7 @@ def _assert_reference(translator, maps, source, target):
 
 
 def test_attention_of_beam_search_equals_reference(translator, found):
-    pieces = translator.tokenizer.ids_to_pieces(np.arange(200, dtype="int32"))
+    pieces = translator.tokenizer.ids_to_tokens(np.arange(200, dtype="int32"))
     pieces = pieces.numpy().tolist()
     expected = [each.text for each in translator.translate(TEXTS)]
     assert [maps.translation for maps in found] == expected

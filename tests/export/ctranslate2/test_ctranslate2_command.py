@@ -211,7 +211,7 @@ def test_a_folder_of_target_pieces(tmp_path):
     save_ctranslate2(
         model, tokenizer.proto, tmp_path / "folder", target_pieces=allowed
     )
-    pieces = [tokenizer.id_to_piece(number) for number in allowed]
+    pieces = [tokenizer.id_to_token(number) for number in allowed]
     listed = tmp_path / "folder" / "target_vocabulary.json"
     assert json.loads(listed.read_text()) == pieces
     peer = CTranslate2Translator(tmp_path / "folder", model.config, 512)

@@ -44,7 +44,7 @@ def translator(path, compute_type="default"):
 
 
 def to_pieces(tokenizer, ids):
-    return [tokenizer.id_to_piece(number) for number in ids]
+    return [tokenizer.id_to_token(number) for number in ids]
 
 
 def to_ids(tokenizer, pieces):
@@ -54,7 +54,7 @@ def to_ids(tokenizer, pieces):
 
 @functools.cache
 def _piece_ids(tokenizer):
-    return {tokenizer.id_to_piece(i): i for i in range(200)}
+    return {tokenizer.id_to_token(i): i for i in range(200)}
 
 
 def log_probability(model, source, target, allowed=None):

@@ -91,7 +91,7 @@ def tokenizer():
 def _ids_of_word(tokenizer, word):
     """The ids of one word, by SentencePiece's own library."""
     processor = sentencepiece.SentencePieceProcessor(
-        model_proto=tokenizer.piece_tokenizer.proto
+        model_proto=tokenizer.subwords.proto
     )
     names = [processor.IdToPiece(n) for n in range(len(processor))]
     order = sorted(

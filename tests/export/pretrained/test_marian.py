@@ -98,7 +98,7 @@ def test_ids_are_those_of_the_table(tmp_path):
         # Our four special ids, then the others without </s> and <unk>.
         for name, number in table.items():
             if number > 1:
-                assert tokenizer.id_to_piece(number + 2) == name
+                assert tokenizer.id_to_token(number + 2) == name
         processor = sentencepiece.SentencePieceProcessor(
             model_proto=marian_directory.spm(side)
         )
@@ -154,4 +154,4 @@ def test_vocabularies_may_be_lines(tmp_path):
     pretrained = read_marian(folder)
     assert pretrained.notes == []
     tokenizer = load_tokenizer(pretrained.vocabulary).source
-    assert tokenizer.id_to_piece(4) == [*marian_directory.table()][2]
+    assert tokenizer.id_to_token(4) == [*marian_directory.table()][2]

@@ -92,7 +92,7 @@ def test_pieces_are_those_of_the_normalized_text(pair):
     for one, other in zip(pair.source.encode(texts), expected):
         assert one.tolist() == other.tolist()
     tagged, plain = pair.source.encode([">>fra<< ba。", "ba。"])
-    assert pair.source.id_to_piece(int(tagged[0])) == ">>fra<<"
+    assert pair.source.id_to_token(int(tagged[0])) == ">>fra<<"
     assert tagged[1:].tolist() == plain.tolist()
 
 
@@ -102,7 +102,7 @@ def test_without_tensorflow_it_is_the_same(pair, vocabulary):
     texts = [*TEXTS, *sentences["source"][:5], ">>fra<< ba。"]
     for text, ids in zip(texts, pair.source.encode(texts)):
         assert source.ids(text) == ids.tolist()
-        pieces = [pair.source.id_to_piece(number) for number in ids[:-1]]
+        pieces = [pair.source.id_to_token(number) for number in ids[:-1]]
         assert source.pieces(text) == pieces
     texts = sentences["target"][:20]
     for text, ids in zip(texts, pair.target.encode(texts)):

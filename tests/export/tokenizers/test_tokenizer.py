@@ -37,7 +37,7 @@ one_tokenizer_for_all_examples = settings(
 
 
 def test_ids_are_those_of_the_sentencepiece_library(tokenizer):
-    special = [tokenizer.id_to_piece(number) for number in range(4)]
+    special = [tokenizer.id_to_token(number) for number in range(4)]
     assert special == ["<pad>", "<unk>", "<s>", "</s>"]
     assert tokenizer.vocabulary_size == 200
     reference = sentencepiece.SentencePieceProcessor(
@@ -164,7 +164,7 @@ def test_it_survives_a_new_seed():
     for ask in (
         lambda tokenizer: tokenizer.encode(["ba."])[0].tolist(),
         lambda tokenizer: tokenizer.decode([[7, 8, 9]]),
-        lambda tokenizer: tokenizer.id_to_piece(7),
+        lambda tokenizer: tokenizer.id_to_token(7),
     ):
         tokenizer = Tokenizer(made_up_text.vocabulary())
         expected = ask(tokenizer)

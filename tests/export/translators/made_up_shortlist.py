@@ -12,11 +12,11 @@ def made_up_shortlist(tokenizer, seed=0):
         targets = generator.choice(np.arange(4, size), 12, replace=False)
         shares = generator.dirichlet(np.ones(12))
         lines += [
-            f"{tokenizer.id_to_piece(target)} {tokenizer.id_to_piece(source)} "
+            f"{tokenizer.id_to_token(target)} {tokenizer.id_to_token(source)} "
             f"{share:.6f}"
             for target, share in zip(targets.tolist(), shares)
         ]
     lines += [
-        f"{tokenizer.id_to_piece(each)} NULL 0.001" for each in range(4, 9)
+        f"{tokenizer.id_to_token(each)} NULL 0.001" for each in range(4, 9)
     ]
     return "".join(f"{line}\n" for line in lines)

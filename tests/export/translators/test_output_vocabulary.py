@@ -136,7 +136,7 @@ def test_an_exports_file_is_read_as_it_was_written(translator, ids, tmp_path):
     text = output_vocabulary_files.format_ids(ids, translator.tokenizer)
     path.write_text(text, encoding="utf-8")
     assert output_vocabulary_files.read_ids(tmp_path) == ids
-    last = translator.tokenizer.id_to_piece(ids[-1])
+    last = translator.tokenizer.id_to_token(ids[-1])
     assert f"{ids[-1]}\t{last}\n" in text
     path.write_text("5\tx\nsix\ty\n", encoding="utf-8")
     with pytest.raises(InputError, match="Line 2 of"):
@@ -155,7 +155,7 @@ def expected_list(translator, path, text):
     """What the file says of a sentence, added up line by line."""
     tokenizer = translator.tokenizer
     ids = tokenizer.encode([text])[0]
-    counts = collections.Counter(map(tokenizer.id_to_piece, ids.tolist()))
+    counts = collections.Counter(map(tokenizer.id_to_token, ids.tolist()))
     score = collections.Counter()
     for line in gzip.decompress(path.read_bytes()).decode().splitlines():
         target, source, probability = line.split(" ")
@@ -163,7 +163,7 @@ def expected_list(translator, path, text):
         score[target] += times * float(probability)
     for piece, times in counts.items():
         score[piece] += times * 0.01
-    names = [tokenizer.id_to_piece(number) for number in range(200)]
+    names = [tokenizer.id_to_token(number) for number in range(200)]
     best = sorted(range(4, 200), key=lambda each: (-score[names[each]], each))
     return sorted([0, 1, 2, 3, *best[: SIZE - 4]])
 

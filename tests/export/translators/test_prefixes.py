@@ -68,7 +68,7 @@ def test_each_is_that_of_the_search_alone(translator):
 
 def word_spans(translator, ids):
     """First and last word of each token; the end has none."""
-    pieces = [translator.tokenizer.id_to_piece(int(each)) for each in ids[:-1]]
+    pieces = [translator.tokenizer.id_to_token(int(each)) for each in ids[:-1]]
     begun = np.cumsum([piece.startswith("\u2581") for piece in pieces])
     # A first token without a space before it begins a word, too.
     words = begun - int(pieces[0].startswith("\u2581"))

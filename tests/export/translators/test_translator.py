@@ -12,7 +12,7 @@ from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators import search_flags
 from export.translators.graph_translator import GraphTranslator
-from export.translators.text_ops import padded_ids_to_pieces
+from export.translators.text_ops import padded_ids_to_tokens
 from export.translators.translator import Translation, Translator
 from keras_transformer import fields
 from keras_transformer.config import END_ID
@@ -227,8 +227,8 @@ def test_score_is_the_models_log_probability(translator):
 
 def test_ids_that_the_vocabulary_lacks_end_no_process(translator):
     ids = tf.constant([[50, 10**6, -7, 200, 3, 0]])
-    (pieces,) = padded_ids_to_pieces(translator.tokenizer, ids).numpy().tolist()
-    known = translator.tokenizer.id_to_piece(50).encode()
+    (pieces,) = padded_ids_to_tokens(translator.tokenizer, ids).numpy().tolist()
+    known = translator.tokenizer.id_to_token(50).encode()
     assert pieces == [known, *[b"<unk>"] * 3, b"</s>", b""]
 
 

@@ -46,7 +46,7 @@ def test_a_vocabulary_of_byte_pairs():
     assert model == train_vocabulary(TEXTS, 60)
     tokenizer = Tokenizer(model)
     assert tokenizer.vocabulary_size == 60
-    pieces = [tokenizer.id_to_piece(i) for i in range(4)]
+    pieces = [tokenizer.id_to_token(i) for i in range(4)]
     assert pieces == ["<pad>", "<unk>", "<s>", "</s>"]
     ids = tokenizer.encode(TEXTS)
     assert not any((row == 1).any() for row in ids)
