@@ -3,7 +3,7 @@
 `python -m export.attention --model M --text "..." --output page.html`
 
 The page is one file that works offline: tokens in two columns, joined by lines
-in one colour for each head, as in Figures 3 to 5 of the paper, and the matrix
+in one color for each head, as in Figures 3 to 5 of the paper, and the matrix
 of attention weights. The flags select the view shown first, which --svg=FILE
 writes as a picture. --figure=3, 4 or 5 uses the paper's own sentence and view.
 """
@@ -13,6 +13,7 @@ import sys
 
 from absl import flags
 
+from export.attention_views.rendering import attention_html, attention_svg
 from export.attention_views.view import (
     FIGURE_SENTENCES,
     AttentionView,
@@ -84,9 +85,17 @@ _PAGE = "attention.html"
 def main(arguments):
     """Writes the page, the picture, or both."""
     del arguments
-    text = _text()
-    _check_model()
-    sentence = _read(text)
+    if (FLAGS.text is None) == (FLAGS.figure is None):
+        raise InputError(
+            "Give either --text with a sentence or --figure=3, 4 or 5 of the "
+            "paper."
+        )
+    if newest_version(pathlib.Path(FLAGS.model)):
+        raise InputError(
+            f"Expected a model directory as --model, and {FLAGS.model} is an "
+            "export, which has the mean of the heads only."
+        )
+    sentence = _read_attention()
     views, note = (), ""
     heads = tuple(range(sentence.heads))
     view = AttentionView("cross", paper_layer(sentence.layers["cross"]), heads)
@@ -96,14 +105,10 @@ def main(arguments):
     changes = {name: FLAGS[name].value for name in _VIEW}
     view = update_view(view, sentence, **changes)
     if FLAGS.svg:
-        from export.attention_views.svg import attention_svg
-
         _write(FLAGS.svg, attention_svg(sentence, view))
     output = FLAGS.output or ("" if FLAGS.svg else _PAGE)
     if output:
-        from export.attention_views.html import attention_html
-
-        texts = _texts(sentence, note)
+        texts = _describe(sentence, note)
         page = attention_html(sentence, view, texts, views)
         if output == "-":
             print(page.removesuffix("\n"))
@@ -111,36 +116,21 @@ def main(arguments):
             _write(output, page)
 
 
-def _text():
-    if (FLAGS.text is None) == (FLAGS.figure is None):
-        raise InputError(
-            "Give either --text with a sentence or --figure=3, 4 or 5 of the "
-            "paper."
-        )
-    if FLAGS.text is None:
-        return FIGURE_SENTENCES[int(FLAGS.figure)]
-    return FLAGS.text
-
-
-def _check_model():
-    path = pathlib.Path(FLAGS.model)
-    if newest_version(path):
-        raise InputError(
-            f"Expected a model directory as --model, and {path} is an export, "
-            "which has the mean of the heads only."
-        )
-
-
-def _read(text):
+def _read_attention():
+    # Not at the top: TensorFlow takes seconds to load.
     from export.attention_views.reader import AttentionReader
     from export.attention_views.word_attention import SentenceAttention
 
+    text = FLAGS.text
+    if FLAGS.figure:
+        text = FIGURE_SENTENCES[int(FLAGS.figure)]
     reader = AttentionReader.from_directory(FLAGS.model)
-    given = None if FLAGS.translation is None else [FLAGS.translation]
-    return SentenceAttention(reader.read([text], given)[0])
+    translations = None if FLAGS.translation is None else [FLAGS.translation]
+    return SentenceAttention(reader.read([text], translations)[0])
 
 
-def _texts(sentence, note):
+def _describe(sentence, note):
+    """Returns the texts of the page; see `attention_html`."""
     notes = [note] if note else []
     for side, is_truncated in (
         ("text", sentence.maps.source_truncated),
@@ -151,24 +141,14 @@ def _texts(sentence, note):
                 f"The {side} is truncated to the maximum length of the model."
             )
     name = pathlib.Path(FLAGS.model).resolve().name
-    encoder, decoder = (
-        _counted(sentence.layers[kind], "layer")
-        for kind in ("encoder", "decoder")
-    )
-    stacks = f"encoder of {encoder} and decoder of {decoder}"
-    if encoder == decoder:
-        stacks = f"encoder and decoder of {encoder}"
-    heads = _counted(sentence.heads, "head")
     is_given = FLAGS.translation is not None
     return {
-        "about": f"{name}: {stacks} with {heads}",
+        "about": f"{name}: encoder layers: {sentence.layers['encoder']}, "
+        f"decoder layers: {sentence.layers['decoder']}, heads: "
+        f"{sentence.heads}",
         "translation_term": "Translation, given" if is_given else "Translation",
         "note": " ".join(notes),
     }
-
-
-def _counted(number, thing):
-    return f"1 {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _write(path, text):

@@ -33,8 +33,11 @@ from export.serving.session import (
     read_meta_graph,
 )
 from export.tokenizers.vocabulary_file import split_vocabulary
-from export.translators import shortlist
-from export.translators.target_pieces import read_ids
+from export.translators.output_vocabulary_files import (
+    SHORTLIST_FILE,
+    read_ids,
+    read_shortlist,
+)
 
 FLAGS = flags.FLAGS
 
@@ -206,8 +209,8 @@ def _load_model(version, limits, names):
     if limits.get("target_pieces") is not None:
         settings["target_pieces"] = read_ids(version)
     if limits.get("shortlist") is not None:
-        settings["shortlist"] = shortlist.read_shortlist(
-            version / shortlist.FILE,
+        settings["shortlist"] = read_shortlist(
+            version / SHORTLIST_FILE,
             tokenizer,
             model.config,
             limits["shortlist"],

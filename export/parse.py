@@ -80,23 +80,26 @@ def main(arguments):
     from export.parsing.tree_formats import tree_format
 
     form = tree_format(
-        *(FLAGS.n_best > 1, FLAGS.scores),
-        *(FLAGS.pretty, FLAGS.skip_blank, FLAGS.svg),
+        FLAGS.n_best > 1,
+        FLAGS.scores,
+        FLAGS.pretty,
+        FLAGS.skip_blank,
+        FLAGS.svg,
     )
-    parser = _parser()
-    words = _reader(parser)
-    answered = _count_answered(words) if FLAGS.resume else 0
+    parser = _load_parser()
+    split = _word_splitter(parser)
+    answered = _count_answered(split) if FLAGS.resume else 0
 
-    def ask(lines, on_progress):
-        sentences = [" ".join(words(line)) for line in lines]
+    def parse(lines, on_progress):
+        sentences = [" ".join(split(line)) for line in lines]
         return parser.parse(sentences, FLAGS.n_best, on_progress)
 
     answer_lines(
-        *("Parsing", FLAGS.input, FLAGS.output, ask, form), answered=answered
+        "Parsing", FLAGS.input, FLAGS.output, parse, form, answered=answered
     )
 
 
-def _parser():
+def _load_parser():
     from export.parsing.parser import Parser
 
     parser = Parser.from_directory(
@@ -113,13 +116,16 @@ def _parser():
     return parser
 
 
-def _reader(parser):
+def _word_splitter(parser):
     """Returns the function that splits a line into words."""
-    from export.parsing import penn_tokenizer
+    from export.parsing import word_tokenizer
 
     if FLAGS.tokenize == "none":
-        return penn_tokenizer.split_at_spaces
-    return penn_tokenizer.tokenizer_for_tags(parser.symbols.tags)
+        return word_tokenizer.split_at_spaces
+    # Hyphens are words in treebanks with this part-of-speech tag.
+    if "HYPH" in parser.symbols.tags:
+        return word_tokenizer.ontonotes_tokenize
+    return word_tokenizer.penn_tokenize
 
 
 def _validate_resume():
@@ -129,23 +135,17 @@ def _validate_resume():
         raise InputError(
             "--resume continues a file: give both --input and --output."
         )
-    asked = {
-        "--n_best": FLAGS.n_best > 1,
-        "--pretty": FLAGS.pretty,
-        "--svg": FLAGS.svg is not None,
-    }
-    for name, value in asked.items():
-        if value:
-            raise InputError(
-                f"--resume needs one line for each sentence, and {name} "
-                "writes more; omit one of them."
-            )
+    if FLAGS.n_best > 1 or FLAGS.pretty or FLAGS.svg:
+        raise InputError(
+            "--resume needs one line for each sentence; omit it, or --n_best, "
+            "--pretty and --svg."
+        )
 
 
-def _count_answered(words_of):
+def _count_answered(split):
     """Returns the number of lines of --input that --output answers."""
-    from export.parsing.penn_tokenizer import split_at_spaces
     from export.parsing.trees import read_tree, tree_words
+    from export.parsing.word_tokenizer import split_at_spaces
 
     def has_answer(line):
         return not FLAGS.skip_blank or bool(split_at_spaces(line))
@@ -153,10 +153,10 @@ def _count_answered(words_of):
     def fits(line, answer):
         before, tab, tree = answer.rpartition("\t")
         try:
-            found = tree_words(read_tree(tree)) if tree else []
+            words = tree_words(read_tree(tree)) if tree else []
         except ValueError:
             return False
-        return bool(tab) == FLAGS.scores and found == words_of(line)
+        return bool(tab) == FLAGS.scores and words == split(line)
 
     return count_answered(FLAGS.input, FLAGS.output, has_answer, fits)
 

@@ -29,7 +29,7 @@ from export.serving.export_directory import (
 )
 from export.serving.served_translator import ServedTranslator
 from export.serving.session import describe_signatures
-from export.translators import search_flags, shortlist, target_pieces
+from export.translators import output_vocabulary_files, search_flags
 
 FLAGS = flags.FLAGS
 
@@ -120,15 +120,15 @@ def save(directory, path, search, checks=()):
         description["signatures"] = describe_signatures(temporary)
         write_json(temporary / DESCRIPTION_FILES[servable.task], description)
         if servable.target_pieces is not None:
-            (temporary / target_pieces.FILE).write_text(
-                target_pieces.format_ids(
-                    servable.target_pieces, servable.tokenizer.target.proto
-                ),
-                encoding="utf-8",
+            text = output_vocabulary_files.format_ids(
+                servable.target_pieces, servable.tokenizer.target
             )
+            path = temporary / output_vocabulary_files.TARGET_PIECES_FILE
+            path.write_text(text, encoding="utf-8")
         if "shortlist" in search:
-            shortlist.copy_shortlist(
-                search["shortlist"], temporary / shortlist.FILE
+            output_vocabulary_files.copy_shortlist(
+                search["shortlist"],
+                temporary / output_vocabulary_files.SHORTLIST_FILE,
             )
         for check in checks:
             check(directory.path, temporary)
@@ -138,7 +138,7 @@ def _servable(directory, search):
     if not directory.symbols_path.exists():
         tokenizer = directory.load_tokenizer()
         model = directory.load_model()
-        search = shortlist.load_output_vocabulary(
+        search = output_vocabulary_files.load_output_vocabulary(
             search, tokenizer, model.config
         )
         return ServedTranslator(model, tokenizer, **search)

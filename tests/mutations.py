@@ -500,7 +500,7 @@ MUTATIONS = [
             "export/translators/graph_translator.py",
             "trim(tokens[:, :1]) if shrink_batch",
             "trim(tokens[:, -1:]) if shrink_batch",
-            "tests/export/serving tests/export/translators",
+            "tests/export/translators/test_translator.py",
         ),
     ]
 ]

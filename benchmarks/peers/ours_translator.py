@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from export.model_directory import ModelDirectory
-from export.translators import shortlist
+from export.translators import output_vocabulary_files
 from export.translators.batches import NUM_THREADS, parallel_map
 from export.translators.translator import Translator
 
@@ -25,7 +25,7 @@ class Ours:
     ):
         directory = ModelDirectory(job.model)
         tokenizer = directory.load_tokenizer()
-        search = shortlist.load_output_vocabulary(
+        search = output_vocabulary_files.load_output_vocabulary(
             job.search, tokenizer, directory.read_config()
         )
         policy = "mixed_bfloat16" if job.precision == "bfloat16" else None

@@ -11,7 +11,7 @@ from export.translators.batches import translate_in_batches
 from export.translators.graph_translator import IDS_SPEC, trace_once
 from export.translators.text_ids import character_limit, list_of_texts, pad_ids
 from export.translators.text_ops import (
-    id_to_token,
+    padded_ids_to_tokens,
     source_word_spans,
     target_word_spans,
     truncate_text,
@@ -30,8 +30,6 @@ class AttentionMaps:
     from `target_inputs[: t + 1]`, which are the columns of `decoder`.
 
     Attributes:
-        text: source text.
-        translation: str.
         source_tokens: [S] str, such as "\u2581the"; the last one is "</s>".
             Unknown tokens are spelt as in the text.
         target_tokens: [T] str, the tokens of the translation.
@@ -76,28 +74,22 @@ class AttentionReader:
 
     @classmethod
     def from_directory(cls, path, **settings):
-        """Opens a model directory; `settings` are arguments of Translator.
-
-        Raises:
-            InputError: the model directory is incomplete.
-        """
+        """Opens a model directory; `settings` are arguments of Translator."""
         return cls(Translator.from_directory(path, **settings))
 
     def read(self, texts, translations=None):
         """Returns a list of AttentionMaps, one for each text.
 
         The model is forced to generate `translations`, one for each text; by
-        default those of its beam search.
-
-        Raises:
-            InputError: a text is blank.
+        default those of its beam search. Raises InputError if a text is blank.
         """
         texts = list_of_texts(texts)
-        if translations is None:
-            pairs = self._translator.best_ids(texts)
+        is_search = translations is None
+        if is_search:
+            pairs = self._translator.translate_to_pairs(texts)
         else:
             translations = list_of_texts(translations, "translations")
-            pairs = self._translator.given_ids(texts, translations)
+            pairs = self._translator.encode_pairs(texts, translations)
         for text, pair in zip(texts, pairs):
             if len(pair.source) == 1:
                 raise InputError(f"Expected a sentence as text, got {text!r}.")
@@ -108,69 +100,68 @@ class AttentionReader:
             self._translator.batch_tokens,
             lambda batch: self._weights([pairs[number] for number in batch]),
         )
-        sources = _split_given(
+        sources = _split_texts(
             self._tokenizer.source,
             texts,
-            [pair.source for pair in pairs],
+            pad_ids([pair.source for pair in pairs]),
             self._translator.source_limit,
         )
-        target = self._tokenizer.target
-        rows = [pair.target for pair in pairs]
-        if translations is None:
-            ids = pad_ids(rows)
-            translations = target.decode(ids)
-            targets = map(
-                _trim,
-                id_to_token(target, ids).numpy().tolist(),
-                target_word_spans(target, ids).numpy(),
-                map(len, rows),
+        tokenizer = self._tokenizer.target
+        ids = pad_ids([pair.target for pair in pairs])
+        if is_search:
+            translations = tokenizer.decode(ids)
+            targets = zip(
+                padded_ids_to_tokens(tokenizer, ids).numpy().tolist(),
+                target_word_spans(tokenizer, ids).numpy(),
             )
         else:
             limit = self._translator.target_limit
-            targets = _split_given(target, translations, rows, limit)
-        each = zip(texts, translations, pairs, sources, targets, weights)
-        return [_maps(*arguments) for arguments in each]
+            targets = _split_texts(tokenizer, translations, ids, limit)
+        rows = zip(texts, translations, pairs, sources, targets, weights)
+        return [_maps(*row) for row in rows]
 
     def _weights(self, pairs):
-        """Returns a dict of unpadded arrays for each pair."""
-        sources = [pair.source for pair in pairs]
-        targets = [pair.target for pair in pairs]
-        found = self._attend(pad_ids(sources), pad_ids(targets))
-        found = {kind: each.numpy() for kind, each in found.items()}
-        lengths = zip(map(len, sources), map(len, targets))
+        """Returns a dict of padded arrays for each pair."""
+        weights = self._attend(
+            pad_ids([pair.source for pair in pairs]),
+            pad_ids([pair.target for pair in pairs]),
+        )
+        weights = {kind: each.numpy() for kind, each in weights.items()}
         return [
-            {
-                "encoder": found["encoder"][row, :, :, :source, :source],
-                "decoder": found["decoder"][row, :, :, :target, :target],
-                "cross": found["cross"][row, :, :, :target, :source],
-            }
-            for row, (source, target) in enumerate(lengths)
+            {kind: each[row] for kind, each in weights.items()}
+            for row in range(len(pairs))
         ]
 
 
-def _split_given(tokenizer, texts, rows, limit):
-    """Yields the tokens and the word numbers of texts with the ids `rows`."""
+def _split_texts(tokenizer, texts, ids, limit):
+    """Yields the tokens and the word spans of texts with these padded ids."""
     texts = tf.constant(texts)
-    words = source_word_spans(tokenizer, texts, pad_ids(rows), limit).numpy()
-    cut, _ = truncate_text(tokenizer, texts, character_limit(limit))
+    spans = source_word_spans(tokenizer, texts, ids, limit).numpy()
+    texts, _ = truncate_text(tokenizer, texts, character_limit(limit))
     end = tokenizer.id_to_token(END_ID).encode()
-    pieces = tokenizer.split(cut).to_list()
-    for ids, tokens, numbers in zip(rows, pieces, words):
-        yield _trim([*tokens[: len(ids) - 1], end], numbers, len(ids))
-
-
-def _trim(pieces, numbers, length):
-    tokens = tuple(each.decode("utf-8") for each in pieces[:length])
-    return tokens, numbers[:length]
+    pieces = tokenizer.split(texts).to_list()
+    lengths = np.count_nonzero(ids, axis=1)
+    for length, tokens, spans_of_text in zip(lengths, pieces, spans):
+        yield [*tokens[: length - 1], end], spans_of_text
 
 
 def _maps(text, translation, pair, source, target, weights):
-    tokens, numbers = zip(source, target)
+    s, t = len(pair.source), len(pair.target)
+    source_tokens, target_tokens = (
+        tuple(each.decode("utf-8") for each in tokens[:length])
+        for tokens, length in ((source[0], s), (target[0], t))
+    )
     return AttentionMaps(
-        *(text, translation, *tokens, ("<s>", *tokens[1][:-1])),
-        source_words=numbers[0],
-        target_words=numbers[1],
+        text=text,
+        translation=translation,
+        source_tokens=source_tokens,
+        target_tokens=target_tokens,
+        target_inputs=("<s>", *target_tokens[:-1]),
+        encoder=weights["encoder"][:, :, :s, :s],
+        decoder=weights["decoder"][:, :, :t, :t],
+        cross=weights["cross"][:, :, :t, :s],
+        source_words=source[1][:s],
+        target_words=target[1][:t],
         source_truncated=pair.source_truncated,
         target_truncated=pair.target_truncated,
-        **weights,
     )

@@ -37,10 +37,7 @@ def update_view(
     also selects the layer at the depth of the paper's, unless `layer` is given.
     `layer` and `heads` count from 1; `heads` is a list of str, or ["all"].
     `word` selects the first query with this text, or "#4" the fourth query if
-    the text of none is "#4".
-
-    Raises:
-        InputError: there is no such layer, head or word.
+    the text of none is "#4". Raises InputError for what does not exist.
     """
     changes = {}
     if kind or unit:
@@ -49,13 +46,15 @@ def update_view(
         changes |= {"kind": kind or view.kind, "unit": unit or view.unit}
     layers = sentence.layers[kind or view.kind]
     if layer is not None:
-        changes["layer"] = _number("layer", layer, layers)
+        changes["layer"] = _parse_number("layer", layer, layers)
     elif layers != sentence.layers[view.kind]:
         changes["layer"] = paper_layer(layers)
     if heads == ["all"]:
         changes["heads"] = tuple(range(sentence.heads))
     elif heads:
-        numbers = {_number("head", each, sentence.heads) for each in heads}
+        numbers = {
+            _parse_number("head", each, sentence.heads) for each in heads
+        }
         changes["heads"] = tuple(sorted(numbers))
     view = dataclasses.replace(view, **changes)
     if word is not None:
@@ -64,14 +63,14 @@ def update_view(
     return view
 
 
-def _number(name, given, count):
+def _parse_number(name, text, count):
     try:
-        number = int(given)
+        number = int(text)
     except ValueError:
         number = 0
     if not 1 <= number <= count:
         raise InputError(
-            f"Expected the number of a {name} from 1 to {count}, got {given}."
+            f"Expected the number of a {name} from 1 to {count}, got {text}."
         )
     return number - 1
 
@@ -82,7 +81,7 @@ def _row_of_word(word, view, sentence):
         return row
     rows = sentence.part(view.unit, view.kind).rows
     if re.fullmatch("#[0-9]+", word):
-        return _number("word", word[1:], len(rows))
+        return _parse_number("word", word[1:], len(rows))
     raise InputError(
         f"Expected one of these {view.unit} as --word, or its number as #1, "
         f"got {word}: {' '.join(rows)}"
@@ -108,11 +107,9 @@ def paper_figure(number, sentence):
     Head numbers are arbitrary, so heads are chosen by the subject of the
     figure: for Figure 4 the two that put the largest weight on one word, seen
     from "its"; for Figure 5 the two whose maps differ most. `sentence` is the
-    SentenceAttention of `FIGURE_SENTENCES[number]`.
-
-    Returns:
-        (views, note): pairs of a name and an AttentionView, in the paper's
-        order; and a sentence on how they differ from the paper's figure.
+    SentenceAttention of `FIGURE_SENTENCES[number]`. Returns pairs of a name
+    and an AttentionView, in the paper's order, and a sentence on how they
+    differ from the paper's figure.
     """
     layers = sentence.layers["encoder"]
     layer = paper_layer(layers)

@@ -10,8 +10,7 @@ import numpy as np
 
 from export.common.errors import InputError
 from export.translators.batches import by_count
-from export.translators.signature_translator import SignatureTranslator
-from export.translators.text_translator import Sentence
+from export.translators.text_translator import Sentence, SignatureTranslator
 
 # In bytes; far more than the alignments of a batch take.
 MAX_ANSWER_BYTES = 1 << 30

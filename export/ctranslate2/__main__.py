@@ -8,6 +8,7 @@ printed; with --references also the BLEU of both.
 
 import pathlib
 
+import numpy as np
 import sacrebleu
 from absl import flags
 
@@ -25,11 +26,9 @@ from export.ctranslate2.ctranslate2_weights import (
 from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
 from export.translators import search_flags
-from export.translators.model_translator import MAX_SOURCE_TOKENS
-from export.translators.target_pieces import collect_ids
+from export.translators.output_vocabulary_files import collect_ids
 from export.translators.text_ids import truncation_limit
-from export.translators.text_translator import agreement
-from export.translators.translator import Translator
+from export.translators.translator import MAX_SOURCE_TOKENS, Translator
 
 FLAGS = flags.FLAGS
 
@@ -107,18 +106,22 @@ def _compare(translator, path, sentences, references):
     for name, each in (("Our search", translator), ("CTranslate2", peer)):
         with ProgressBar(name, len(sentences), "sentences") as bar:
             translations.append(each.translate(sentences, bar.update))
-    result = agreement(*translations)
-    same, everywhere = result.where_identical, result.everywhere
+    pairs = [*zip(*translations)]
+    is_equal = np.array([one.text == other.text for one, other in pairs])
+    differences = np.array(
+        [abs(one.score - other.score) for one, other in pairs]
+    )
+    # Without an identical translation the differences are 0.
+    same = differences[is_equal] if is_equal.any() else np.zeros(1)
     lines = [
-        f"Compared on {result.sentences:,} sentences, beam {config.beam_size}, "
+        f"Compared on {len(sentences):,} sentences, beam {config.beam_size}, "
         f"alpha {config.alpha}; CTranslate2 computes in {peer.compute_type}:",
-        "  identical translations  "
-        f"{result.identical / result.sentences:.2%} "
-        f"({result.identical:,} of {result.sentences:,})",
-        f"  score difference        mean {same.mean:.1e}, largest "
-        f"{same.largest:.1e} where identical",
-        f"                          mean {everywhere.mean:.1e}, largest "
-        f"{everywhere.largest:.1e} everywhere",
+        f"  identical translations  {is_equal.mean():.2%} "
+        f"({is_equal.sum():,} of {len(sentences):,})",
+        f"  score difference        mean {same.mean():.1e}, largest "
+        f"{same.max():.1e} where identical",
+        f"                          mean {differences.mean():.1e}, largest "
+        f"{differences.max():.1e} everywhere",
     ]
     if references:
         metric = sacrebleu.BLEU()

@@ -9,9 +9,9 @@ from keras import ops
 
 import keras_transformer as kt
 from export.keras_hub_task.backbone import mask_ids
-from export.translators.model_translator import ModelTranslator
 from export.translators.text_ids import truncation_limit
 from export.translators.text_translator import Translation
+from export.translators.translator import ModelTranslator
 from keras_transformer.config import BEGIN_ID, PAD_ID
 from keras_transformer.decoding.translate import (
     output_capacity,

@@ -1,6 +1,6 @@
 """Trees as sequences of symbols, and the vocabulary of those symbols.
 
-A parser reads words and generates labelled brackets and a part-of-speech tag
+A parser reads words and generates labeled brackets and a part-of-speech tag
 for each word (Vinyals et al. 2015, "Grammar as a Foreign Language", section 2).
 `(TOP (S (NP (DT The) (NN cell)) (VP (VBZ divides))))` becomes `(S (NP DT NN )NP
 (VP VBZ )VP )S`. The root TOP is written only if it has several children.
@@ -20,9 +20,9 @@ FIRST_SYMBOL_ID = 4
 
 
 def linearize(tree):
-    """Returns the symbols of a normalised nltk.Tree, a list of str."""
+    """Returns the symbols of a normalized nltk.Tree, a list of str."""
     if tree.label() != ROOT:
-        raise ValueError(f"A normalised tree has the root {ROOT}.")
+        raise ValueError(f"A normalized tree has the root {ROOT}.")
     symbols = []
     for event, node in traverse(tree):
         if event is OPEN:
@@ -35,10 +35,11 @@ def linearize(tree):
 
 
 def delinearize(symbols, words):
-    """Returns the normalised nltk.Tree of symbols and words.
+    """Returns the normalized nltk.Tree of symbols and words.
 
     ValueError if the symbols are not one tree over exactly these words.
     """
+    error = ValueError("The symbols are not one tree over the words.")
     remaining = iter(words)
     opened = [(None, [])]
     for symbol in symbols:
@@ -46,23 +47,17 @@ def delinearize(symbols, words):
             opened.append((symbol[1:], []))
         elif symbol.startswith(")"):
             label, children = opened.pop()
-            if label != symbol[1:]:
-                raise ValueError(f"{symbol} closes no bracket of its label.")
-            if not children:
-                raise ValueError(f"({label} is closed with nothing in it.")
+            if label != symbol[1:] or not children:
+                raise error
             opened[-1][1].append(Tree(label, children))
         else:
             word = next(remaining, None)
             if word is None:
-                raise ValueError("There are more tags than words.")
+                raise error
             opened[-1][1].append(Tree(symbol, [word]))
-    if len(opened) > 1:
-        raise ValueError(f"({opened[-1][0]} is not closed.")
-    if next(remaining, None) is not None:
-        raise ValueError("There are fewer tags than words.")
     trees = opened[0][1]
-    if len(trees) != 1:
-        raise ValueError(f"Expected one tree, got {len(trees)}.")
+    if len(opened) > 1 or len(trees) != 1 or next(remaining, None) is not None:
+        raise error
     return add_root(trees[0])
 
 
@@ -87,8 +82,7 @@ class SymbolVocabulary:
     Attributes:
         labels: sorted tuple of str, the labels of brackets.
         tags: sorted tuple of str, the part-of-speech tags.
-        max_depth: maximum number of brackets that are open at once.
-        max_open: maximum number of opening brackets in a row.
+        max_depth, max_open: see `measure_nesting`.
     """
 
     labels: tuple
@@ -99,24 +93,25 @@ class SymbolVocabulary:
     def __post_init__(self):
         for kind in ("labels", "tags"):
             names = getattr(self, kind)
-            if not all(map(_is_name, names)):
-                raise ValueError(f"Expected names as {kind}, got {names}.")
-            if list(names) != sorted(set(names)):
-                raise ValueError(f"Expected sorted, different {kind}.")
+            is_valid = all(map(_is_name, names))
+            if not is_valid or list(names) != sorted(set(names)):
+                raise ValueError(
+                    f"Expected sorted, different names as {kind}, got {names}."
+                )
         for value in (self.max_depth, self.max_open):
             if type(value) is not int or value < 0:
-                raise ValueError(f"Expected a whole number, got {value!r}.")
+                raise ValueError(f"Expected an integer from 0, got {value!r}.")
         if not self.tags:
             raise ValueError("Expected one tag at least, got none.")
 
     @classmethod
     def from_trees(cls, trees):
-        """Builds the vocabulary of normalised trees; ValueError if none."""
+        """Builds the vocabulary of normalized trees; see `from_lines`."""
         return cls.from_lines(map(linearize, trees))
 
     @classmethod
     def from_lines(cls, lines):
-        """Builds the vocabulary of linearised trees; ValueError if none."""
+        """Builds the vocabulary of linearized trees; ValueError if none."""
         seen, max_depth, max_open = set(), 0, 0
         for symbols in lines:
             seen.update(symbols)
@@ -124,8 +119,8 @@ class SymbolVocabulary:
             max_depth, max_open = max(max_depth, depth), max(max_open, run)
         labels = {symbol[1:] for symbol in seen if symbol.startswith("(")}
         tags = {symbol for symbol in seen if symbol[0] not in "()"}
-        names = (tuple(sorted(each)) for each in (labels, tags))
-        return cls(*names, max_depth, max_open)
+        labels, tags = tuple(sorted(labels)), tuple(sorted(tags))
+        return cls(labels, tags, max_depth, max_open)
 
     @classmethod
     def from_json(cls, text):
@@ -155,16 +150,13 @@ class SymbolVocabulary:
         return (*opening, *closing, *self.tags)
 
     def describe_difference(self, other):
-        """Names a label or tag that only one of two vocabularies has.
-
-        Such as "the label 'NP'"; empty if both vocabularies have the same ids.
-        """
-        for kind in ("label", "tag"):
-            one, two = (
-                set(getattr(each, f"{kind}s")) for each in (self, other)
-            )
-            if one != two:
-                return f"the {kind} {min(one ^ two)!r}"
+        """Names what only one of two vocabularies has: "the label 'NP'"."""
+        for kind, names, others in (
+            ("label", self.labels, other.labels),
+            ("tag", self.tags, other.tags),
+        ):
+            if names != others:
+                return f"the {kind} {min(set(names) ^ set(others))!r}"
         return ""
 
     @property
@@ -179,21 +171,18 @@ class SymbolVocabulary:
 
     @functools.cached_property
     def _ids(self):
-        return {
-            name: FIRST_SYMBOL_ID + n for n, name in enumerate(self.symbols)
-        }
+        return {name: i for i, name in enumerate(self.symbols, FIRST_SYMBOL_ID)}
 
     def encode(self, symbols):
         """Returns the ids of symbols; ValueError if a symbol is unknown."""
-        try:
-            return [self._ids[symbol] for symbol in symbols]
-        except KeyError as error:
-            (symbol,) = error.args
-            kind = "label" if symbol[:1] in ("(", ")") else "tag"
-            raise ValueError(
-                f"The {kind} {symbol.lstrip('()')!r} is in none of the trees "
-                "that the vocabulary was made from."
-            ) from None
+        for symbol in symbols:
+            if symbol not in self._ids:
+                kind = "label" if symbol[:1] in ("(", ")") else "tag"
+                raise ValueError(
+                    f"The {kind} {symbol.lstrip('()')!r} is in none of the "
+                    "trees that the vocabulary was made from."
+                )
+        return [self._ids[symbol] for symbol in symbols]
 
     def decode(self, ids):
         """Returns the symbols of ids; ValueError if an id has no symbol."""

@@ -1,9 +1,9 @@
 """Parses sentences with a trained model."""
 
 import dataclasses
-import functools
 import typing
 
+import numpy as np
 import tensorflow as tf
 
 import keras_transformer as kt
@@ -13,8 +13,16 @@ from export.parsing.linearization import SymbolVocabulary, delinearize
 from export.parsing.trees import escape_brackets, format_tree
 from export.parsing.word_tokenizer import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
-from export.translators.graph_translator import InPlaceKVCache
-from export.translators.text_ids import list_of_texts, pad_ids
+from export.translators.graph_translator import (
+    IDS_SPEC,
+    InPlaceKVCache,
+    trace_once,
+)
+from export.translators.text_ids import (
+    list_of_texts,
+    pad_ids,
+    truncation_limit,
+)
 from export.translators.translator import load_ensemble, validate_equal
 from keras_transformer.config import END_ID
 from keras_transformer.parsing.tree_grammar import TreeGrammar
@@ -24,7 +32,6 @@ from keras_transformer.parsing.tree_grammar import TreeGrammar
 MAX_SOURCE_IDS = 2048
 # Maximum symbols of a tree per word, far more than trees have.
 _MAX_SYMBOLS_PER_WORD = 8
-_IDS = tf.TensorSpec([None, None], tf.int32)
 _COUNTS = tf.TensorSpec([None], tf.int32)
 
 
@@ -59,7 +66,7 @@ def load_symbols(directory):
 
 
 class Parser:
-    """Finds the trees with the highest penalised log-probability.
+    """Finds the trees with the highest penalized log-probability.
 
     The search generates only trees over the words of the sentence (see
     `TreeGrammar`), with brackets nested and opened in a row no deeper than in
@@ -76,7 +83,6 @@ class Parser:
     Attributes:
         search_config: BeamSearchConfig, for the best tree alone.
         beam_size: K.
-        model, symbols, tokenizer: the arguments.
 
     Raises:
         ValueError: the sizes of model and vocabularies differ.
@@ -99,27 +105,21 @@ class Parser:
                 f"Expected vocabularies of {expected} ids for the model, got "
                 f"{sizes}."
             )
-        self.model = model
-        self.tokenizer = tokenizer
-        self.symbols = symbols
+        self.model, self.tokenizer, self.symbols = model, tokenizer, symbols
         self._batch_tokens = batch_tokens
-        self._extra = config.max_extra_tokens
-        self._max_ids = MAX_SOURCE_IDS
-        if config.positions == "learned":
-            self._max_ids = min(MAX_SOURCE_IDS, config.max_positions)
-        self._grammar = TreeGrammar(
-            len(symbols.labels),
-            len(symbols.tags),
-            max(symbols.max_depth, 1),
-            max(symbols.max_open, 1),
-        )
+        self._max_ids = truncation_limit(config, MAX_SOURCE_IDS)
         search_config = kt.BeamSearchConfig.from_config(config)
         self.beam_size = beam_size or search_config.beam_size
         self.search_config = dataclasses.replace(
             search_config,
             beam_size=self.beam_size,
             alpha=search_config.alpha if alpha is None else alpha,
-            grammar=self._grammar,
+            grammar=TreeGrammar(
+                len(symbols.labels),
+                len(symbols.tags),
+                max(symbols.max_depth, 1),
+                max(symbols.max_open, 1),
+            ),
         )
         self._graphs = {}
 
@@ -128,11 +128,8 @@ class Parser:
         """Opens model directories of trainers.parsing, several as an ensemble.
 
         `ensemble_mean` is `mean` of kt.Ensemble, `settings` are arguments of
-        Parser.
-
-        Raises:
-            InputError: a directory is damaged or has no parser, or the
-                vocabularies differ.
+        Parser. Raises InputError if a directory is damaged or has no parser, or
+        if vocabularies differ.
         """
         directories = [ModelDirectory(path) for path in paths]
         symbols = [load_symbols(directory) for directory in directories]
@@ -149,20 +146,13 @@ class Parser:
     def parse(self, sentences, n_best=1, on_progress=None):
         """Parses sentences, words separated by white space.
 
-        Args:
-            sentences: list of str.
-            n_best: number of trees for each sentence, at most `beam_size`.
-            on_progress: function of the number of sentences just parsed.
-
-        Returns:
-            A list of lists of Parse, best first; for a sentence without words
-            one Parse without a tree.
-
-        Raises:
-            InputError: a sentence has more than `MAX_SOURCE_IDS` ids, or it or
-                its tree needs more learned positions than the model has.
+        Returns a list of lists of at most `n_best` Parse, best first; for a
+        sentence without words one Parse without a tree. `on_progress` gets the
+        number of sentences just parsed. Raises InputError if a sentence has
+        more than `MAX_SOURCE_IDS` ids, or it or its tree needs more learned
+        positions than the model has.
         """
-        words = self._words(list_of_texts(sentences, "sentences"))
+        words = self._split(list_of_texts(sentences, "sentences"))
         ids = self.tokenizer.encode([" ".join(each) for each in words])
         return self.parse_ids(ids, words, n_best, on_progress)
 
@@ -202,65 +192,61 @@ class Parser:
                 f"begin {' '.join(words)[:40]!r}; split it."
             )
 
-    def _words(self, sentences):
-        """Returns each sentence's words in the form that trees use."""
+    def _split(self, sentences):
+        """Splits sentences into words in the form that trees use."""
         if not sentences:
             return []
         self.tokenizer.subwords.restore_resources()
-        found = self.tokenizer.split_words(tf.constant(sentences)).to_list()
-        return [[word.decode("utf-8") for word in each] for each in found]
+        words = self.tokenizer.split_words(tf.constant(sentences)).to_list()
+        return [[word.decode("utf-8") for word in row] for row in words]
 
     def _parse_batch(self, ids, words, n_best):
-        counts = [len(each) for each in words]
+        counts = np.array([len(each) for each in words], np.int32)
         tokens, scores = self._graph(n_best)(pad_ids(ids), counts)
-        rows = zip(words, tokens.numpy().tolist(), scores.numpy().tolist())
-        return [
-            [
-                Parse(self._tree(row, sentence), score)
-                for row, score in zip(beams, values)
-                if END_ID in row
-            ][:n_best]
-            for sentence, beams, values in rows
-        ]
+        parses = []
+        for row, sentence in enumerate(words):
+            beams = zip(tokens[row].numpy().tolist(), scores[row].numpy())
+            trees = [
+                Parse(self._to_tree(ids, sentence), float(score))
+                for ids, score in beams
+                if END_ID in ids
+            ]
+            parses.append(trees[:n_best])
+        return parses
 
-    def _tree(self, row, words):
-        symbols = self.symbols.decode(row[: row.index(END_ID)])
+    def _to_tree(self, ids, words):
+        symbols = self.symbols.decode(ids[: ids.index(END_ID)])
         return delinearize(symbols, list(map(escape_brackets, words)))
 
     def _graph(self, n_best):
         if n_best not in self._graphs:
-            self._graphs[n_best] = tf.function(
-                functools.partial(self.search, n_best=n_best),
-                input_signature=[_IDS, _COUNTS],
-                autograph=False,
+            self._graphs[n_best] = trace_once(
+                lambda ids, words: self.search(ids, words, n_best),
+                IDS_SPEC,
+                _COUNTS,
             )
         return self._graphs[n_best]
 
     def search(self, source, words, n_best):
         """Finds the best trees, inside a graph.
 
-        Args:
-            source: int32 [B, S], each sentence ending with the end id, then
-                padding.
-            words: int32 [B], the number of words of each, at least 1.
-            n_best: number of trees for each sentence.
-
-        Returns:
-            Ids of symbols, int32 [B, K, T], each tree ending with the end id,
-            and scores, float32 [B, K], best first; rows without the end id are
-            not trees.
+        `source` is int32 [B, S], each sentence ending with the end id, then
+        padding, `words` int32 [B], their numbers of words, at least 1. Returns
+        ids of symbols, int32 [B, K, T], and scores, float32 [B, K], best first;
+        rows without the end id are not trees.
         """
-        longest = tf.minimum(
-            _MAX_SYMBOLS_PER_WORD * words + 2, words + self._extra
-        )
+        extra = self.model.config.max_extra_tokens
+        longest = tf.minimum(_MAX_SYMBOLS_PER_WORD * words + 2, words + extra)
         # The smallest tree, as in `_check_length`.
         longest = tf.maximum(longest, words + 3)
         if self.model.config.positions == "learned":
             longest = tf.minimum(longest, self._max_ids)
-        state = self._grammar.start(words, longest)
+        state = self.search_config.grammar.start(words, longest)
         return kt.translate_ids(
+            self.model,
+            source,
             # The maximum of an empty batch is below 0.
-            *(self.model, source, tf.maximum(tf.reduce_max(longest), 1)),
+            tf.maximum(tf.reduce_max(longest), 1),
             kt.Constraints(longest, grammar=state),
             dataclasses.replace(self.search_config, n_best=n_best),
             shrink_batch=True,

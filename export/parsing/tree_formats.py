@@ -11,16 +11,12 @@ from export.common.atomic_files import atomic_write
 from export.common.command import require_new
 from export.common.paths import explain_file_errors
 from export.lines.streams import line_format
-from export.parsing.trees import CLOSE, OPEN, WORD, traverse, tree_words
+from export.parsing.trees import is_preterminal, tree_words
 
 _LINE_LENGTH = 79
 
-# In pixels.
-_GAP = 12
-_ROW = 2 * svg.FONT_SIZE + _GAP
-_MARGIN = 12
-# Distances from the base line of a text to the lines above and below it.
-_ABOVE, _BELOW = svg.FONT_SIZE + 1, 5
+# Pixels between texts, between rows, and around the picture.
+_GAP, _ROW, _MARGIN = 12, 40, 12
 
 
 def tree_format(is_n_best, scores, pretty, skip_blank, pictures):
@@ -76,15 +72,16 @@ def _indented_format(is_n_best, scores):
 
 
 def draw_tree(tree):
-    """Returns an SVG of a normalised tree.
+    """Returns an SVG of a normalized tree.
 
     The last two rows are tags and words, as text, black on a transparent
     ground. nltk's own drawing has columns of equal width, in which longer words
     overlap.
     """
-    widths, rows = _measure(tree)
-    last = _base(rows)
-    picture = svg.create_picture(widths[id(tree)] + 2 * _MARGIN, last + _ROW)
+    tags_row = tree.height() - 2
+    picture = svg.create_picture(
+        _width(tree) + 2 * _MARGIN, 2 * _MARGIN + _ROW * (tags_row + 1)
+    )
     svg.add_element(picture, "title", {}, " ".join(tree_words(tree)))
     lines = svg.add_element(picture, "g", {"stroke": "#808890", "fill": "none"})
     texts = svg.add_element(picture, "g", {"text-anchor": "middle"})
@@ -93,49 +90,36 @@ def draw_tree(tree):
         position = {"x": f"{x:.1f}", "y": f"{y:.1f}"}
         svg.add_element(texts, "text", position | attributes, text)
 
-    # For each open bracket: the left edge of its next child, and the middle and
-    # upper end of each child so far.
-    opened = [(_MARGIN, [])]
-    for event, node in traverse(tree):
-        if event is CLOSE:
-            _, children = opened.pop()
-            middle = (children[0][0] + children[-1][0]) / 2
-            base = _base(len(opened) - 1)
-            add_text(middle, base, node.label())
-            path = _fork(middle, base + _BELOW, children)
-            svg.add_element(lines, "path", {"d": path})
-            opened[-1][1].append((middle, base - _ABOVE))
-            continue
-        left, siblings = opened[-1]
-        opened[-1] = left + widths[id(node)], siblings
-        if event is OPEN:
-            inside = sum(widths[id(child)] for child in node)
-            opened.append((left + (widths[id(node)] - inside) / 2, []))
+    def draw(node, left, row):
+        """Draws a bracket; returns its middle and the top of its label."""
+        if is_preterminal(node):
+            middle = left + _width(node) / 2
+            base = _base(tags_row)
+            # Words and tags differ in color.
+            word_base = base + svg.FONT_SIZE + 4
+            add_text(middle, word_base, node[0], fill="#0072b2")
         else:
-            middle = left + widths[id(node)] / 2
-            add_text(middle, last, node.label())
-            # Words and tags differ in colour.
-            add_text(middle, last + svg.FONT_SIZE + 4, node[0], fill="#0072b2")
-            siblings.append((middle, last - _ABOVE))
+            left += (_width(node) - sum(map(_width, node))) / 2
+            children = []
+            for child in node:
+                children.append(draw(child, left, row + 1))
+                left += _width(child)
+            middle = (children[0][0] + children[-1][0]) / 2
+            base = _base(row)
+            path = _fork(middle, base + 5, children)
+            svg.add_element(lines, "path", {"d": path})
+        add_text(middle, base, node.label())
+        return middle, base - svg.FONT_SIZE - 1
+
+    draw(tree, _MARGIN, 0)
     return svg.picture_to_string(picture)
 
 
-def _measure(tree):
-    """Returns the width of each bracket by its id, and the tree's depth."""
-    widths, depth, max_depth = {}, 0, 0
-    for event, node in traverse(tree):
-        width = svg.text_width(node.label())
-        if event is WORD:
-            width = max(width, svg.text_width(node[0]))
-        elif event is OPEN:
-            depth += 1
-            max_depth = max(max_depth, depth)
-        else:
-            depth -= 1
-            inside = sum(widths[id(child)] for child in node)
-            width = max(width, inside - _GAP)
-        widths[id(node)] = width + _GAP
-    return widths, max_depth
+def _width(node):
+    width = svg.text_width(node.label()) + _GAP
+    if is_preterminal(node):
+        return max(width, svg.text_width(node[0]) + _GAP)
+    return max(width, sum(map(_width, node)))
 
 
 def _base(row):

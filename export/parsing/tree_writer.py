@@ -76,6 +76,6 @@ class TreeWriter:
         roots = roots[..., None]
         is_symbol = tokens >= FIRST_SYMBOL_ID
         length = tf.reduce_sum(tf.cast(is_symbol, tf.int32), axis=-1)
-        places = tf.range(tf.shape(tokens)[-1])
-        is_last = is_symbol & (places >= length[..., None] - roots)
-        return (places < roots) | is_last
+        positions = tf.range(tf.shape(tokens)[-1])
+        is_last = is_symbol & (positions >= length[..., None] - roots)
+        return (positions < roots) | is_last

@@ -1,6 +1,6 @@
-"""Penn trees, read from lines and normalised as EVALB does.
+"""Penn trees, read from lines and normalized as EVALB does.
 
-A normalised tree has the root TOP; each word has its own bracket, labelled with
+A normalized tree has the root TOP; each word has its own bracket, labeled with
 its part-of-speech tag; every other bracket has a label and at least one child.
 Trees are traversed without recursion, because their depth depends on the input.
 """
@@ -36,11 +36,9 @@ _BACKSLASH = re.compile(r"\\(?=[()])")
 
 
 def read_trees(path):
-    """Yields the normalised trees of a file (or .gz) with one tree a line.
+    """Yields the normalized trees of a file (or .gz) with one tree a line.
 
-    Raises:
-        InputError: the file cannot be read, or a line is not a complete tree
-            with words.
+    Raises InputError if it cannot be read, or a line is not a tree with words.
     """
     for number, line in enumerate(read_lines(path), 1):
         try:
@@ -53,20 +51,20 @@ def read_trees(path):
 
 
 def read_tree(text):
-    """Returns the normalised nltk.Tree of a bracketed text.
+    """Returns the normalized nltk.Tree of a bracketed text.
 
-    Such as "( (S (NP-SBJ (DT The) (NN cell)) ...))".
-
-    Raises:
-        ValueError: brackets do not match or are nested deeper than nltk reads
-            (500), there is text outside of them, or the tree cannot be
-            normalised. The message is a part of a sentence.
+    Such as "( (S (NP-SBJ (DT The) (NN cell)) ...))". Raises ValueError if
+    brackets do not match or are nested deeper than nltk reads (500), there is
+    text outside of them, or the tree cannot be normalized.
     """
     text = _BACKSLASH.sub(r"\\ ", remove_unicode_spaces(text))
     try:
         tree = Tree.fromstring(text)
     except ValueError as error:
-        raise ValueError(_nltk_reason(error)) from None
+        # The last line of nltk's message has the text around the error.
+        lines = str(error).removeprefix("Tree.read(): ").split("\n")
+        reason = " ".join(map(str.strip, lines[:2])).rstrip(".")
+        raise ValueError(reason) from None
     return normalize(tree)
 
 
@@ -80,11 +78,9 @@ def normalize(tree):
 
     Removes function tags and co-indices (NP-SBJ-1 and NP=2 become NP), traces,
     and brackets without words, but not part-of-speech tags. A root that is
-    unlabelled, ROOT or TOP becomes one TOP; other trees get a TOP.
-
-    Raises:
-        ValueError: a bracket has no label or no child, a word has no bracket of
-            its own, or no word remains. The message is a part of a sentence.
+    unlabeled, ROOT or TOP becomes one TOP; other trees get a TOP. Raises
+    ValueError if a bracket has no label or no child, a word has no bracket of
+    its own, or no word remains.
     """
     opened = [[]]
     for event, node in traverse(tree):
@@ -142,11 +138,6 @@ def tree_words(tree):
     return [node[0] for event, node in traverse(tree) if event is WORD]
 
 
-def tree_tags(tree):
-    """Returns the part-of-speech tags of a tree's words, a list of str."""
-    return [node.label() for event, node in traverse(tree) if event is WORD]
-
-
 def format_tree(tree):
     """Returns a tree as a line for `read_tree`; ValueError if impossible."""
     parts = []
@@ -193,10 +184,3 @@ def _check_bracket(node, is_root):
             )
     if not is_root and not node.label():
         raise ValueError("a bracket inside it has no label")
-
-
-def _nltk_reason(error):
-    found = re.match(
-        r"Tree\.read\(\): (expected .*?)\.?\n\s*(at index \d+)", str(error)
-    )
-    return " ".join(found.groups()) if found else str(error).partition(";")[0]

@@ -1,14 +1,93 @@
-"""Tokenizes words into ids from which the words can be counted."""
+"""Splits text into the words of treebanks, and words into ids.
+
+Raw text is split with nltk's tokenizer, words with a SentencePiece model.
+"""
+
+import functools
+import re
 
 import numpy as np
 import tensorflow as tf
+from nltk.tokenize import NLTKWordTokenizer
 
-from export.parsing.trees import UNICODE_SPACE
+from export.parsing.trees import (
+    UNICODE_SPACE,
+    escape_brackets,
+    remove_unicode_spaces,
+)
 from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import END_ID, UNKNOWN_ID
 
+# Typographic quotation marks as the Penn Treebank writes them.
+_QUOTES = str.maketrans({"“": "``", "”": "''", "‘": "`", "’": "'"})
+
+# A hyphen within a word, or a slash.
+_HYPHEN = re.compile(r"(?<=[^-/])(-)(?=[^-/])|(?<=.)(/)(?=.)")
+# Affixes that are not split from their word by LDC2007T02's guidelines for
+# hyphenated items, as far as CRAFT follows them.
+_PREFIX = re.compile(
+    "(?i)ante|anti|arch|auto|be|bi|bio|co|counter|cross|cyber|de|eco|ex|extra|"
+    "hetero|homo|inter|intra|macro|mega|micro|mid|mini|multi|neo|non|over|pan|"
+    "para|peri|post|pre|pro|pseudo|quasi|re|semi|sub|super|tri|ultra|un|uni|"
+    "vice"
+)
+_SUFFIX = re.compile("(?i)esque|ette|fest|fold|gate|itis|less|most|wise")
+
 # SentencePiece's mark at the beginning of a word.
 _SPACE = "\u2581".encode()
+
+
+def split_at_spaces(text):
+    """Splits a sentence at ASCII white space, as `read_tree` does.
+
+    Returns a list of str, with brackets as `escape_brackets` writes them; empty
+    for blank text.
+    """
+    text = remove_unicode_spaces(text.replace("\0", ""))
+    return [escape_brackets(word) for word in text.split()]
+
+
+def penn_tokenize(text):
+    """Splits a sentence of raw text as the Penn Treebank does.
+
+    Punctuation becomes separate words, quotation marks `` and '', brackets
+    -LRB- and -RRB-; contractions become two words (do n't, can not). Only a
+    period at the end is split off: one line is one sentence. Returns a list of
+    str.
+    """
+    words = _nltk_tokenizer().tokenize(text.translate(_QUOTES))
+    return split_at_spaces(" ".join(words))
+
+
+def ontonotes_tokenize(text):
+    """Splits like `penn_tokenize`, and also at hyphens and slashes.
+
+    English treebanks since OntoNotes, such as CRAFT, do so: "New York - based",
+    "and / or"; words with certain prefixes are not split (non-zero).
+    """
+    return [
+        part for word in penn_tokenize(text) for part in _split_hyphens(word)
+    ]
+
+
+@functools.cache
+def _nltk_tokenizer():
+    return NLTKWordTokenizer()
+
+
+def _split_hyphens(word):
+    if re.fullmatch(r"-\w+-", word):
+        return [word]
+    first, *others = filter(None, _HYPHEN.split(word))
+    parts = [first]
+    for mark, part in zip(others[::2], others[1::2]):
+        if mark == "-" and (
+            _PREFIX.fullmatch(parts[-1]) or _SUFFIX.fullmatch(part)
+        ):
+            parts[-1] += mark + part
+        else:
+            parts += [mark, part]
+    return parts
 
 
 class WordTokenizer(tf.Module):
@@ -16,12 +95,12 @@ class WordTokenizer(tf.Module):
 
     The ids of a SentencePiece model are reordered: pieces that begin a word
     have the highest ids, and each word has exactly one of them, as its first
-    piece. A word that normalisation removes becomes the piece of a lone space;
-    where normalisation splits a word, the first piece of its second part is
+    piece. A word that normalization removes becomes the piece of a lone space;
+    where normalization splits a word, the first piece of its second part is
     unknown.
 
     Attributes:
-        subwords: Tokenizer.
+        subwords: Tokenizer of the SentencePiece model.
         vocabulary_size: number of ids.
         first_word_id: the lowest id of a piece that begins a word.
 
@@ -34,20 +113,19 @@ class WordTokenizer(tf.Module):
         self.subwords = Tokenizer(proto)
         super().__init__(name=f"words_of_{self.subwords.name}")
         self.vocabulary_size = self.subwords.vocabulary_size
-        names = self.subwords.ids_to_tokens(
-            tf.range(self.vocabulary_size)
-        ).numpy()
-        begins = np.array([name.startswith(_SPACE) for name in names])
-        if _SPACE not in names:
+        numbers = tf.range(self.vocabulary_size)
+        pieces = self.subwords.ids_to_tokens(numbers).numpy()
+        begins = np.array([piece.startswith(_SPACE) for piece in pieces])
+        if _SPACE not in pieces:
             raise ValueError("This SentencePiece model has no lone space.")
         order = np.argsort(begins, kind="stable")
         ids = np.argsort(order).astype(np.int32)
         self.first_word_id = int(self.vocabulary_size - begins.sum())
-        lone = ids[names.tolist().index(_SPACE)]
-        self._lone = int(lone)
+        space = ids[pieces.tolist().index(_SPACE)]
+        self._space_id = int(space)
         # The id of each piece at the beginning of a word, and after it.
-        self._first = tf.constant(np.where(begins, ids, lone))
-        self._later = tf.constant(np.where(begins, UNKNOWN_ID, ids))
+        self._first_ids = tf.constant(np.where(begins, ids, space))
+        self._later_ids = tf.constant(np.where(begins, UNKNOWN_ID, ids))
 
     def split_words(self, text):
         """Splits sentences, string [B], into words as Penn trees write them.
@@ -64,15 +142,6 @@ class WordTokenizer(tf.Module):
             text = tf.strings.regex_replace(text, pattern, replacement)
         return tf.strings.split(text)
 
-    def tokenize(self, text):
-        """Splits sentences, string [B], into ids.
-
-        Returns a RaggedTensor int32 [B, None], every row ending with the end
-        id, and the number of words of each sentence, int32 [B].
-        """
-        words = tf.strings.split(self.subwords.clean_text(text))
-        return self.encode_words(words), tf.cast(words.row_lengths(), tf.int32)
-
     def encode_words(self, words):
         """Splits words, a RaggedTensor string [B, None], into ids.
 
@@ -83,13 +152,13 @@ class WordTokenizer(tf.Module):
         pieces = self.subwords.tokenize(words.values)[:, :-1]
         lengths = pieces.row_lengths()
         is_first = tf.ragged.range(lengths).values == 0
-        first = tf.gather(self._first, pieces.values)
-        later = tf.gather(self._later, pieces.values)
+        first = tf.gather(self._first_ids, pieces.values)
+        later = tf.gather(self._later_ids, pieces.values)
         ids = pieces.with_values(tf.where(is_first, first, later))
         is_empty = tf.cast(lengths == 0, tf.int64)
-        lone = tf.fill([tf.reduce_sum(is_empty)], self._lone)
-        lone = tf.RaggedTensor.from_row_lengths(lone, is_empty)
-        by_word = words.with_values(tf.concat([ids, lone], axis=1))
+        spaces = tf.fill([tf.reduce_sum(is_empty)], self._space_id)
+        spaces = tf.RaggedTensor.from_row_lengths(spaces, is_empty)
+        by_word = words.with_values(tf.concat([ids, spaces], axis=1))
         end = tf.fill([words.nrows(), 1], END_ID)
         return tf.concat([by_word.merge_dims(1, 2), end], axis=1)
 
@@ -98,6 +167,7 @@ class WordTokenizer(tf.Module):
         if not texts:
             return []
         self.subwords.restore_resources()
-        ragged, _ = self.tokenize(tf.constant(texts))
+        text = self.subwords.clean_text(tf.constant(texts))
+        ragged = self.encode_words(tf.strings.split(text))
         values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
         return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]

@@ -13,9 +13,12 @@ import numpy as np
 from export.common.errors import InputError
 from export.serving.export_directory import select_inputs
 from export.tokenizers.python_tokenizers import load_python_tokenizers
-from export.translators.signature_translator import alignment_outputs
 from export.translators.text_ids import pad_ids
-from export.translators.text_translator import IMPOSSIBLE, word_alignment
+from export.translators.text_translator import (
+    IMPOSSIBLE,
+    alignment_outputs,
+    word_alignment,
+)
 
 # Absolute, and relative to the score: rounding differs between batches.
 _TOLERANCE, _RELATIVE_TOLERANCE = 1e-4, 1e-5
@@ -165,7 +168,7 @@ class TranslationReader(AnswerReader):
         ]
 
     def _scored(self, model):
-        pairs = model.given_ids(self._texts, self._translations)
+        pairs = model.encode_pairs(self._texts, self._translations)
         scores = model.score(self._texts, self._translations)
         return [
             ([pair.source_truncated or pair.target_truncated], score)

@@ -5,9 +5,8 @@ import pathlib
 from export.common.errors import InputError
 from export.serving.export_directory import is_folder, newest_version, task_of
 from export.translators.batches import BATCH_TOKENS, translate_in_batches
-from export.translators.signature_translator import SignatureTranslator
 from export.translators.text_ids import list_of_texts
-from export.translators.text_translator import Sentence
+from export.translators.text_translator import Sentence, SignatureTranslator
 
 
 class ExportedTranslator(SignatureTranslator):
@@ -133,7 +132,9 @@ def load_translator(models, batch_tokens, search, needs=()):
 
 def _translator_of_directories(paths, batch_tokens, search, needs):
     # Not at the top: exports do not need Keras.
-    from export.translators.shortlist import load_output_vocabulary
+    from export.translators.output_vocabulary_files import (
+        load_output_vocabulary,
+    )
     from export.translators.translator import Translator, load_models
 
     search = dict(search)

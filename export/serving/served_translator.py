@@ -4,10 +4,11 @@ import functools
 
 import tensorflow as tf
 
+import keras_transformer as kt
 from export.translators.graph_translator import GraphTranslator
 from export.translators.text_ids import character_limit, truncation_limit
 from export.translators.text_ops import (
-    id_to_token,
+    padded_ids_to_tokens,
     source_word_spans,
     target_word_spans,
     trim,
@@ -48,7 +49,6 @@ class ServedTranslator(tf.Module):
         self.tokenizer = tokenizer
         self._ids = GraphTranslator(model, **search)
         self.config = self._ids.config
-        self.stop_criterion = self._ids.stop_criterion
         self.max_source_tokens = truncation_limit(
             self.config, max_source_tokens
         )
@@ -60,14 +60,11 @@ class ServedTranslator(tf.Module):
         self.model_variables = [
             variable.value for variable in self._ids.searched.weights
         ]
-        # tf.functions, which the signatures share.
-        self._best, self._all = (
-            tf.function(
-                functools.partial(self._ids.search, n_best=n_best),
-                input_signature=[_IDS],
-                autograph=False,
-            )
-            for n_best in (1, self.config.beam_size)
+        # As a tf.function it is shared by two signatures.
+        self._all = tf.function(
+            functools.partial(self._ids.search, n_best=self.config.beam_size),
+            input_signature=[_IDS],
+            autograph=False,
         )
 
     @property
@@ -80,7 +77,7 @@ class ServedTranslator(tf.Module):
         return {
             "beam_size": self.config.beam_size,
             "alpha": self.config.alpha,
-            "stop_criterion": self.stop_criterion,
+            "stop_criterion": self.config.stop_criterion,
             "max_source_tokens": self.max_source_tokens,
             "max_extra_tokens": self.config.max_extra_tokens,
             "target_pieces": self.target_pieces and len(self.target_pieces),
@@ -107,9 +104,12 @@ class ServedTranslator(tf.Module):
             / length penalty, 0 for empty text.
         """
         source, truncated = self._source(text)
-        tokens, scores, _ = self._best(source)
+        tokens, scores, _ = kt.translate_ids(
+            **self._ids.search_arguments(source)
+        )
+        best = self._ids.to_vocabulary_ids(tokens[:, 0], source)
         is_text = _has_text(source)
-        translation = self.tokenizer.target.detokenize(tokens[:, 0])
+        translation = self.tokenizer.target.detokenize(best)
         return {
             "translation": tf.where(is_text, translation, ""),
             "score": tf.where(is_text, scores[:, 0], 0.0),
@@ -167,8 +167,12 @@ class ServedTranslator(tf.Module):
             "truncated": truncated,
             "source_words": words,
             "target_words": target_word_spans(self.tokenizer.target, target),
-            "source_tokens": id_to_token(self.tokenizer.source, source),
-            "target_tokens": id_to_token(self.tokenizer.target, target),
+            "source_tokens": padded_ids_to_tokens(
+                self.tokenizer.source, source
+            ),
+            "target_tokens": padded_ids_to_tokens(
+                self.tokenizer.target, target
+            ),
             "alignment": tf.where(is_pair, alignment, 0.0),
         }
 

@@ -27,7 +27,7 @@ def translate_in_batches(
 def answer_batches(
     batches, count, answer_batch, on_progress=None, num_threads=NUM_THREADS
 ):
-    """Answers sentences batch by batch.
+    """Answers `count` sentences batch by batch.
 
     Args:
         batches: iterable of lists of sentence indices.
@@ -38,14 +38,14 @@ def answer_batches(
         num_threads: number of batches that are answered in parallel.
 
     Returns:
-        A list of `count` answers; None for sentences in no batch.
+        A list of answers; None for sentences in no batch.
     """
     answers, batches = [None] * count, list(batches)
     with contextlib.closing(
         parallel_map(answer_batch, batches, num_threads)
     ) as results:
-        for batch, found in zip(batches, results):
-            for number, answer in zip(batch, found):
+        for batch, batch_answers in zip(batches, results):
+            for number, answer in zip(batch, batch_answers):
                 answers[number] = answer
             if on_progress is not None:
                 on_progress(len(batch))
@@ -75,11 +75,10 @@ def by_tokens(lengths, batch_tokens):
     Sentences with only the end id, of length 1, are in no batch.
     """
     numbers = _longest_first(lengths)
-    start = 0
-    while start < len(numbers):
-        rows = max(batch_tokens // lengths[numbers[start]], 1)
-        yield numbers[start : start + rows]
-        start += rows
+    while numbers:
+        size = max(batch_tokens // lengths[numbers[0]], 1)
+        yield numbers[:size]
+        numbers = numbers[size:]
 
 
 def by_count(lengths, batch_size):

@@ -47,13 +47,10 @@ class GraphTranslator:
 
     Args:
         model: Transformer or Ensemble.
-        beam_size: K; None for the config's.
-        alpha: exponent of the length penalty; None for the config's.
-        max_extra_tokens: maximum number of tokens of an output beyond those
-            of its source, the end ids not counted; None for the config's.
+        beam_size, alpha, max_extra_tokens, stop_criterion: fields of
+            TransformerConfig; None for the model's.
         min_length: minimum number of tokens of an output, the end id not
             counted; a lower maximum wins. With 0 the best output may be empty.
-        stop_criterion: when a sentence stops; None for the config's.
         max_output_tokens: maximum number of tokens of any output, the end id
             included; None for no such limit.
         target_pieces: ids that a search without a prefix may generate; None
@@ -65,9 +62,8 @@ class GraphTranslator:
         target_pieces: list of the ids, filled up; None for all.
         searched: the model, restricted to the selected tokens.
 
-    Raises:
-        ValueError: a number is out of range, or both `target_pieces` and
-            `shortlist` are given.
+    Raises ValueError if a number is out of range, or if both `target_pieces`
+    and `shortlist` are given.
     """
 
     def __init__(
@@ -86,29 +82,18 @@ class GraphTranslator:
             "beam_size": beam_size,
             "alpha": alpha,
             "max_extra_tokens": max_extra_tokens,
+            "stop_criterion": stop_criterion,
         }
         changes = {k: v for k, v in changes.items() if v is not None}
         self.config = dataclasses.replace(model.config, **changes)
-        for name, minimum, value in (
-            ("min_length", 0, min_length),
-            ("max_output_tokens", 1, max_output_tokens),
-        ):
-            if value is not None and not minimum <= value <= MAX_EXTRA_TOKENS:
-                raise ValueError(
-                    f"Expected {name} from {minimum} to "
-                    f"{MAX_EXTRA_TOKENS:,}, got {value}."
-                )
-        self._model = model
-        self._min_length = min_length
-        self._max_output_tokens = max_output_tokens
         self._search_config = kt.BeamSearchConfig.from_config(self.config)
-        if stop_criterion is not None:
-            self._search_config = dataclasses.replace(
-                self._search_config, stop_criterion=stop_criterion
-            )
-        self.stop_criterion = self._search_config.stop_criterion
+        _validate_range("min_length", 0, min_length)
+        if max_output_tokens is not None:
+            _validate_range("max_output_tokens", 1, max_output_tokens)
         if target_pieces is not None and shortlist is not None:
             raise ValueError("Give either target_pieces or a shortlist.")
+        self._model, self._min_length = model, min_length
+        self._max_output_tokens = max_output_tokens
         self.target_pieces, self.shortlist = None, shortlist
         self._output_vocabulary = shortlist
         if target_pieces is not None:
@@ -138,34 +123,54 @@ class GraphTranslator:
             decoder: from `new_decoder`, for a search with static shapes that
                 XLA can compile; None for dynamic shapes.
 
-        Returns:
-            SearchOutput.
-
-        Raises:
-            ValueError: a prefix is given with a restricted vocabulary.
+        Returns SearchOutput. Raises ValueError if a prefix is given with a
+        restricted vocabulary.
         """
-        if self.searched is not self._model and not isinstance(prefix, tuple):
-            raise ValueError("A restricted vocabulary takes no prefix.")
-        shrink_batch = decoder is None
+        arguments = self.search_arguments(source, prefix, n_best, decoder)
         tokens, scores, trace = kt.translate_ids(
-            self.searched,
-            source,
-            None,
-            self._constraints(source, prefix),
-            dataclasses.replace(self._search_config, n_best=n_best),
-            shrink_batch=shrink_batch,
-            trace_alignments=align,
-            decoder=decoder,
-            memory=self._encode(source) if shrink_batch else None,
-            cache=InPlaceKVCache,
+            **arguments, trace_alignments=align
         )
         if not align:
-            return SearchOutput(self._to_vocabulary_ids(tokens, source), scores)
+            return SearchOutput(self.to_vocabulary_ids(tokens, source), scores)
+        shrink_batch = arguments["shrink_batch"]
         best = trim(tokens[:, :1]) if shrink_batch else tokens[:, :1]
         alignments = gather_alignments(trace, best)
         return SearchOutput(
-            self._to_vocabulary_ids(best, source), scores[:, :1], alignments
+            self.to_vocabulary_ids(best, source), scores[:, :1], alignments
         )
+
+    def search_arguments(self, source, prefix=(), n_best=1, decoder=None):
+        """Returns the arguments of `kt.translate_ids` for `search`, a dict.
+
+        The tokens of its result are for `to_vocabulary_ids`.
+        """
+        if self.searched is not self._model and not isinstance(prefix, tuple):
+            raise ValueError("A restricted vocabulary takes no prefix.")
+        limits = output_limits(source, self.config.max_extra_tokens)
+        if self._max_output_tokens is not None:
+            limits = tf.minimum(limits, self._max_output_tokens)
+        min_lengths = ()
+        if self._min_length:
+            # Not a constant: TensorFlow 2.21 cannot compile a third loop with
+            # a constant input.
+            min_lengths = tf.minimum(limits, self._min_length + 1)
+        shrink_batch = decoder is None
+        return {
+            "model": self.searched,
+            "source": source,
+            "constraints": kt.Constraints(limits, min_lengths, prefix),
+            "config": dataclasses.replace(self._search_config, n_best=n_best),
+            "shrink_batch": shrink_batch,
+            "decoder": decoder,
+            "memory": self._encode(source) if shrink_batch else None,
+            "cache": InPlaceKVCache,
+        }
+
+    def to_vocabulary_ids(self, tokens, source):
+        """Returns the vocabulary ids of a search's tokens, int32 [B, ...]."""
+        if self._output_vocabulary is None:
+            return tokens
+        return self._output_vocabulary.to_vocabulary_ids(tokens, source)
 
     def new_decoder(self):
         """Returns a decoder for `search`, which all calls share."""
@@ -186,21 +191,13 @@ class GraphTranslator:
         """Returns the log-probabilities [B] of given ids."""
         return kt.score_ids(self._model, source, target)
 
-    def _constraints(self, source, prefix):
-        longest = output_limits(source, self.config.max_extra_tokens)
-        if self._max_output_tokens is not None:
-            longest = tf.minimum(longest, self._max_output_tokens)
-        shortest = ()
-        if self._min_length:
-            # Not a constant: TensorFlow 2.21 cannot compile a third loop with
-            # a constant input.
-            shortest = tf.minimum(longest, self._min_length + 1)
-        return kt.Constraints(longest, shortest, prefix)
 
-    def _to_vocabulary_ids(self, tokens, source):
-        if self._output_vocabulary is None:
-            return tokens
-        return self._output_vocabulary.to_vocabulary_ids(tokens, source)
+def _validate_range(name, minimum, value):
+    if not minimum <= value <= MAX_EXTRA_TOKENS:
+        raise ValueError(
+            f"Expected {name} from {minimum} to {MAX_EXTRA_TOKENS:,}, got "
+            f"{value}."
+        )
 
 
 class InPlaceKVCache(kt.KVCache):
@@ -242,64 +239,43 @@ def trace_once(function, *signature, **options):
     return lambda *arguments: traced()(*arguments)
 
 
-class DynamicShapeSearch:
-    """Searches batches of any shape, with one graph per kind of search.
+class TracedSearch:
+    """Calls `GraphTranslator.search`, with one graph per kind of search.
 
-    XLA would compile each padded length, which takes about ten seconds each.
+    The graphs are for any shape. Given `limits`, the maximum numbers of ids of
+    sources and of prefixes, XLA compiles the search of a single sentence
+    instead, for the lowest latency: a sentence is padded to one of a few
+    lengths, and the first sentence of each length takes some seconds to
+    compile. The weights must not change. Raises InputError if max_extra_tokens
+    is then above 1,000.
     """
 
-    def __init__(self, translator):
-        self._translator = translator
-        self._graphs = {}
-        self._lock = threading.Lock()
+    def __init__(self, translator, limits=None):
+        self._translator, self._limits = translator, limits
+        self._graphs, self._lock = {}, threading.Lock()
+        self._decoder = None
+        if limits is not None:
+            disable_ynnpack()
+            extra = translator.config.max_extra_tokens
+            if extra > _MAX_COMPILED_EXTRA:
+                raise InputError(
+                    f"max_extra_tokens={extra} is more than a compiled search "
+                    f"has memory for, {_MAX_COMPILED_EXTRA}: give less, or "
+                    "translate without --compiled."
+                )
+            self._decoder = translator.new_decoder()
 
     def search(self, source, prefix=None, n_best=1, align=False):
         """Searches int32 [B, S] and prefix; see `GraphTranslator.search`."""
         inputs = [source] if prefix is None else [source, prefix]
-        key = n_best, align, len(inputs)
-        with self._lock:
-            if key not in self._graphs:
-                self._graphs[key] = trace_once(
-                    lambda *inputs: self._translator.search(
-                        *inputs, n_best=n_best, align=align
-                    ),
-                    *[IDS_SPEC] * len(inputs),
-                )
-        return self._graphs[key](*inputs)
-
-
-class CompiledSearch:
-    """Searches single sentences with XLA, for the lowest latency.
-
-    A sentence is padded to one of a few lengths; the first sentence of each
-    length takes some seconds to compile. The weights must not change. Limits
-    are the maximum numbers of ids of sources and of prefixes. Raises InputError
-    if max_extra_tokens is above 1,000.
-    """
-
-    def __init__(self, translator, source_limit, target_limit):
-        disable_ynnpack()
-        extra = translator.config.max_extra_tokens
-        if extra > _MAX_COMPILED_EXTRA:
-            raise InputError(
-                f"max_extra_tokens={extra} is more than a compiled search has "
-                f"memory for, {_MAX_COMPILED_EXTRA}: give less, or translate "
-                "without --compiled."
-            )
-        self._translator = translator
-        self._limits = source_limit, target_limit
-        self._decoder = translator.new_decoder()
-        self._graphs = {}
-        self._lock = threading.Lock()
-
-    def search(self, source, prefix=None, n_best=1, align=False):
-        """Searches int32 arrays; see `DynamicShapeSearch.search`."""
-        inputs = [source] if prefix is None else [source, prefix]
-        inputs = [
-            pad_ids(each, _width(each.shape[1], limit))
-            for each, limit in zip(inputs, self._limits)
-        ]
-        key = n_best, align, *(each.shape for each in inputs)
+        signature = [IDS_SPEC] * len(inputs)
+        if self._limits is not None:
+            inputs = [
+                pad_ids(each, _width(each.shape[1], limit))
+                for each, limit in zip(inputs, self._limits)
+            ]
+            signature = [tf.TensorSpec(each.shape, tf.int32) for each in inputs]
+        key = n_best, align, *signature
         with self._lock:
             if key not in self._graphs:
                 graph = trace_once(
@@ -309,8 +285,8 @@ class CompiledSearch:
                         align=align,
                         decoder=self._decoder,
                     ),
-                    *[tf.TensorSpec(each.shape, tf.int32) for each in inputs],
-                    jit_compile=True,
+                    *signature,
+                    jit_compile=self._limits is not None,
                 )
                 # XLA compiles at the first call.
                 output = graph(*inputs)

@@ -67,10 +67,7 @@ def list_of_texts(texts, name="texts"):
     or for an item that is not a str of Unicode characters.
     """
     if isinstance(texts, (str, bytes)):
-        raise InputError(
-            f"Expected a list of texts as {name}, got one text; give "
-            f"[{texts[:20]!r}]."
-        )
+        raise InputError(f"Expected a list of texts as {name}, got one text.")
     texts = list(texts)
     for index, text in enumerate(texts):
         if not isinstance(text, str):
@@ -81,8 +78,7 @@ def list_of_texts(texts, name="texts"):
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise InputError(
-                f"{name}[{index}] has the lone surrogate "
-                f"U+{ord(text[error.start]):04X}, which is no character; read "
-                "the text as UTF-8."
+                f"{name}[{index}] has a lone surrogate, which is no "
+                "character; read the text as UTF-8."
             ) from error
     return texts

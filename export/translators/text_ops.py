@@ -18,25 +18,21 @@ _BLANKS = r"[\p{Z}\t-\r\x{1c}-\x{1f}\x{85}\x{2581}]+"
 
 
 def truncate_ids(ids, limit):
-    """Truncates ids; truncated rows still end with the end id.
+    """Truncates ids to `limit` at most; rows still end with the end id.
 
-    Args:
-        ids: RaggedTensor int32 [B, None] or int32 [B, S] with padding.
-        limit: maximum number of ids, the end id included.
-
-    Returns:
-        int32 [B, S'], padded, and bool [B]: which rows were truncated.
+    `ids` are a RaggedTensor int32 [B, None] or int32 [B, S] with padding.
+    Returns int32 [B, S'], padded, and bool [B]: which rows were truncated.
     """
     if isinstance(ids, tf.RaggedTensor):
         lengths = ids.row_lengths()
-        kept = ids[:, :limit].to_tensor()
+        truncated = ids[:, :limit].to_tensor()
     else:
-        places = tf.range(1, tf.shape(ids)[1] + 1)
-        lengths = tf.reduce_max(tf.where(ids != PAD_ID, places, 0), axis=1)
-        kept = ids[:, :limit]
+        positions = tf.range(1, tf.shape(ids)[1] + 1)
+        lengths = tf.reduce_max(tf.where(ids != PAD_ID, positions, 0), axis=1)
+        truncated = ids[:, :limit]
     too_long = lengths > limit
-    last = tf.range(tf.shape(kept)[1]) == limit - 1
-    return tf.where(too_long[:, None] & last, END_ID, kept), too_long
+    last = tf.range(tf.shape(truncated)[1]) == limit - 1
+    return tf.where(too_long[:, None] & last, END_ID, truncated), too_long
 
 
 def truncate_text(tokenizer, text, characters):
@@ -79,7 +75,7 @@ def trim(tokens):
     return tokens[..., : tf.math.count_nonzero(used, dtype=tf.int32)]
 
 
-def id_to_token(tokenizer, ids):
+def padded_ids_to_tokens(tokenizer, ids):
     """Returns tokens, string [B, S]: "" for padding, "<unk>" if unknown."""
     return tf.where(ids == PAD_ID, "", tokenizer.ids_to_tokens(ids))
 
@@ -87,21 +83,15 @@ def id_to_token(tokenizer, ids):
 def source_word_spans(tokenizer, text, ids, limit):
     """Finds the words that the tokens of a text belong to.
 
-    Args:
-        tokenizer: Tokenizer.
-        text: string [B], before truncation.
-        ids: int32 [B, S], the ids of the text, padded.
-        limit: maximum number of ids that the text was truncated to.
-
-    Returns:
-        int32 [B, S, 2]: index of the first and of the last word of each
-        token, from 0. A token of white space only belongs to the next word.
-        -1 for the end id, padding, and where the tokenizer sees no word.
+    `text`, string [B], is not truncated; `ids` are its padded ids, int32
+    [B, S], truncated to `limit`. Returns int32 [B, S, 2]: index of the first
+    and of the last word of each token, from 0. A token of white space only
+    belongs to the next word. -1 for the end id, padding, and where the
+    tokenizer sees no word.
     """
-    read, _ = truncate_text(tokenizer, text, character_limit(limit))
-    read = tokenizer.clean_text(read)
-    _, starts, ends = tokenizer.tokenize_with_offsets(read)
-    characters = tf.strings.unicode_split(read, "UTF-8")
+    truncated, _ = truncate_text(tokenizer, text, character_limit(limit))
+    _, starts, ends = tokenizer.tokenize_with_offsets(truncated)
+    characters = tf.strings.unicode_split(truncated, "UTF-8")
     # Byte offsets of the ends of visible characters.
     sizes = tf.cast(tf.strings.length(characters.values), starts.dtype)
     offsets = tf.cumsum(characters.with_values(sizes).to_tensor(), axis=1)
@@ -172,14 +162,14 @@ def _word_spans(ids, before, after, lengths):
 
 def _count_visible(tokenizer, characters):
     """Returns the number of visible characters that each becomes, int32 [N]."""
-    characters, places = tf.unique(characters)
-    read = tf.strings.unicode_split(tokenizer.clean_text(characters), "UTF-8")
-    tokens = tokenizer.split(read.values)[:, :-1]
+    characters, indices = tf.unique(characters)
+    clean = tf.strings.unicode_split(tokenizer.clean_text(characters), "UTF-8")
+    tokens = tokenizer.split(clean.values)[:, :-1]
     texts = tf.strings.reduce_join(tokens, axis=1)
-    is_space = tf.strings.regex_full_match(read.values, _WHITE_SPACE)
+    is_space = tf.strings.regex_full_match(clean.values, _WHITE_SPACE)
     is_visible = tf.strings.regex_replace(texts, _BLANKS, "") != ""
-    counts = read.with_values(tf.cast(is_visible & ~is_space, tf.int32))
-    return tf.gather(tf.reduce_sum(counts, axis=1), places)
+    counts = clean.with_values(tf.cast(is_visible & ~is_space, tf.int32))
+    return tf.gather(tf.reduce_sum(counts, axis=1), indices)
 
 
 def _split_words(text):

@@ -1,4 +1,7 @@
-"""The interface of translators of text, and their results."""
+"""The interface of translators of text, and their results.
+
+`SignatureTranslator` is the one of exports and servers. Needs no TensorFlow.
+"""
 
 import abc
 import dataclasses
@@ -49,6 +52,7 @@ class Sentence(typing.NamedTuple):
         length: number of ids, the end id included; blank text has 1.
         truncated: whether ids were dropped.
         prefix: int32 array of ids that its translations begin with.
+        seed: for sampling.
     """
 
     text: str
@@ -56,6 +60,7 @@ class Sentence(typing.NamedTuple):
     length: int
     truncated: bool
     prefix: typing.Any = ()
+    seed: int = 0
 
 
 class TextTranslator(abc.ABC):
@@ -85,12 +90,9 @@ class TextTranslator(abc.ABC):
                 no prefix. The last word may continue. A prefix beyond the
                 maximum length of a translation is truncated.
 
-        Returns:
-            A list of Translation in the same order.
-
-        Raises:
-            InputError: an export does not support prefixes.
-            UnknownCharacter: the vocabulary lacks a character of a prefix.
+        Returns a list of Translation in the same order. Raises InputError if
+        this is an export and prefixes are given, UnknownCharacter if the
+        vocabulary lacks a character of a prefix.
         """
         rows = self.n_best(texts, 1, on_progress, prefixes)
         return [translations[0] for translations in rows]
@@ -138,12 +140,14 @@ class TextTranslator(abc.ABC):
                 sentence._replace(prefix=ids)
                 for sentence, ids in zip(sentences, prefix_ids, strict=True)
             ]
+
+        def search_batch(batch):
+            return self._search([sentences[i] for i in batch], n, align)
+
         answers = answer_batches(
             self._batches([sentence.length for sentence in sentences]),
             len(sentences),
-            lambda batch: self._search(
-                [sentences[number] for number in batch], n, align
-            ),
+            search_batch,
             on_progress,
             self.num_threads,
         )
@@ -166,6 +170,64 @@ class TextTranslator(abc.ABC):
             "Only model directories translate with prefixes; omit the "
             f"{len(prefixes)} prefixes."
         )
+
+
+class SignatureTranslator(TextTranslator):
+    """A TextTranslator whose answers are outputs of signatures.
+
+    `name` is that of the export or server, for messages.
+    """
+
+    name = ""
+
+    @abc.abstractmethod
+    def _predict(self, signature, texts):
+        """Returns a signature's outputs, a dict of arrays; text is bytes."""
+
+    def _search(self, sentences, n, align):
+        texts = [sentence.text for sentence in sentences]
+        alignments = [()] * len(texts)
+        if align:
+            outputs = self._predict("align", texts)
+            alignments = map(
+                word_alignment, *alignment_outputs(outputs, self.name)
+            )
+        else:
+            signature = "serving_default" if n == 1 else "n_best"
+            outputs = self._predict(signature, texts)
+        if "scores" in outputs:
+            beams = outputs["scores"].shape[1]
+            if n > beams:
+                raise InputError(
+                    f"--n_best={n} is more than the {beams} translations of "
+                    f"{self.name}; ask for fewer, or export the model with "
+                    "more beams."
+                )
+            rows = [_decode_utf8(row[:n]) for row in outputs["translations"]]
+            scores = outputs["scores"][:, :n].tolist()
+        else:
+            rows = [[text] for text in _decode_utf8(outputs["translation"])]
+            scores = outputs["score"][:, None].tolist()
+        truncated = outputs["truncated"].tolist()
+        return [*map(drop_impossible, rows, scores, alignments, truncated)]
+
+
+def alignment_outputs(outputs, name):
+    """Returns the arguments of `word_alignment` from outputs of `align`.
+
+    Raises InputError if an output is missing.
+    """
+    names = ("source_words", "target_words", "alignment")
+    if not outputs.keys() >= set(names):
+        raise InputError(
+            f"{name} lacks the word indices of its alignments; export its "
+            "model again with export.saved_model."
+        )
+    return [outputs[each] for each in names]
+
+
+def _decode_utf8(texts):
+    return [text.decode("utf-8", "replace") for text in texts]
 
 
 def drop_impossible(texts, scores, alignment=(), truncated=False):
@@ -227,39 +289,3 @@ def word_alignment(source_words, target_words, attention):
             ):
                 links.add((int(source_word), int(target_word)))
     return tuple(sorted(links))
-
-
-class Difference(typing.NamedTuple):
-    """Absolute difference of scores over sentences; 0 without sentences."""
-
-    mean: float
-    largest: float
-
-
-class Agreement(typing.NamedTuple):
-    """Comparison of two translators on the same sentences.
-
-    Attributes:
-        identical: number of translations with the same text.
-        where_identical: Difference of the scores of these translations.
-        everywhere: Difference of all scores.
-    """
-
-    sentences: int
-    identical: int
-    where_identical: Difference
-    everywhere: Difference
-
-
-def agreement(translations, others):
-    """Returns the Agreement of two lists of Translation."""
-    pairs = list(zip(translations, others, strict=True))
-    same = np.array([one.text == other.text for one, other in pairs], bool)
-    apart = np.array([abs(one.score - other.score) for one, other in pairs])
-    where_identical, everywhere = (
-        Difference(float(values.mean()), float(values.max()))
-        if values.size
-        else Difference(0.0, 0.0)
-        for values in (apart[same], apart)
-    )
-    return Agreement(len(pairs), int(same.sum()), where_identical, everywhere)

@@ -13,13 +13,17 @@ from export.translators.batches import (
 )
 from export.translators.graph_translator import (
     IDS_SPEC,
-    CompiledSearch,
-    DynamicShapeSearch,
     GraphTranslator,
+    TracedSearch,
     trace_once,
 )
-from export.translators.model_translator import ModelTranslator
-from export.translators.text_ids import IdPair, list_of_texts, pad_ids
+from export.translators.text_ids import (
+    IdPair,
+    UnknownCharacter,
+    list_of_texts,
+    pad_ids,
+    truncation_limit,
+)
 from export.translators.text_ops import (
     encode_texts,
     source_word_spans,
@@ -27,12 +31,91 @@ from export.translators.text_ops import (
 )
 from export.translators.text_translator import (
     IMPOSSIBLE,
+    Sentence,
+    TextTranslator,
     Translation,
     drop_impossible,
     fill_blanks,
     word_alignment,
 )
-from keras_transformer.config import END_ID, PAD_ID
+from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
+
+MAX_SOURCE_TOKENS = 512
+
+
+class ModelTranslator(TextTranslator):
+    """A TextTranslator that tokenizes text itself.
+
+    Args:
+        tokenizer: Tokenizer of the vocabulary, or TokenizerPair.
+        config: TransformerConfig with the search's settings.
+        max_source_tokens: maximum number of ids of a source, the end id
+            included, at most the learned positions; 512 by default.
+    """
+
+    def __init__(self, tokenizer, config, max_source_tokens=None):
+        self.tokenizer = tokenizer
+        self.max_source_tokens = max_source_tokens or MAX_SOURCE_TOKENS
+        self.beam_size = config.beam_size
+        self._config = config
+
+    @property
+    def source_limit(self):
+        """Maximum number of ids of a source, the end id included."""
+        return truncation_limit(self._config, self.max_source_tokens)
+
+    @property
+    def target_limit(self):
+        """Maximum number of ids of a translation, the end id included."""
+        longest = self.source_limit + self._config.max_extra_tokens
+        return truncation_limit(self._config, longest)
+
+    def normalize_prefixes(self, prefixes, keep_long=True):
+        r"""Returns prefixes in the spelling of translations, a list of str.
+
+        The vocabulary may spell characters differently ("\ufb01" as "fi"), and
+        has single spaces and none at the ends. A prefix above the maximum
+        length of a translation is unchanged, or truncated if not `keep_long`.
+        Raises UnknownCharacter if the vocabulary lacks a character.
+        """
+        rows = self._encode_prefixes(prefixes)
+        if not rows:
+            return []
+        texts = self.tokenizer.target.decode(pad_ids([ids for ids, _ in rows]))
+        return [
+            prefix if truncated and keep_long else text
+            for prefix, text, (_, truncated) in zip(prefixes, texts, rows)
+        ]
+
+    def _sentences(self, texts):
+        return [
+            Sentence(text, ids, len(ids), truncated)
+            for text, (ids, truncated) in zip(
+                texts,
+                encode_texts(self.tokenizer.source, texts, self.source_limit),
+            )
+        ]
+
+    def _prefix_ids(self, prefixes):
+        return [ids for ids, _ in self._encode_prefixes(prefixes)]
+
+    def _encode_prefixes(self, prefixes):
+        """Returns pairs: ids without the end id, and whether truncated."""
+        tokenizer = self.tokenizer.target
+        prefixes = list_of_texts(prefixes, "prefixes")
+        rows = encode_texts(tokenizer, prefixes, self.target_limit)
+        for index, (ids, _) in enumerate(rows):
+            if UNKNOWN_ID in ids:
+                character = _first_unknown(tokenizer, prefixes[index])
+                raise UnknownCharacter(index, character)
+        return [(ids[:-1], truncated) for ids, truncated in rows]
+
+    def _decode(self, tokens):
+        """Returns the texts of int32 [B, N, T], B lists of N str."""
+        rows, n, length = tokens.shape
+        tokens = np.asarray(tokens).reshape(rows * n, length)
+        texts = self.tokenizer.target.decode(tokens)
+        return [texts[row * n : (row + 1) * n] for row in range(rows)]
 
 
 class Translator(ModelTranslator):
@@ -44,18 +127,15 @@ class Translator(ModelTranslator):
         batch_tokens: source tokens in a batch, padding included.
         max_source_tokens: see ModelTranslator.
         compiled: whether XLA compiles the search, for single sentences at the
-            lowest latency in a long-running process; see CompiledSearch.
+            lowest latency in a long-running process; see TracedSearch.
             Sampling and scoring are not compiled.
         num_threads: number of batches that are translated in parallel; 1 if
             other processes use the other CPUs.
         **search: arguments of GraphTranslator.
 
-    Attributes:
-        target_pieces: ids that translations may contain; None for all.
-
-    Raises:
-        ValueError: a number is out of range.
-        InputError: max_extra_tokens is above 1,000 and `compiled`.
+    The attribute `target_pieces` has the ids that translations may contain,
+    None for all. Raises ValueError if a number is out of range, InputError if
+    max_extra_tokens is above 1,000 and `compiled`.
     """
 
     def __init__(
@@ -74,11 +154,8 @@ class Translator(ModelTranslator):
         self._ids = GraphTranslator(model, **search)
         super().__init__(tokenizer, self._ids.config, max_source_tokens)
         self.target_pieces = self._ids.target_pieces
-        self._graphs = DynamicShapeSearch(self._ids)
-        if compiled:
-            self._graphs = CompiledSearch(
-                self._ids, self.source_limit, self.target_limit
-            )
+        limits = (self.source_limit, self.target_limit) if compiled else None
+        self._graphs = TracedSearch(self._ids, limits)
         self._score = trace_once(self._ids.score, IDS_SPEC, IDS_SPEC)
         self._samplers = {}
 
@@ -97,24 +174,22 @@ class Translator(ModelTranslator):
         truncated as in `translate`, translations to their maximum length. With
         a blank source a blank translation scores 0, any other -1e9.
         """
-        pairs = self.given_ids(texts, translations)
+        pairs = self.encode_pairs(texts, translations)
 
         def score_batch(batch):
             return self._score(
-                pad_ids([pairs[number].source for number in batch]),
-                pad_ids([pairs[number].target for number in batch]),
+                pad_ids([pair.source for pair in batch]),
+                pad_ids([pair.target for pair in batch]),
             ).numpy()
 
-        scores = self._in_batches([pair.length for pair in pairs], score_batch)
-        score_of_blank = [
-            0.0 if len(pair.target) == 1 else IMPOSSIBLE for pair in pairs
-        ]
-        return [
-            blank if score is None else float(score)
-            for score, blank in zip(scores, score_of_blank)
-        ]
+        scores = self._in_batches(pairs, score_batch)
+        for number, score in enumerate(scores):
+            if score is None:
+                is_blank = len(pairs[number].target) == 1
+                scores[number] = 0.0 if is_blank else IMPOSSIBLE
+        return [*map(float, scores)]
 
-    def given_ids(self, texts, translations):
+    def encode_pairs(self, texts, translations):
         """Returns texts and translations as a list of IdPair; see `score`."""
         targets = encode_texts(
             self.tokenizer.target,
@@ -128,42 +203,35 @@ class Translator(ModelTranslator):
             )
         ]
 
-    def best_ids(self, texts, on_progress=None):
+    def translate_to_pairs(self, texts, on_progress=None):
         """Translates into IdPairs; the target of blank text is the end id."""
         sentences = self.sentences(texts)
 
         def search_batch(batch):
-            source = pad_ids([sentences[number].ids for number in batch])
+            source = pad_ids([sentence.ids for sentence in batch])
             tokens = self._graphs.search(source).tokens[:, 0].numpy()
             return [row[row != PAD_ID] for row in tokens]
 
-        lengths = [sentence.length for sentence in sentences]
-        targets = self._in_batches(lengths, search_batch, on_progress)
         end = np.array([END_ID], np.int32)
+        targets = self._in_batches(sentences, search_batch, on_progress)
+        targets = [end if target is None else target for target in targets]
         return [
-            IdPair(
-                sentence.ids,
-                end if target is None else target,
-                sentence.truncated,
-            )
+            IdPair(sentence.ids, target, sentence.truncated)
             for sentence, target in zip(sentences, targets)
         ]
 
     def sample(self, texts, seeds, rules=None, on_progress=None):
         """Samples translations of each sentence.
 
-        Args:
-            texts: list of str, one sentence each.
-            seeds: list of int from 0 to 2**31 - 1, one for each sentence, whose
-                samples depend on no other sentence.
-            rules: kt.SamplingConfig.
-            on_progress: see `translate`.
-
-        Returns:
-            A list of lists of Translation in the order drawn, with
-            log-probabilities as scores; blank text has one.
+        `seeds` has an int from 0 to 2**31 - 1 for each sentence, whose samples
+        depend on no other sentence; `rules` is a kt.SamplingConfig. Returns a
+        list of lists of Translation in the order drawn, with log-probabilities
+        as scores; blank text has one.
         """
-        sentences = self.sentences(texts)
+        sentences = [
+            sentence._replace(seed=seed)
+            for sentence, seed in zip(self.sentences(texts), seeds, strict=True)
+        ]
         rules = rules or kt.SamplingConfig()
         if rules not in self._samplers:
             self._samplers[rules] = trace_once(
@@ -174,26 +242,21 @@ class Translator(ModelTranslator):
 
         def sample_batch(batch):
             samples = self._samplers[rules](
-                pad_ids([sentences[number].ids for number in batch]),
-                tf.constant([seeds[number] for number in batch], tf.int32),
+                pad_ids([sentence.ids for sentence in batch]),
+                tf.constant([sentence.seed for sentence in batch], tf.int32),
             )
-            return [
-                [*map(Translation, *row)]
-                for row in zip(
-                    self._decode(samples.tokens),
-                    samples.log_probs.numpy().tolist(),
-                )
-            ]
+            texts = self._decode(samples.tokens)
+            scores = samples.log_probs.numpy().tolist()
+            return [[*map(Translation, *row)] for row in zip(texts, scores)]
 
-        lengths = [sentence.length for sentence in sentences]
-        answers = self._in_batches(lengths, sample_batch, on_progress)
+        answers = self._in_batches(sentences, sample_batch, on_progress)
         return fill_blanks(sentences, answers)
 
-    def _in_batches(self, lengths, answer_batch, on_progress=None):
+    def _in_batches(self, items, answer_batch, on_progress=None):
         return translate_in_batches(
-            lengths,
+            [item.length for item in items],
             self.batch_tokens,
-            answer_batch,
+            lambda batch: answer_batch([items[number] for number in batch]),
             on_progress,
             self.num_threads,
         )
@@ -210,26 +273,31 @@ class Translator(ModelTranslator):
         alignments = [()] * len(sentences)
         if align:
             texts = tf.constant([sentence.text for sentence in sentences])
-            source_words = source_word_spans(
-                self.tokenizer.source, texts, source, self.source_limit
+            arrays = (
+                source_word_spans(
+                    self.tokenizer.source, texts, source, self.source_limit
+                ),
+                target_word_spans(self.tokenizer.target, tokens[:, 0]),
+                output.alignments[:, 0],
             )
-            target_words = target_word_spans(
-                self.tokenizer.target, tokens[:, 0]
-            )
-            alignments = map(
-                word_alignment,
-                source_words.numpy(),
-                target_words.numpy(),
-                output.alignments[:, 0].numpy(),
-            )
+            alignments = map(word_alignment, *(each.numpy() for each in arrays))
         return [*map(drop_impossible, self._decode(tokens), scores, alignments)]
+
+
+def _first_unknown(tokenizer, text):
+    """Returns the character after the longest known beginning of `text`."""
+    # Characters may be known only together, as the parts of a Korean syllable.
+    beginnings = [text[:end] for end in range(1, len(text) + 1)]
+    known = [UNKNOWN_ID not in ids for ids in tokenizer.encode(beginnings)]
+    last = max((end for end, each in enumerate(known, 1) if each), default=0)
+    return text[last]
 
 
 def load_models(paths, ensemble_mean=None):
     """Loads one model, or a kt.Ensemble of several, and the tokenizer.
 
     `ensemble_mean` is the `mean` of kt.Ensemble. Raises InputError if a file is
-    missing or not valid, vocabularies differ, or a mean is given for one model.
+    not valid, vocabularies differ, or a mean is given for one model.
     """
     directories = [ModelDirectory(path) for path in paths]
     tokenizers = [directory.load_tokenizer() for directory in directories]

@@ -8,7 +8,7 @@ import pytest
 
 import keras_transformer as kt
 from export.model_directory import ModelDirectory
-from export.translators import shortlist
+from export.translators.output_vocabulary_files import read_shortlist
 from tests import made_up_text
 from tests.export import commands, tiny
 
@@ -49,8 +49,8 @@ def test_the_command_counts_attention_weights(tmp_path):
         for target, probability in targets.items():
             share = expected[source][target] / total
             assert probability == pytest.approx(share, abs=1e-4)
-    # --shortlist reads it.
-    shortlist.read_shortlist(output, tokenizer, model.config, 40)
+    # It is what --shortlist takes.
+    read_shortlist(output, tokenizer, model.config, 40)
 
 
 def _counted(model, tokenizer, sources, targets):
@@ -61,11 +61,11 @@ def _counted(model, tokenizer, sources, targets):
             continue
         source, target = (ids[None] for ids in tokenizer.encode(list(pair)))
         weights = np.asarray(kt.force_align(model, source, target))[0]
-        for row, target_id in zip(weights, target[0]):
-            for index in np.argsort(-row)[:4]:
-                source_id = int(source[0, index])
-                if target_id > 3 and source_id > 3:
-                    name = tokenizer.id_to_token(source_id)
-                    translation = tokenizer.id_to_token(int(target_id))
-                    counts[name][translation] += float(row[index])
+        for row, number in zip(weights, target[0]):
+            for place in np.argsort(-row)[:4]:
+                one = int(source[0, place])
+                if number > 3 and one > 3:
+                    names = map(tokenizer.id_to_token, (one, int(number)))
+                    source_name, target_name = names
+                    counts[source_name][target_name] += float(row[place])
     return counts

@@ -8,7 +8,7 @@ import typing
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from export.attention_views.svg import KIND_NAMES
+from export.attention_views.rendering import KIND_NAMES
 from export.attention_views.word_attention import KINDS
 
 # TensorBoard's Images tab scales pictures to this width without smoothing;

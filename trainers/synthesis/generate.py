@@ -37,7 +37,7 @@ def generate_pairs(translator, lines, options):
         return ShardResult(counts, pairs)
     texts = [line.text for line in accepted]
     answers = _generate_translations(translator, accepted, options)
-    ids = translator.given_ids(texts, answers)
+    ids = translator.encode_pairs(texts, answers)
     scores = [None] * len(accepted)
     if options.min_score is not None:
         scores = translator.score(texts, answers)

@@ -64,11 +64,11 @@ function drawSmall(canvas, maps, layer, head) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);
   const hex = getComputedStyle(canvas).getPropertyValue("--head").trim();
-  const colour = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+  const color = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
   for (let from = 0; from < canvas.height; from++) {
     for (let to = 0; to < canvas.width; to++) {
       const alpha = 255 * shade(maps.weight(layer, head, from, to));
-      image.data.set([...colour, alpha], 4 * (from * canvas.width + to));
+      image.data.set([...color, alpha], 4 * (from * canvas.width + to));
     }
   }
   context.putImageData(image, 0, 0);

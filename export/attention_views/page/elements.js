@@ -1,4 +1,4 @@
-const COLOURS = 8;
+const COLORS = 8;
 
 function byId(id) {
   return document.getElementById(id);
@@ -22,17 +22,17 @@ function filled(made, attributes, text) {
   return made;
 }
 
-/** A head is known by its colour, and past eight by its dashes as well. */
+/** A head is known by its color, and past eight by its dashes as well. */
 function lookOf(head) {
   return {
-    "data-colour": head % COLOURS,
-    "data-dash": Math.floor(head / COLOURS) % 4,
+    "data-color": head % COLORS,
+    "data-dash": Math.floor(head / COLORS) % 4,
   };
 }
 
 /** What several heads together are drawn in. */
 function lookOfHeads(heads) {
-  return heads.length === 1 ? heads[0] % COLOURS : "mean";
+  return heads.length === 1 ? heads[0] % COLORS : "mean";
 }
 
 /** How opaque a weight is: its root, so that small ones are seen as well. */

@@ -13,7 +13,7 @@ function drawMatrix(svg, maps, layer, heads) {
   svg.setAttribute("width", width);
   // Below this it scrolls rather than shrinks.
   svg.style.minWidth = `${7 * columns}px`;
-  svg.setAttribute("data-colour", lookOfHeads(heads));
+  svg.setAttribute("data-color", lookOfHeads(heads));
 
   const geometry = { left, top, size, rows, columns };
   svg.replaceChildren(

@@ -56,7 +56,7 @@ function moveAmongWords(event) {
 function markWords(maps, layer, heads, word, kept) {
   for (const side of ["from", "to"]) {
     const list = byId(side);
-    list.setAttribute("data-colour", lookOfHeads(heads));
+    list.setAttribute("data-color", lookOfHeads(heads));
     list.querySelectorAll(".word").forEach((button, index) => {
       const is = (each) => each?.side === side && each.index === index;
       button.classList.toggle("shown", is(word));

@@ -1,9 +1,5 @@
 """A user of the attention page, and what the page must then show."""
 
-import base64
-import json
-import zlib
-
 import numpy as np
 import pytest
 from selenium.webdriver import ActionChains
@@ -39,6 +35,11 @@ class Page:
     def texts(self, selector):
         return [each.get_property("textContent") for each in self.all(selector)]
 
+    def text(self, selector):
+        """Returns its text without the isolates around words."""
+        (text,) = self.texts(selector)
+        return text.replace("\u2068", "").replace("\u2069", "")
+
     def choose(self, group, value):
         [button] = self.all(f"#{group} label:has(input[value='{value}'])")
         button.click()
@@ -49,6 +50,15 @@ class Page:
     def point(self, side, index):
         word = self.all(f"#{side} .word")[index]
         ActionChains(self.driver).move_to_element(word).perform()
+
+    def point_at_cell(self, row, column):
+        (frame,) = self.all("#matrix .frame")
+        rows, columns = len(self.all("#from li")), len(self.all("#to li"))
+        x = ((column + 0.5) / columns - 0.5) * frame.rect["width"]
+        y = ((row + 0.5) / rows - 0.5) * frame.rect["height"]
+        ActionChains(self.driver).move_to_element_with_offset(
+            frame, int(x), int(y)
+        ).perform()
 
     def press(self, *keys):
         ActionChains(self.driver).send_keys(*keys).perform()
@@ -115,20 +125,3 @@ def check_cells(page, weights):
     """Checks the matrix, of weights [H, Q, M]; its shades are roots."""
     mean = weights.mean(axis=0)
     np.testing.assert_allclose(page.cells() ** 2, mean, atol=0.012)
-
-
-def embedded(page):
-    """Returns the weights that the page holds, by unit and kind."""
-    [text] = page.texts("#data")
-    data = json.loads(text)
-    numbers = zlib.decompress(base64.b64decode(data["weights"]))
-    numbers = np.frombuffer(numbers, "<u2")
-    found = {}
-    for unit, kinds in data["units"].items():
-        for kind, part in kinds.items():
-            sizes = (data["layers"][kind], data["heads"])
-            shape = (*sizes, *map(len, part.values()))
-            part, numbers = np.split(numbers, [np.prod(shape)])
-            found[unit, kind] = part.reshape(shape)
-    assert numbers.size == 0
-    return found

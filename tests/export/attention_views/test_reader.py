@@ -75,14 +75,6 @@ def test_a_given_translation_equals_reference(translator, reader):
         _assert_reference(translator, maps, source, target)
 
 
-def test_attention_does_not_depend_on_the_batch(reader, found):
-    (alone,) = reader.read(TEXTS[1:2])
-    for kind in KINDS:
-        np.testing.assert_allclose(
-            getattr(alone, kind), getattr(found[1], kind), atol=1e-5
-        )
-
-
 def test_unknown_pieces_and_blank_text(reader):
     (maps,) = reader.read(["ba <b>😀"], ["שלום"])
     assert "".join(maps.source_tokens) == "▁ba▁<b>😀</s>"

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from export.attention_views.svg import COLOURS, attention_svg
+from export.attention_views.rendering import COLORS, attention_svg
 from export.attention_views.view import AttentionView
 from export.attention_views.word_attention import SentenceAttention
 from tests.export import tiny
@@ -27,7 +27,7 @@ def drawn(maps, view):
 
 
 def lines(svg, rows):
-    """Returns {(colour, dashes): {(row, column): opacity}}."""
+    """Returns {(color, dashes): {(row, column): opacity}}."""
     texts = [float(each.get("y")) for each in svg.iter(f"{NAME}text")]
     columns, rows = texts[rows:-1], texts[:rows]
     found = {}
@@ -48,7 +48,7 @@ def test_its_lines_are_the_weights(maps):
     view = AttentionView("cross", 1, (0, 3, 9), "pieces")
     found = lines(drawn(maps, view), len(maps.target_tokens))
     dashed = [dashes is not None for _, dashes in found]
-    assert [colour for colour, _ in found] == [COLOURS[i] for i in (0, 3, 1)]
+    assert [color for color, _ in found] == [COLORS[i] for i in (0, 3, 1)]
     assert dashed == [False, False, True]
     for head, of_head in zip(view.heads, found.values()):
         for place, weight in np.ndenumerate(maps.cross[1, head]):
@@ -75,7 +75,7 @@ def test_text_stays_text(maps):
     assert "<b>tired</b>" in texts
 
 
-def test_the_page_has_the_same_colours():
+def test_the_page_has_the_same_colors():
     css = tiny.ROOT / "export" / "attention_views" / "page" / "page.css"
     found = re.findall(r"--head-\d: (#\w+);", css.read_text(encoding="utf-8"))
-    assert tuple(found[: len(COLOURS)]) == COLOURS
+    assert tuple(found[: len(COLORS)]) == COLORS

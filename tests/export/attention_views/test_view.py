@@ -4,8 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from export.attention_views.view import (
     FIGURE_SENTENCES,
@@ -36,7 +34,6 @@ def sentence():
         ({"heads": ["all"]}, AttentionView("encoder", 1, (0, 1, 2, 3), word=2)),
         ({"kind": "cross"}, AttentionView("cross", 1, (0, 1))),
         ({"unit": "pieces"}, AttentionView("encoder", 1, (0, 1), "pieces")),
-        ({"word": "old"}, AttentionView("encoder", 1, (0, 1), word=2)),
         ({"word": "old,"}, AttentionView("encoder", 1, (0, 1), word=1)),
         ({"word": "stopped"}, AttentionView("encoder", 1, (0, 1), word=4)),
         ({"word": "#1"}, AttentionView("encoder", 1, (0, 1), word=0)),
@@ -45,10 +42,7 @@ def sentence():
             AttentionView("cross", 1, (0, 1), "pieces", word=1),
         ),
         ({"layer": 4}, "layer"),
-        ({"layer": 0}, "layer"),
         ({"heads": ["2", "5"]}, "head"),
-        ({"heads": ["two"]}, "head"),
-        ({"word": "#7"}, "word"),
         ({"word": "car!"}, "word"),
     ],
 )
@@ -81,18 +75,14 @@ def test_another_kind_may_have_other_layers():
     assert found == {1: 1, 2: 2, 3: 3, 4: 3, 6: 5, 12: 10}
 
 
-@given(st.lists(st.text("#019a²-", min_size=1), min_size=1, max_size=6))
-@example(["#metoo", "#2", "#1", "is", "#"])
-def test_a_word_of_the_sentence_is_no_number(words):
+def test_a_word_of_the_sentence_is_no_number():
+    words = ["#metoo", "#2", "#1", "is", "#"]
     sentence = SentenceAttention(attended.maps(" ".join(words), "Ja."))
-    last = f"#{len(words)}"
-    for word in [*words, last, "#0", "#²"]:
-        if word in words or word == last:
-            number = words.index(word) if word in words else len(words) - 1
-            assert update_view(FIRST, sentence, word=word).word == number
-        else:
-            with pytest.raises(InputError):
-                update_view(FIRST, sentence, word=word)
+    for word, number in (("#2", 1), ("#1", 2), ("#", 4), ("#5", 4)):
+        assert update_view(FIRST, sentence, word=word).word == number
+    for word in ("#0", "#\u00b2", "#7"):
+        with pytest.raises(InputError):
+            update_view(FIRST, sentence, word=word)
 
 
 def figure(number, **size):

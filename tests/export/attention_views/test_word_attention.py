@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export.attention_views.html import WEIGHT_SCALE, round_rows
+from export.attention_views.rendering import WEIGHT_SCALE, round_rows
 from export.attention_views.word_attention import merge_pieces
 from tests.export.attention_views import attended
 

@@ -15,9 +15,9 @@ from export.parsing.linearization import (
     linearize,
     measure_nesting,
 )
-from export.parsing.trees import read_tree, read_trees, tree_words
+from export.parsing.trees import read_tree, tree_words
 from keras_transformer import config
-from tests.export.parsing.made_trees import DEV, TRAIN, normal_trees
+from tests.export.parsing.made_trees import normal_trees
 
 
 @pytest.mark.parametrize(
@@ -41,16 +41,14 @@ def test_lines_written_by_hand(tree, line):
 
 @given(normal_trees())
 def test_there_and_back(tree):
-    assert delinearize(linearize(tree), tree.leaves()) == tree
-
-
-def test_there_and_back_over_craft():
-    trees = [*read_trees(TRAIN), *read_trees(DEV)]
-    symbols = SymbolVocabulary.from_trees(trees)
-    for tree in trees:
-        ids = symbols.encode(linearize(tree))
-        assert delinearize(symbols.decode(ids), tree_words(tree)) == tree
-    assert SymbolVocabulary.from_json(symbols.to_json()) == symbols
+    symbols = linearize(tree)
+    assert delinearize(symbols, tree.leaves()) == tree
+    inner = tree[0] if len(tree) == 1 else tree
+    runs = re.findall(r"(?:\(\S+ )+", " ".join(symbols))
+    assert measure_nesting(symbols) == (
+        inner.height() - 2,
+        max((run.count("(") for run in runs), default=0),
+    )
 
 
 def test_deep_trees_need_no_recursion():
@@ -63,16 +61,16 @@ def test_deep_trees_need_no_recursion():
 def test_of_all_short_lines_exactly_those_of_trees_are_read():
     alphabet = ["(A", ")A", "(B", ")B", "t"]
     read = 0
-    for length in range(7):
-        for symbols in itertools.product(alphabet, repeat=length):
-            for count in range(4):
-                try:
-                    tree = delinearize(symbols, "xyz"[:count])
-                except ValueError:
-                    continue
-                read += 1
-                assert linearize(tree) == list(symbols)
-                assert tree.leaves() == list("xyz"[:count])
+    lines = (itertools.product(alphabet, repeat=length) for length in range(7))
+    for symbols in itertools.chain(*lines):
+        for count in range(4):
+            try:
+                tree = delinearize(symbols, "xyz"[:count])
+            except ValueError:
+                continue
+            read += 1
+            assert linearize(tree) == list(symbols)
+            assert tree.leaves() == list("xyz"[:count])
     # t; in one bracket 1 to 3 words (lines of 3, 4, 5) of 2 labels, in two
     # around all of 1 or 2 (lines of 5, 6) 4 each; two words in brackets of
     # which the inner one has one or the other (lines of 6) 2 * 4.
@@ -83,16 +81,6 @@ def test_a_needless_root_is_one_root():
     assert delinearize(["(TOP", "NN", ")TOP"], ["x"]) == read_tree("(NN x)")
     with pytest.raises(ValueError):
         linearize(Tree.fromstring("(S (NN x))"))
-
-
-@given(normal_trees())
-def test_nesting_is_that_of_the_tree(tree):
-    inner = tree[0] if len(tree) == 1 else tree
-    runs = re.findall(r"(?:\(\S+ )+", " ".join(linearize(tree)))
-    assert measure_nesting(linearize(tree)) == (
-        inner.height() - 2,
-        max((run.count("(") for run in runs), default=0),
-    )
 
 
 def test_symbols_and_their_ids():
@@ -109,14 +97,11 @@ def test_symbols_and_their_ids():
     line = ["(NP", "(S", "(VP", "(X", ")NP", ")S", ")VP", ")X", "NN", "VB"]
     assert symbols.encode(line) == list(range(4, 14))
     assert symbols.decode(range(4, 14)) == line
-    for symbol, name in (
-        ("(NX", "label 'NX'"),
-        (")NX", "label 'NX'"),
-        ("NP", "tag 'NP'"),
-    ):
+    assert SymbolVocabulary.from_json(symbols.to_json()) == symbols
+    for symbol, name in ((")NX", "label 'NX'"), ("NP", "tag 'NP'")):
         with pytest.raises(ValueError, match=name):
             symbols.encode([symbol])
-    for id_ in (-1, 0, 3, 14):
+    for id_ in (-1, 3, 14):
         with pytest.raises(ValueError):
             symbols.decode([4, id_])
     with pytest.raises(ValueError):
@@ -124,12 +109,8 @@ def test_symbols_and_their_ids():
 
 
 def test_changed_json_is_refused():
-    good = {
-        "labels": ["NP", "S"],
-        "tags": ["NN"],
-        "max_depth": 1,
-        "max_open": 1,
-    }
+    good = {"labels": ["NP", "S"], "tags": ["NN"], "max_depth": 1}
+    good["max_open"] = 1
     assert SymbolVocabulary.from_json(json.dumps(good)).tags == ("NN",)
     wrong = {
         "labels": [["S", "NP"], ["S", "S"], [""], ["N P"], ["(S"], [1], "S", 0],

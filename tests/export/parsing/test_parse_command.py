@@ -1,11 +1,10 @@
-"""The command, as users run it."""
+"""The command export.parse."""
 
 import pytest
 
-from export.parsing.penn_tokenizer import ontonotes_tokenize
 from export.parsing.trees import format_tree, read_tree, read_trees, tree_words
-from tests import processes
-from tests.export.parsing import tiny_parser
+from export.parsing.word_tokenizer import ontonotes_tokenize
+from tests.export import commands
 
 TEXTS = [
     'He said, "The protein binds."',
@@ -16,32 +15,17 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    path = tmp_path_factory.mktemp("parser")
-    tiny_parser.write(path)
-    return path
-
-
-def _run(path, *flags, folder, source=b""):
-    return processes.run(
-        {"module": "export.parse"},
-        [f"--model={path}", *flags],
-        folder,
-        source=source,
-    )
-
-
-def test_silver_trees_of_several_models_are_resumed(path, tmp_path):
+def test_silver_trees_of_several_models_are_resumed(parser_path, tmp_path):
     (tmp_path / "in").write_text("\n".join(TEXTS), "utf-8")
     output = tmp_path / "silver.train.ptb"
     begun = "(TOP (X (NN He) (NN said) (, ,) (NN ``) (NN The) (NN protein) "
     begun += "(NN binds) (. .) (. '')))"
     output.write_text(f"{begun}\n(TOP (NN Liv")
-    flags = ["--tokenize=penn", "--skip_blank", "--input=in", "--resume"]
-    flags += [f"--output={output}", f"--model={path}", "--beam_size=1"]
-    done = _run(path, *flags, folder=tmp_path)
-    assert (done.code, done.out) == (0, ""), done.err
+    flags = ["--tokenize=penn", "--skip_blank", "--resume", "--beam_size=1"]
+    flags += [f"--input={tmp_path / 'in'}", f"--output={output}"]
+    flags += [f"--model={parser_path}"]
+    code, out, err = commands.run("export.parse", parser_path, [], *flags)
+    assert (code, out) == (0, []), err
     first, *others = read_trees(output)
     assert format_tree(first) == begun
     assert [tree_words(tree) for tree in others] == [
@@ -50,12 +34,13 @@ def test_silver_trees_of_several_models_are_resumed(path, tmp_path):
     ]
 
 
-def test_pictures_and_indented_trees_with_scores(path, tmp_path):
-    flags = ["--pretty", "--scores", "--n_best=2", "--svg=pictures"]
-    source = b"A cell .\n\n(x )\n"
-    done = _run(path, *flags, folder=tmp_path, source=source)
-    assert done.code == 0, done.err
-    blocks = done.out.split("\n\n")
+def test_pictures_and_indented_trees_with_scores(parser_path, tmp_path):
+    flags = ["--pretty", "--scores", "--n_best=2"]
+    flags += [f"--svg={tmp_path / 'pictures'}"]
+    texts = ["A cell .", "", "(x )"]
+    code, out, err = commands.run("export.parse", parser_path, texts, *flags)
+    assert code == 0, err
+    blocks = "\n".join(out).split("\n\n")
     heads, trees = zip(*[each.split("\n", 1) for each in blocks if "(" in each])
     assert [head.split(" ||| ")[0] for head in heads] == ["0", "0", "2", "2"]
     best, second, *others = map(read_tree, trees)
@@ -70,21 +55,17 @@ def test_pictures_and_indented_trees_with_scores(path, tmp_path):
 @pytest.mark.parametrize(
     "flags, source, name",
     [
-        (["--resume"], b"", "--input"),
-        (
-            ["--resume", "--input=i", "--output=o", "--n_best=2"],
-            b"",
-            "--n_best",
-        ),
-        (["--svg=."], b"", "--svg"),
-        (["--n_best=9"], b"", "--n_best"),
-        ([], b"A cell .\n\xff\n", "Line 2"),
+        ("--resume", b"", "--input"),
+        ("--resume --input={0}/i --output={0}/o --n_best=2", b"", "--n_best"),
+        ("--svg={0}", b"", "--svg"),
+        ("--n_best=9", b"", "--n_best"),
+        ("", b"A cell .\n\xff\n", "Line 2"),
     ],
 )
-def test_refusals_are_one_line(path, tmp_path, flags, source, name):
-    (tmp_path / "mine").write_text("mine")
-    done = _run(path, *flags, folder=tmp_path, source=source)
-    assert (done.code, done.out) == (2, "")
-    (line,) = done.err.splitlines()
+def test_refusals_are_one_line(parser_path, tmp_path, flags, source, name):
+    flags = flags.format(tmp_path).split()
+    code, out, err = commands.run("export.parse", parser_path, source, *flags)
+    assert (code, out) == (2, [])
+    (line,) = err
     assert line.startswith("Error: ") and name in line
-    assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+    assert list(tmp_path.iterdir()) == []

@@ -19,8 +19,11 @@ from export.serving.session import (
     read_meta_graph,
     signatures_of,
 )
-from export.translators import shortlist
-from export.translators.target_pieces import read_ids
+from export.translators.output_vocabulary_files import (
+    SHORTLIST_FILE,
+    read_ids,
+    read_shortlist,
+)
 from export.translators.text_ids import pad_ids
 from export.translators.translator import Translator
 from tests import made_up_text
@@ -145,9 +148,9 @@ def test_an_export_of_a_reduced_vocabulary_passes_its_check(
     if kind == "shortlist":
         path.write_text(made_up_shortlist(tokenizer), encoding="utf-8")
         assert export(*flags, "--shortlist_size=40") is None
-        copied = gzip.decompress((version / shortlist.FILE).read_bytes())
+        copied = gzip.decompress((version / SHORTLIST_FILE).read_bytes())
         assert copied == path.read_bytes()
-        value, size = shortlist.read_shortlist(path, tokenizer, config, 40), 40
+        value, size = read_shortlist(path, tokenizer, config, 40), 40
         assert "--shortlist" in export(*flags, "--shortlist_size=200")
     else:
         path.write_text("\n".join(made_up_text.sentences()[40:44]))

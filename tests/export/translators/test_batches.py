@@ -12,7 +12,7 @@ LENGTHS = [5, 1, 9, 2, 2, 7, 1, 3, 30, 4]
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 8, 20, 1000])
-def test_each_is_answered_once_and_in_its_place(batch_tokens):
+def test_each_is_answered_once_and_in_order(batch_tokens):
     batches, steps = [], []
 
     def answer(numbers):
@@ -28,14 +28,11 @@ def test_each_is_answered_once_and_in_its_place(batch_tokens):
         assert len(batch) == 1 or len(batch) * longest <= batch_tokens
     lengths = [LENGTHS[number] for batch in batches for number in batch]
     assert lengths == sorted(lengths, reverse=True)
+    assert translate_in_batches([], batch_tokens, None) == []
+    assert translate_in_batches([1, 0], batch_tokens, None) == [None, None]
 
 
-def test_without_text_nothing_is_called():
-    assert translate_in_batches([], 8, None) == []
-    assert translate_in_batches([1, 0], 8, None) == [None, None]
-
-
-def test_two_items_at_once_and_results_in_order():
+def test_two_items_in_parallel_and_results_in_order():
     meeting = threading.Barrier(2, timeout=60)
     second_is_done = threading.Event()
 
@@ -50,51 +47,42 @@ def test_two_items_at_once_and_results_in_order():
     assert list(parallel_map(function, [1, 2, 3, 4])) == [10, 20, 30, 40]
 
 
-def _ends_early(end):
-    """Runs `end` on a function that notes its calls; no more may follow."""
+def fail(function):
+    def failing(item):
+        function(item)
+        if item == 0:
+            raise ValueError("no such batch")
+
+    with pytest.raises(ValueError, match="no such batch"):
+        list(parallel_map(failing, range(1000)))
+
+
+def close(function):
+    with contextlib.closing(parallel_map(function, range(1000))) as results:
+        next(results)
+
+
+def interrupt(function):
+    def progress(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        translate_in_batches([5] * 1000, 5, function, progress)
+    # Held until here: the frame's own end does not end the threads.
+    assert caught.traceback
+
+
+@pytest.mark.parametrize("end", [fail, close, interrupt])
+def test_after_an_error_or_its_end_no_item_is_started(end):
     begun = []
 
     def function(item):
         begun.append(item)
-        time.sleep(0.05)
-        return item
+        time.sleep(0.01)
+        return [item] if end is interrupt else item
 
     end(function)
     count = len(begun)
     assert count < 1000
-    time.sleep(0.2)
+    time.sleep(0.1)
     assert len(begun) == count
-
-
-def test_an_error_ends_it():
-    def end(function):
-        def failing(item):
-            function(item)
-            if item == 0:
-                raise ValueError("no such batch")
-
-        with pytest.raises(ValueError, match="no such batch"):
-            list(parallel_map(failing, range(1000)))
-
-    _ends_early(end)
-
-
-def test_closing_ends_it():
-    def end(function):
-        with contextlib.closing(parallel_map(function, range(1000))) as results:
-            next(results)
-
-    _ends_early(end)
-
-
-def test_an_interruption_between_two_answers_ends_it():
-    def interrupt(_):
-        raise KeyboardInterrupt
-
-    def end(function):
-        with pytest.raises(KeyboardInterrupt) as caught:
-            translate_in_batches([5] * 1000, 5, function, interrupt)
-        # Held until here: the frame's own end does not end the threads.
-        assert caught.traceback
-
-    _ends_early(end)

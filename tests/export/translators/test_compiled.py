@@ -15,44 +15,35 @@ from tests import made_up_text
 from tests.export.translators.test_translator import close
 
 LONG = " ".join(["many words"] * 60)
-TEXTS = [*made_up_text.sentences()[:12], "", LONG]
+TEXTS = [*made_up_text.sentences()[:8], "", LONG]
 ROWS = tf.TensorSpec([None, None], tf.float32)
 SHAPES = [(1, 2), (3, 4), (5, 6)]
+# Maximum number of source tokens; the long text is truncated.
+LIMIT = 14
 
 
 def changed(translator, **options):
     return Translator(translator.model, translator.tokenizer, **options)
 
 
-@pytest.fixture(scope="module")
-def compiled(translator):
-    return changed(translator, max_source_tokens=40, compiled=True)
-
-
-@pytest.fixture(scope="module")
-def expected(translator):
-    # Not the one that other tests use: its sources may be longer.
-    return changed(translator, max_source_tokens=40)
-
-
 def same(found, expected):
-    for each, other in zip(found, expected, strict=True):
-        close(each, other)
-        assert each[0].source_truncated == other[0].source_truncated
-        assert each[0].alignment == other[0].alignment
+    close(found, expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one.source_truncated == other.source_truncated
+        assert one.alignment == other.alignment
 
 
 def test_a_function_is_traced_once_for_all_shapes_and_threads(caplog):
     traced = []
 
-    def doubled(rows, addend):
+    def double(rows, addend):
         traced.append(rows.shape.as_list())
         time.sleep(0.05)
         return {"sum": 2 * rows + addend[0]}
 
     # From five tracings in ten calls on TensorFlow would warn.
     for _ in range(5):
-        graph = trace_once(doubled, ROWS, (ROWS,))
+        graph = trace_once(double, ROWS, (ROWS,))
         with concurrent.futures.ThreadPoolExecutor(2) as threads:
             found = threads.map(
                 graph,
@@ -65,57 +56,50 @@ def test_a_function_is_traced_once_for_all_shapes_and_threads(caplog):
     assert "retracing" not in caplog.text
 
 
-def test_the_same_translations_from_few_compilations(
-    compiled, expected, monkeypatch
-):
-    right = expected.n_best(TEXTS, 1)
+def test_few_lengths_are_compiled():
+    lengths = [graph_translator._width(length, 40) for length in range(1, 41)]
+    assert lengths == [16] * 16 + [32] * 16 + [40] * 8
+
+
+def test_the_same_translations_from_few_compilations(translator, monkeypatch):
+    monkeypatch.setattr(translator, "max_source_tokens", LIMIT)
+    expected = translator.align(TEXTS)
+    assert all(each.alignment for each in expected if each.text)
+    prefixes = ["do ri", "mu"]
+    expected_of_prefixes = translator.align(TEXTS[:2], prefixes=prefixes)
+    compiled = changed(translator, max_source_tokens=LIMIT, compiled=True)
     shapes = []
 
-    def noted(function, *signature, **options):
+    def record(function, *signature, **options):
         assert options == {"jit_compile": True}
-        shapes.append(signature[0].shape.as_list())
+        shapes.append([each.shape.as_list() for each in signature])
         return trace_once(function, *signature, **options)
 
-    monkeypatch.setattr(graph_translator, "trace_once", noted)
+    monkeypatch.setattr(graph_translator, "trace_once", record)
     steps = []
-    found = compiled.n_best(TEXTS, 1, steps.append)
-    same(found, right)
-    assert found[-1][0].source_truncated
+    found = compiled.align(TEXTS, steps.append)
+    same(found, expected)
+    assert found[-1].source_truncated
     # All but the blank one, each on its own.
     assert steps == [1] * (len(TEXTS) - 1)
-    # 40 is the limit, to which the long one is truncated.
-    assert sorted(shapes) == [[1, 16], [1, 40]]
-    compiled.translate(TEXTS[3:6])
-    assert len(shapes) == 2
+    assert shapes == [[[1, LIMIT]]]
+    found = compiled.align(TEXTS[:2], prefixes=prefixes)
+    assert shapes[1:] == [[[1, LIMIT], [1, 16]]]
+    same(found, expected_of_prefixes)
+    for translation, prefix in zip(found, prefixes):
+        assert translation.text.startswith(prefix)
 
 
 @pytest.mark.slow
-def test_n_best(compiled, expected):
-    same(compiled.n_best(TEXTS[:3], 4), expected.n_best(TEXTS[:3], 4))
-
-
-def test_alignments(compiled, expected):
-    found = compiled.align(TEXTS[:3])
-    same([[t] for t in found], [[t] for t in expected.align(TEXTS[:3])])
-    assert all(t.alignment for t in found)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"beam_size": 2, "alpha": 1.0},
-        pytest.param({"max_source_tokens": 12}, marks=pytest.mark.slow),
-    ],
-)
-def test_outputs_longer_than_the_first_stage(translator, options):
-    options |= {"max_extra_tokens": 40, "min_length": 35}
-    both = []
-    for compiled in (True, False):
-        other = changed(translator, compiled=compiled, **options)
-        both.append([[found] for found in other.align(TEXTS[:2])])
-    same(*both)
-    ids = translator.tokenizer.encode([each[0].text for each in both[0]])
-    assert max(map(len, ids)) > 33
+def test_outputs_longer_than_the_first_two_loops(translator):
+    options = {"max_extra_tokens": 66, "min_length": 66, "beam_size": 1}
+    one, other = (
+        changed(translator, compiled=compiled, **options).translate(TEXTS[:1])
+        for compiled in (True, False)
+    )
+    same(one, other)
+    (ids,) = translator.tokenizer.encode([one[0].text])
+    assert len(ids) > 65
 
 
 def test_too_long_outputs_are_refused(translator):
@@ -124,6 +108,7 @@ def test_too_long_outputs_are_refused(translator):
 
 
 CHOICE = f"{graph_translator._XLA_FLAG}=LIBRARY_FUSION_TYPE_INVALID"
+CHOSEN = f"{graph_translator._XLA_FLAG}=+dot"
 
 
 @pytest.mark.parametrize(
@@ -131,11 +116,7 @@ CHOICE = f"{graph_translator._XLA_FLAG}=LIBRARY_FUSION_TYPE_INVALID"
     [
         ("2.21.3", None, CHOICE),
         ("2.21.0", "--xla_dump_to=/d", f"--xla_dump_to=/d {CHOICE}"),
-        (
-            "2.21.0",
-            f"{graph_translator._XLA_FLAG}=+dot",
-            f"{graph_translator._XLA_FLAG}=+dot",
-        ),
+        ("2.21.0", CHOSEN, CHOSEN),
         ("2.22.0", None, None),
     ],
 )

@@ -10,7 +10,7 @@ import sentencepiece
 from export.common.errors import InputError
 from export.serving.exported_translator import load_translator
 from export.serving.served_translator import ServedTranslator
-from export.translators import shortlist, target_pieces
+from export.translators import output_vocabulary_files
 from export.translators.text_ids import pad_ids
 from export.translators.translator import Translator
 from tests import made_up_text
@@ -23,17 +23,10 @@ SIZE = 40
 
 
 @pytest.fixture(scope="module")
-def vocabulary(translator):
-    return sentencepiece.SentencePieceProcessor(
-        model_proto=translator.tokenizer.proto
-    )
-
-
-@pytest.fixture(scope="module")
 def ids(translator, tmp_path_factory):
     path = tmp_path_factory.mktemp("target") / "target.fr"
     path.write_text("\n".join(TARGETS), encoding="utf-8")
-    return target_pieces.collect_ids(translator.tokenizer, [path])
+    return output_vocabulary_files.collect_ids(translator.tokenizer, [path])
 
 
 @pytest.fixture(scope="module")
@@ -45,35 +38,34 @@ def shortlist_path(translator, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def read(translator, shortlist_path):
-    return shortlist.read_shortlist(
+def shortlist(translator, shortlist_path):
+    return output_vocabulary_files.read_shortlist(
         shortlist_path, translator.tokenizer, translator.model.config, SIZE
     )
 
 
 @pytest.fixture(scope="module", params=["target_pieces", "shortlist"])
-def options(request, ids, read):
-    value = ids if request.param == "target_pieces" else read
-    return {request.param: value}
+def settings(request, ids, shortlist):
+    value = ids if request.param == "target_pieces" else shortlist
+    return {
+        request.param: value,
+        "max_source_tokens": tiny.MAX_SOURCE_TOKENS,
+    }
 
 
 @pytest.fixture(scope="module")
-def restricted(translator, options):
-    return Translator(
-        translator.model,
-        translator.tokenizer,
-        max_source_tokens=tiny.MAX_SOURCE_TOKENS,
-        **options,
-    )
+def restricted(translator, settings):
+    return Translator(translator.model, translator.tokenizer, **settings)
 
 
 def test_translations_have_only_the_chosen_tokens(
-    restricted, translator, options
+    restricted, translator, settings
 ):
-    for pair in restricted.best_ids(TEXTS[:-1]):
+    for pair in restricted.translate_to_pairs(TEXTS[:-1]):
         allowed = restricted.target_pieces
         if allowed is None:
-            allowed = np.asarray(options["shortlist"].ids(pair.source[None]))[0]
+            shortlist = settings["shortlist"]
+            allowed = np.asarray(shortlist.ids(pair.source[None]))[0]
         assert {*pair.target.tolist()} <= {*map(int, allowed)} | {0, 1, 2, 3}
     texts = [each.text for each in restricted.translate(TEXTS)]
     assert texts != [each.text for each in translator.translate(TEXTS)]
@@ -88,41 +80,28 @@ def test_translations_have_only_the_chosen_tokens(
         restricted.translate(TEXTS[:1], prefixes=["ba"])
 
 
-def test_a_server_answers_the_same(restricted, translator, options):
+def test_a_server_answers_the_same(restricted, translator, settings):
     served = ServedTranslator(
-        translator.model,
-        translator.tokenizer,
-        max_source_tokens=tiny.MAX_SOURCE_TOKENS,
-        **options,
+        translator.model, translator.tokenizer, **settings
     )
-    found, expected = served.align(TEXTS), restricted.align(TEXTS)
+    found, expected = served.translate(TEXTS), restricted.translate(TEXTS)
     texts = [text.decode() for text in found["translation"].numpy()]
     assert texts == [each.text for each in expected]
     scores = [each.score for each in expected]
     np.testing.assert_allclose(found["score"], scores, rtol=1e-4)
     limits = served.limits()
-    if "shortlist" in options:
+    if "shortlist" in settings:
         assert limits["shortlist"] == SIZE
     else:
         assert limits["target_pieces"] == len(restricted.target_pieces)
 
 
-@pytest.mark.slow
-def test_a_compiled_search_answers_the_same(restricted, translator, options):
-    compiled = Translator(
-        translator.model,
-        translator.tokenizer,
-        max_source_tokens=tiny.MAX_SOURCE_TOKENS,
-        compiled=True,
-        **options,
+def test_target_pieces_are_the_texts_and_single_characters(
+    translator, ids, tmp_path
+):
+    vocabulary = sentencepiece.SentencePieceProcessor(
+        model_proto=translator.tokenizer.proto
     )
-    (found,) = compiled.translate(TEXTS[:1])
-    (expected,) = restricted.translate(TEXTS[:1])
-    assert found.text == expected.text
-    assert found.score == pytest.approx(expected.score, rel=1e-4)
-
-
-def test_target_pieces_are_the_texts_and_single_characters(ids, vocabulary):
     of_text = {number for text in TARGETS for number in vocabulary.encode(text)}
     single = {
         number
@@ -132,36 +111,43 @@ def test_target_pieces_are_the_texts_and_single_characters(ids, vocabulary):
     assert set(ids) == of_text | single
     assert of_text - single
     assert len(ids) < len(vocabulary)
-
-
-def test_several_files_are_one_text_and_gzip_is_unpacked(
-    translator, ids, tmp_path
-):
+    # Several files are one text.
     paths = tmp_path / "a.gz", tmp_path / "b"
     paths[0].write_bytes(gzip.compress("\n".join(TARGETS[:2]).encode()))
     paths[1].write_text("\n".join(TARGETS[2:]), encoding="utf-8")
-    assert target_pieces.collect_ids(translator.tokenizer, paths) == ids
+    collect_ids = output_vocabulary_files.collect_ids
+    assert collect_ids(translator.tokenizer, paths) == ids
+    for content, where in (
+        (b"\n\n", "bad"),
+        (b"a\nb \xff c\n", "Line 2 of"),
+        (None, "bad"),
+    ):
+        path = tmp_path / "bad"
+        path.unlink(missing_ok=True)
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(InputError, match=where):
+            collect_ids(translator.tokenizer, [path])
 
 
-def test_an_exports_file_is_read_as_it_was_written(
-    translator, ids, vocabulary, tmp_path
-):
-    path = tmp_path / target_pieces.FILE
+def test_an_exports_file_is_read_as_it_was_written(translator, ids, tmp_path):
+    path = tmp_path / output_vocabulary_files.TARGET_PIECES_FILE
     path.parent.mkdir()
-    text = target_pieces.format_ids(ids, translator.tokenizer.proto)
+    text = output_vocabulary_files.format_ids(ids, translator.tokenizer)
     path.write_text(text, encoding="utf-8")
-    assert target_pieces.read_ids(tmp_path) == ids
-    assert f"{ids[-1]}\t{vocabulary.id_to_piece(ids[-1])}\n" in text
+    assert output_vocabulary_files.read_ids(tmp_path) == ids
+    last = translator.tokenizer.id_to_token(ids[-1])
+    assert f"{ids[-1]}\t{last}\n" in text
     path.write_text("5\tx\nsix\ty\n", encoding="utf-8")
     with pytest.raises(InputError, match="Line 2 of"):
-        target_pieces.read_ids(tmp_path)
+        output_vocabulary_files.read_ids(tmp_path)
 
 
 def test_a_sentences_shortlist_is_what_the_file_says(
-    translator, shortlist_path, read
+    translator, shortlist_path, shortlist
 ):
     source = pad_ids(translator.tokenizer.encode(TEXTS))
-    for row, text in zip(np.asarray(read.ids(source)), TEXTS):
+    for row, text in zip(np.asarray(shortlist.ids(source)), TEXTS):
         assert row.tolist() == expected_list(translator, shortlist_path, text)
 
 
@@ -182,40 +168,22 @@ def expected_list(translator, path, text):
     return sorted([0, 1, 2, 3, *best[: SIZE - 4]])
 
 
-@pytest.mark.parametrize(
-    ("content", "where"),
-    [
+def test_invalid_shortlists_are_refused(translator, tmp_path):
+    path = tmp_path / "lex"
+    for content, where in (
         (None, "lex"),
         (b"", "lex"),
         (b"a b\n", "Line 1 of"),
-        (b"a b x\n", "Line 1 of"),
         (b"a a nan\n", "Line 1 of"),
         (b"a a 0.5\na a 1.5\n", "Line 2 of"),
         ("a \u4e2d\u4e2d 0.5\n".encode(), "Line 1 of"),
-    ],
-)
-def test_invalid_shortlists_are_refused(translator, tmp_path, content, where):
-    path = tmp_path / "lex"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(InputError, match=where):
-        shortlist.read_shortlist(
-            path, translator.tokenizer, translator.model.config, SIZE
-        )
-
-
-@pytest.mark.parametrize(
-    ("content", "where"),
-    [(None, "text"), (b"\n\n", "text"), (b"a\nb \xff c\n", "Line 2 of")],
-)
-def test_invalid_text_is_refused(translator, tmp_path, content, where):
-    path = tmp_path / "text"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(InputError, match=where):
-        target_pieces.collect_ids(translator.tokenizer, [path])
-    with pytest.raises(InputError, match=str(tmp_path)):
-        target_pieces.collect_ids(translator.tokenizer, [tmp_path])
+    ):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(InputError, match=where):
+            output_vocabulary_files.read_shortlist(
+                path, translator.tokenizer, translator.model.config, SIZE
+            )
 
 
 @pytest.mark.parametrize(

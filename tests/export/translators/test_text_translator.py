@@ -1,13 +1,15 @@
-"""Alignments and comparisons of translations, worked out by hand."""
+"""What every translator of texts takes, and alignments of words."""
 
 import numpy as np
 import pytest
 
-from export.translators.text_translator import (
-    Translation,
-    agreement,
-    word_alignment,
-)
+from export.attention_views.reader import AttentionReader
+from export.common.errors import InputError
+from export.serving.exported_translator import ExportedTranslator
+from export.tokenizers.tokenizer import Tokenizer
+from export.translators.text_ids import list_of_texts
+from export.translators.text_translator import word_alignment
+from tests import made_up_text
 
 # "the black cat", its end and padding; "le chat noir" and its end.
 SOURCE = np.array([0, 1, 1, 2, -1, -1])
@@ -15,10 +17,10 @@ TARGET = np.array([0, 1, 1, 2, -1])
 NO_WORDS = np.array([-1, -1])
 
 
-def links(places, source=SOURCE, target=TARGET, last=0):
-    """Of target tokens that attend to source tokens in these places."""
+def links(columns, source=SOURCE, target=TARGET, last=0):
+    """Of target tokens that attend to these source tokens."""
     weights = np.full((len(target), len(source)), 0.1)
-    weights[np.arange(len(places)), places] = 0.5
+    weights[np.arange(len(columns)), columns] = 0.5
     # More to the end and to padding than to any other token but these.
     weights[:, source < 0] += 0.2
     source, target = (np.stack([each, each], 1) for each in (source, target))
@@ -27,7 +29,7 @@ def links(places, source=SOURCE, target=TARGET, last=0):
 
 
 @pytest.mark.parametrize(
-    "places, expected",
+    "columns, expected",
     [
         ((0, 3, 3, 2, 4), ((0, 0), (1, 2), (2, 1))),
         # A link is named once, and a word may have two.
@@ -36,33 +38,42 @@ def links(places, source=SOURCE, target=TARGET, last=0):
         ((4, 5, 5, 4, 0), ((0, 0), (0, 1), (0, 2))),
     ],
 )
-def test_tokens_become_words(places, expected):
-    assert links(places) == expected
+def test_tokens_become_words(columns, expected):
+    assert links(columns) == expected
 
 
-def test_a_token_of_two_words_links_both():
+def test_a_token_of_two_words_links_both_and_no_words_none():
     found = links((0, 0), np.array([0, 2]), np.array([0, 1]), last=1)
     assert found == ((0, 0), (0, 1), (1, 0), (1, 1))
-
-
-def test_no_words_have_no_links():
     assert links((0, 1), NO_WORDS, TARGET) == ()
     assert links((0, 1), SOURCE, NO_WORDS) == ()
     empty = np.zeros((0, 2), np.int32)
     assert word_alignment(empty, empty, np.zeros((0, 0))) == ()
 
 
-def test_agreement_of_two_translators():
-    ours = [Translation("a", -1.0), Translation("b", -2.0), Translation("", 0)]
-    theirs = [
-        Translation("a", -1.25),
-        Translation("B", -1.0),
-        Translation("", 0),
-    ]
-    found = agreement(ours, theirs)
-    assert (found.sentences, found.identical) == (3, 2)
-    assert found.where_identical == (0.125, 0.25)
-    assert found.everywhere == (pytest.approx(1.25 / 3), 1.0)
-    assert agreement(ours[:1], theirs[1:2]) == (1, 0, (0.0, 0.0), (0.0, 0.0))
-    with pytest.raises(ValueError):
-        agreement(ours, [])
+def test_what_is_no_list_of_texts_is_refused(translator):
+    for texts in ("ba ka", b"ba", [3], ["ba", None], ["ba", "a\ud800"]):
+        with pytest.raises(InputError):
+            list_of_texts(texts)
+    two = ["ba", "ba"]
+    # Not loaded: texts are refused before.
+    exported = ExportedTranslator.__new__(ExportedTranslator)
+    exported._signatures = {"lengths": None}
+    reader = AttentionReader(translator)
+    for refused in (
+        *(translator.translate, translator.align, translator.lengths),
+        *(translator.translate_to_pairs, translator.normalize_prefixes),
+        *(exported.translate, exported.lengths, reader.read),
+        lambda texts: translator.n_best(texts, 1),
+        lambda texts: translator.score(two, texts),
+        lambda texts: translator.sample(texts, [1, 2]),
+        lambda texts: translator.translate(two, None, texts),
+        lambda texts: exported.score(texts, two),
+        lambda texts: reader.read(two, texts),
+    ):
+        with pytest.raises(InputError):
+            refused("ba")
+    for texts in (two, tuple(two), iter(two), np.array(two)):
+        assert list_of_texts(texts) == two
+    with pytest.raises(TypeError, match="not one text"):
+        Tokenizer(made_up_text.vocabulary()).encode("ba")

@@ -56,7 +56,7 @@ def covered(words):
 
 
 @pytest.mark.parametrize("name", EVERY)
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(texts=TEXTS)
 def test_tokens_cover_the_words_that_the_tokenizer_sees(name, texts):
     source = tokenizer(name).source
@@ -113,7 +113,7 @@ def test_a_tokens_words_are_those_of_its_surface(name, texts):
 
 
 @pytest.mark.parametrize("name", [*odd_vocabularies.OPTIONS, OPUS_MT])
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_generated_tokens_cover_the_words_of_their_text(name, data):
     target = tokenizer(name).target

@@ -15,7 +15,6 @@ from export.parsing.trees import (
     format_tree,
     read_tree,
     read_trees,
-    tree_tags,
 )
 from tests.damage import flip_bit
 from tests.trainers.data.interruptions import Killed, at_write
@@ -242,7 +241,7 @@ def test_words_and_trees_come_back_from_the_ids(tmp_path):
             assert delinearize(symbols, tree.leaves()) == tree
             # The id alone tells whether a token begins a word.
             starts = [tokens[n].startswith("▁") for n in source]
-            assert starts[0] and sum(starts) == len(tree_tags(tree))
+            assert starts[0] and sum(starts) == len(tree.leaves())
             if 1 not in source:
                 words = "".join(tokens[n] for n in source).split("▁")[1:]
                 normal = map(normalizer.normalize, tree.leaves())

@@ -112,7 +112,7 @@ class Canned:
     def lengths(self, texts):
         return [len(text.split()) + 1 for text in texts]
 
-    def given_ids(self, texts, translations):
+    def encode_pairs(self, texts, translations):
         return [IdPair([0], [0], False) for _ in texts]
 
 

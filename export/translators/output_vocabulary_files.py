@@ -1,0 +1,201 @@
+"""Files that select the tokens that translations may have.
+
+`--target_pieces` are sentences of the target language, whose tokens make a
+fixed output vocabulary. `--shortlist` is a lexical shortlist: the likely target
+tokens of each source token, as trainers.shortlist writes it in Marian's format.
+A line is a target token, a source token and the probability that the first
+translates the second, separated by spaces. The source token "NULL" stands for
+every sentence.
+"""
+
+import gzip
+import itertools
+import pathlib
+import re
+
+import numpy as np
+import sentencepiece
+
+from export.common.errors import InputError
+from export.common.progress_bar import ProgressBar
+from export.lines.files import read_lines
+
+# Relative to an export's folder.
+TARGET_PIECES_FILE = pathlib.PurePath("assets.extra", "target_pieces.txt")
+SHORTLIST_FILE = pathlib.PurePath("assets.extra", "shortlist.gz")
+ANY_SOURCE = "NULL"
+# Default number of tokens in the shortlist of a sentence.
+SHORTLIST_SIZE = 1024
+
+_LINE = re.compile(r"(\d+)\t.*")
+_CHUNK = 4096
+# Target tokens stored for each source token: the likeliest ones, and the token
+# with the same text at this probability, since names are copied.
+_BEST = 100
+_SAME_TEXT = 0.01
+
+
+def load_output_vocabulary(search, tokenizer, config):
+    """Replaces the paths in GraphTranslator's arguments by their contents.
+
+    In the dict `search`, `target_pieces` is a list of paths and `shortlist` a
+    path, with `shortlist_size`; `config` is the model's. Raises InputError if a
+    file is not valid, or if the flags are incompatible.
+    """
+    search = dict(search)
+    size = search.pop("shortlist_size", None)
+    if "target_pieces" in search and "shortlist" in search:
+        raise InputError(
+            "--shortlist and --target_pieces both choose the tokens of a "
+            "translation: omit one of them."
+        )
+    if "shortlist" in search:
+        path = search["shortlist"]
+        search["shortlist"] = read_shortlist(path, tokenizer, config, size)
+    elif size is not None:
+        raise InputError(
+            "--shortlist_size needs --shortlist; give it, or omit the size."
+        )
+    if "target_pieces" in search:
+        paths = search["target_pieces"]
+        search["target_pieces"] = collect_ids(tokenizer.target, paths)
+    return search
+
+
+def collect_ids(tokenizer, paths):
+    """Returns the sorted ids of the tokens in text files.
+
+    Tokens of one character or one byte are always included, so that any text
+    can be spelled; special ids never. The files have a sentence a line, plain
+    or .gz. Raises InputError if one cannot be read or there is no text.
+    """
+    vocabulary = _processor(tokenizer)
+    is_used = np.zeros(len(vocabulary), bool)
+    for path in paths:
+        with ProgressBar(f"Reading {path}", None, "lines") as bar:
+            lines = read_lines(path)
+            while chunk := [*itertools.islice(lines, _CHUNK)]:
+                is_used[np.concatenate(tokenizer.encode(chunk))] = True
+                bar.update(len(chunk))
+    is_used[[vocabulary.unk_id(), vocabulary.eos_id()]] = False
+    if not is_used.any():
+        raise InputError(
+            f"There is no text in {', '.join(map(str, paths))}; files of "
+            "--target_pieces hold sentences of the target language, one a line."
+        )
+    for number in range(len(vocabulary)):
+        if vocabulary.IsByte(number) or len(vocabulary.IdToPiece(number)) == 1:
+            is_used[number] = True
+    return np.flatnonzero(is_used[: tokenizer.vocabulary_size]).tolist()
+
+
+def format_ids(ids, tokenizer):
+    """Returns the text of an export's file: one line for each id and token."""
+    names = token_names(tokenizer)
+    return "".join(
+        # A line break in a token would end the line.
+        f"{number}\t{names[number]}".replace("\n", " ") + "\n"
+        for number in ids
+    )
+
+
+def read_ids(version):
+    """Returns the ids in the file of a version; InputError if not valid."""
+    path = version / TARGET_PIECES_FILE
+    lines = [_LINE.fullmatch(line) for line in read_lines(path, True)]
+    if not all(lines):
+        raise InputError(
+            f"Line {lines.index(None) + 1} of {path} is not an id and its "
+            "token; export the model again with export.saved_model."
+        )
+    return [int(line[1]) for line in lines]
+
+
+def read_shortlist(path, tokenizer, config, size=None):
+    """Reads a file, plain or .gz, into a kt.OutputVocabulary.
+
+    Raises InputError if the file is not valid, has a token that the vocabulary
+    lacks, or if `size` is not below the model's vocabulary size.
+    """
+    import keras_transformer as kt
+
+    size = size or SHORTLIST_SIZE
+    if size >= config.vocabulary_size:
+        raise InputError(
+            f"--shortlist_size={size} is not below the vocabulary size, "
+            f"{config.vocabulary_size}; give less, or omit the shortlist."
+        )
+    source_ids, target_ids = (
+        {name: number for number, name in enumerate(token_names(side))}
+        for side in (tokenizer.source, tokenizer.target)
+    )
+    pairs, values = [], []
+    frequencies = np.zeros(config.vocabulary_size, np.float32)
+    for number, line in enumerate(read_lines(path, True), 1):
+        try:
+            target, source, probability = line.split(" ")
+            probability = float(probability)
+            if not 0 <= probability <= 1:
+                raise ValueError
+            if source == ANY_SOURCE:
+                frequencies[target_ids[target]] = probability
+            else:
+                pairs.append((source_ids[source], target_ids[target]))
+                values.append(probability)
+        except ValueError:
+            raise InputError(
+                f"Line {number} of {path} is not a target token, a source "
+                "token and a probability; make the file with "
+                "trainers.shortlist."
+            ) from None
+        except KeyError as error:
+            raise InputError(
+                f"Line {number} of {path} has {error.args[0]!r}, which is not "
+                "in the model's vocabulary; give the shortlist that was made "
+                "for it."
+            ) from None
+    if not pairs:
+        raise InputError(
+            f"There is nothing in {path}; make it with trainers.shortlist."
+        )
+    targets, probabilities = _best_targets(
+        np.array(pairs), np.array(values), config.encoder_vocabulary_size
+    )
+    # The last column is the target token with the same text.
+    for name, source in source_ids.items():
+        if name in target_ids:
+            targets[source, _BEST] = target_ids[name]
+            probabilities[source, _BEST] = _SAME_TEXT
+    return kt.OutputVocabulary.shortlist(
+        targets, probabilities, frequencies, size
+    )
+
+
+def copy_shortlist(path, copy):
+    """Copies a shortlist file, compressed."""
+    with gzip.open(copy, "wt", encoding="utf-8", newline="\n") as stream:
+        stream.writelines(f"{line}\n" for line in read_lines(path, True))
+
+
+def token_names(tokenizer):
+    """Returns the tokens of a Tokenizer by their ids, a list of str."""
+    vocabulary = _processor(tokenizer)
+    return [*map(vocabulary.IdToPiece, range(tokenizer.vocabulary_size))]
+
+
+def _processor(tokenizer):
+    return sentencepiece.SentencePieceProcessor(model_proto=tokenizer.proto)
+
+
+def _best_targets(pairs, values, source_size):
+    """Returns each source's best targets and their probabilities, padded."""
+    order = np.lexsort((pairs[:, 1], -values, pairs[:, 0]))
+    sources, targets = pairs[order].T
+    ranks = np.arange(len(sources)) - np.searchsorted(sources, sources)
+    is_best = ranks < _BEST
+    cells = sources[is_best], ranks[is_best]
+    best = np.zeros((source_size, _BEST + 1), np.int32)
+    probabilities = np.zeros((source_size, _BEST + 1), np.float32)
+    best[cells] = targets[is_best]
+    probabilities[cells] = values[order][is_best]
+    return best, probabilities
