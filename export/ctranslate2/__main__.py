@@ -6,20 +6,21 @@ package translate the sentences of FILE, one a line, and the differences are
 printed; with --references also the BLEU of both.
 """
 
+import importlib.util
 import pathlib
 
+import numpy as np
 import sacrebleu
 from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
-from export.ctranslate2.ctranslate2_translator import CTranslate2Translator
-from export.ctranslate2.ctranslate2_weights import (
+from export.ctranslate2.ctranslate2_model import (
     QUANTIZATIONS,
     SOURCE_VOCABULARY_FILE,
     VOCABULARY_FILE,
-    require_ctranslate2,
+    CTranslate2Translator,
     save_ctranslate2,
 )
 from export.lines.files import read_references, read_sentences
@@ -28,7 +29,6 @@ from export.translators import search_flags
 from export.translators.model_translator import MAX_SOURCE_TOKENS
 from export.translators.target_pieces import collect_ids
 from export.translators.text_ids import truncation_limit
-from export.translators.text_translator import agreement
 from export.translators.translator import Translator
 
 FLAGS = flags.FLAGS
@@ -64,35 +64,34 @@ flags.DEFINE_multi_string(
 def main(arguments):
     """Exports a model, and compares the translations if --compare is set."""
     del arguments
-    require_ctranslate2()
+    if importlib.util.find_spec("ctranslate2") is None:
+        raise InputError(
+            "The package ctranslate2 is not installed; install it with: "
+            "pip install -r requirements-serving.txt"
+        )
     path = pathlib.Path(FLAGS.output_dir)
     command.require_new(path, "--output_dir")
     sentences, references = _read_comparison()
     directory = ModelDirectory(FLAGS.model_dir)
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
-    search = {}
+    pieces = None
     if FLAGS.target_pieces:
-        search["target_pieces"] = collect_ids(
-            tokenizer.target, FLAGS.target_pieces
-        )
-    translator = Translator(model, tokenizer, **search)
-    vocabulary, pieces = directory.read_vocabulary(), translator.target_pieces
+        pieces = collect_ids(tokenizer.target, FLAGS.target_pieces)
+    vocabulary = directory.read_vocabulary()
     save_ctranslate2(model, vocabulary, path, FLAGS.quantization, pieces)
     size = sum(file.stat().st_size for file in path.iterdir())
     print(f"Wrote {path} ({size / 1e6:.1f} MB, {FLAGS.quantization}).")
     if sentences:
+        translator = Translator(model, tokenizer, target_pieces=pieces)
         print(*_compare(translator, path, sentences, references), sep="\n")
     program = _make_program(path, model.config)
     print("Translate with it in Python:", *program, sep="\n  ", flush=True)
 
 
 def _read_comparison():
-    if FLAGS.compare is None and FLAGS.references:
-        raise InputError(
-            "--references are of the sentences of --compare, which is "
-            "missing; give both or neither."
-        )
     if FLAGS.compare is None:
+        if FLAGS.references:
+            raise InputError("--references needs --compare; give both.")
         return [], []
     sentences = read_sentences(FLAGS.compare)
     return sentences, read_references(FLAGS.references, len(sentences))
@@ -103,22 +102,20 @@ def _compare(translator, path, sentences, references):
     config = translator.model.config
     limit = truncation_limit(config, MAX_SOURCE_TOKENS)
     peer = CTranslate2Translator(path, config, limit)
-    translations = []
+    count, translations = len(sentences), []
     for name, each in (("Our search", translator), ("CTranslate2", peer)):
-        with ProgressBar(name, len(sentences), "sentences") as bar:
+        with ProgressBar(name, count, "sentences") as bar:
             translations.append(each.translate(sentences, bar.update))
-    result = agreement(*translations)
-    same, everywhere = result.where_identical, result.everywhere
+    pairs = [*zip(*translations)]
+    same = np.array([one.text == other.text for one, other in pairs])
+    apart = np.array([abs(one.score - other.score) for one, other in pairs])
     lines = [
-        f"Compared on {result.sentences:,} sentences, beam {config.beam_size}, "
-        f"alpha {config.alpha}; CTranslate2 computes in {peer.compute_type}:",
-        "  identical translations  "
-        f"{result.identical / result.sentences:.2%} "
-        f"({result.identical:,} of {result.sentences:,})",
-        f"  score difference        mean {same.mean:.1e}, largest "
-        f"{same.largest:.1e} where identical",
-        f"                          mean {everywhere.mean:.1e}, largest "
-        f"{everywhere.largest:.1e} everywhere",
+        f"Compared on {count:,} sentences, beam {config.beam_size}, alpha "
+        f"{config.alpha}; CTranslate2 computes in {peer.compute_type}:",
+        f"  identical translations  {same.mean():.2%} ({same.sum():,} of "
+        f"{count:,})",
+        f"  score difference        {_spread(apart[same])} where identical",
+        f"                          {_spread(apart)} everywhere",
     ]
     if references:
         metric = sacrebleu.BLEU()
@@ -154,6 +151,12 @@ def _compare(translator, path, sentences, references):
             "so that some translations differ in length."
         )
     return lines
+
+
+def _spread(values):
+    if not len(values):
+        return "none"
+    return f"mean {values.mean():.1e}, largest {values.max():.1e}"
 
 
 def _make_program(path, config):

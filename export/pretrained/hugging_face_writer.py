@@ -14,8 +14,8 @@ from keras import ops
 from export.common.errors import InputError
 from export.pretrained.config_files import (
     ANY,
+    check_supported,
     expand_names,
-    find_unsupported_fields,
 )
 from export.pretrained.hugging_face_reader import STOP_CRITERIA
 from export.pretrained.vocabulary import PADDING_ENTRY
@@ -61,14 +61,10 @@ _MIN_BIAS = -1e8
 
 def check_marian_config(config):
     """Raises InputError for a field that MarianMTModel does not support."""
-    unsupported = find_unsupported_fields(config, _SUPPORTED)
-    if not config.heads_fill_model:
-        unsupported.append("d_k and d_v other than d_model / num_heads")
-    for field in unsupported:
-        raise InputError(
-            f"MarianMTModel has no {field}, so that this model cannot be "
-            "written for it; CTranslate2 may take it (export.ctranslate2)."
-        )
+    check_supported(
+        *(config, _SUPPORTED, "MarianMTModel"),
+        "CTranslate2 may take this model (export.ctranslate2)",
+    )
 
 
 def write_hugging_face(model, vocabulary, languages, folder):

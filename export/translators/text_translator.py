@@ -227,39 +227,3 @@ def word_alignment(source_words, target_words, attention):
             ):
                 links.add((int(source_word), int(target_word)))
     return tuple(sorted(links))
-
-
-class Difference(typing.NamedTuple):
-    """Absolute difference of scores over sentences; 0 without sentences."""
-
-    mean: float
-    largest: float
-
-
-class Agreement(typing.NamedTuple):
-    """Comparison of two translators on the same sentences.
-
-    Attributes:
-        identical: number of translations with the same text.
-        where_identical: Difference of the scores of these translations.
-        everywhere: Difference of all scores.
-    """
-
-    sentences: int
-    identical: int
-    where_identical: Difference
-    everywhere: Difference
-
-
-def agreement(translations, others):
-    """Returns the Agreement of two lists of Translation."""
-    pairs = list(zip(translations, others, strict=True))
-    same = np.array([one.text == other.text for one, other in pairs], bool)
-    apart = np.array([abs(one.score - other.score) for one, other in pairs])
-    where_identical, everywhere = (
-        Difference(float(values.mean()), float(values.max()))
-        if values.size
-        else Difference(0.0, 0.0)
-        for values in (apart[same], apart)
-    )
-    return Agreement(len(pairs), int(same.sum()), where_identical, everywhere)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
 from tests.export import tiny
 from tests.export.server import Server
@@ -37,6 +38,14 @@ def _mount(*arguments):
         pytest.skip("there is no mount command")
     if done.returncode:
         pytest.skip(f"a file system cannot be mounted: {done.stderr.strip()}")
+
+
+@pytest.fixture
+def eager():
+    """Runs TensorFlow's functions untraced: sooner for a single search."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="session")

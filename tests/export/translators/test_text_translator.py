@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from export.translators.text_translator import (
-    Translation,
-    agreement,
     word_alignment,
 )
 
@@ -50,19 +48,3 @@ def test_no_words_have_no_links():
     assert links((0, 1), SOURCE, NO_WORDS) == ()
     empty = np.zeros((0, 2), np.int32)
     assert word_alignment(empty, empty, np.zeros((0, 0))) == ()
-
-
-def test_agreement_of_two_translators():
-    ours = [Translation("a", -1.0), Translation("b", -2.0), Translation("", 0)]
-    theirs = [
-        Translation("a", -1.25),
-        Translation("B", -1.0),
-        Translation("", 0),
-    ]
-    found = agreement(ours, theirs)
-    assert (found.sentences, found.identical) == (3, 2)
-    assert found.where_identical == (0.125, 0.25)
-    assert found.everywhere == (pytest.approx(1.25 / 3), 1.0)
-    assert agreement(ours[:1], theirs[1:2]) == (1, 0, (0.0, 0.0), (0.0, 0.0))
-    with pytest.raises(ValueError):
-        agreement(ours, [])
