@@ -8,6 +8,8 @@ import sys
 import pytest
 import tensorflow as tf
 
+import export.translators.translator as translator_module
+from export.translators import graph_translator
 from tests.export import tiny
 from tests.export.server import Server
 
@@ -41,8 +43,14 @@ def _mount(*arguments):
 
 
 @pytest.fixture
-def eager():
-    """Runs TensorFlow's functions untraced: sooner for a single search."""
+def eager(monkeypatch):
+    """Runs searches untraced, which is sooner where each is run once."""
+
+    def convert(function, *signature):
+        return lambda *inputs: function(*map(tf.convert_to_tensor, inputs))
+
+    for module in (graph_translator, translator_module):
+        monkeypatch.setattr(module, "trace_once", convert)
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
