@@ -14,7 +14,7 @@ ROLES = (
     # Fixed for all runs of a training.
     "training",
     # Length and end of a training: may change between its runs.
-    "ending",
+    "training_length",
     # May always change.
     "decoding",
 )
