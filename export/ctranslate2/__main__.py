@@ -106,22 +106,23 @@ def _compare(translator, path, sentences, references):
     for name, each in (("Our search", translator), ("CTranslate2", peer)):
         with ProgressBar(name, count, "sentences") as bar:
             translations.append(each.translate(sentences, bar.update))
-    pairs = [*zip(*translations)]
-    same = np.array([one.text == other.text for one, other in pairs])
-    apart = np.array([abs(one.score - other.score) for one, other in pairs])
+    texts = [[each.text for each in row] for row in translations]
+    scores = np.array([[each.score for each in row] for row in translations])
+    same = np.array([one == other for one, other in zip(*texts)])
+    difference = np.abs(scores[0] - scores[1])
     lines = [
         f"Compared on {count:,} sentences, beam {config.beam_size}, alpha "
         f"{config.alpha}; CTranslate2 computes in {peer.compute_type}:",
         f"  identical translations  {same.mean():.2%} ({same.sum():,} of "
         f"{count:,})",
-        f"  score difference        {_spread(apart[same])} where identical",
-        f"                          {_spread(apart)} everywhere",
+        f"  score difference        {_spread(difference[same])} where "
+        "identical",
+        f"                          {_spread(difference)} everywhere",
     ]
     if references:
         metric = sacrebleu.BLEU()
         ours, peers = (
-            metric.corpus_score([each.text for each in texts], references).score
-            for texts in translations
+            metric.corpus_score(row, references).score for row in texts
         )
         lines += [
             f"  BLEU                    ours {ours:.2f}, CTranslate2 "

@@ -38,7 +38,7 @@ _SOURCE_POSITIONS = 1024
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 # Supported values by field; other fields must have their default. Settings of
 # the search are arguments of CTranslate2, which the command prints.
-_SUPPORTED = expand_names(
+_SUPPORTED_VALUES = expand_names(
     {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon max_positions "
@@ -76,7 +76,7 @@ def save_ctranslate2(
     """
     config = model.config
     check_supported(
-        *(config, _SUPPORTED, "CTranslate2"),
+        *(config, _SUPPORTED_VALUES, "CTranslate2"),
         "export the model as a SavedModel instead (export.saved_model)",
     )
     size = config.vocabulary_size

@@ -23,7 +23,7 @@ from keras_transformer.decoding.translate import (
 _LENGTH_STEP = 16
 _BATCH_TOKENS = 2048
 # Logit of an excluded token. Finite, because samplers apply a softmax.
-_EXCLUDED = -1e9
+_EXCLUDED_LOGIT = -1e9
 # Settings that are also fields of a TransformerConfig.
 _FIELDS = ("beam_size", "alpha", "max_extra_tokens")
 
@@ -92,7 +92,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         longest = ops.minimum(longest, capacity)
         # At least one token and the end.
         shortest = ops.minimum(longest, 2)
-        found = kt.translate_ids(
+        output = kt.translate_ids(
             transformer,
             source,
             capacity,
@@ -100,7 +100,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
             search_config,
         )
         begin = ops.full_like(prompt[:, :1], BEGIN_ID)
-        return ops.concatenate([begin, found.tokens[:, 0]], axis=1)
+        return ops.concatenate([begin, output.tokens[:, 0]], axis=1)
 
 
 class FixedShapeTranslator(ModelTranslator):
@@ -233,7 +233,7 @@ def _exclude_impossible(logits, index, lengths):
     excluded = ops.logical_or(_is_any_of(ids, FORBIDDEN_IDS), is_empty)
     at_limit = ops.expand_dims(index >= lengths, 1)
     excluded = ops.where(at_limit, ops.logical_not(is_end), excluded)
-    return ops.where(excluded, _EXCLUDED, logits)
+    return ops.where(excluded, _EXCLUDED_LOGIT, logits)
 
 
 def _mask_after_stop(ids, prompt_mask, stop_token_ids):

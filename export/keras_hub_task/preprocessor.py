@@ -47,11 +47,11 @@ class TransformerTokenizer(
         super().set_proto(proto)
         if proto is None:
             return
-        found = self.get_vocabulary()[: len(_SPECIAL)]
-        if found != _SPECIAL:
+        pieces = self.get_vocabulary()[: len(_SPECIAL)]
+        if pieces != _SPECIAL:
             raise ValueError(
                 f"Expected the vocabulary.model of a model directory, which "
-                f"begins with {_SPECIAL}, got {found}."
+                f"begins with {_SPECIAL}, got {pieces}."
             )
         # Raises if control pieces are wrong.
         Tokenizer(self.proto)

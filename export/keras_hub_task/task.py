@@ -175,8 +175,8 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
             spelled = translator.normalize_prefixes(prompts, keep_long=False)
             if is_search:
                 prefixes = prompts if any(prompts) else None
-                found = translator.translate(sources, prefixes=prefixes)
-                texts = [each.text for each in found]
+                translations = translator.translate(sources, prefixes=prefixes)
+                texts = [each.text for each in translations]
             else:
                 texts = super().generate(
                     {"encoder_text": sources, "decoder_text": prompts},
@@ -273,12 +273,12 @@ def _resolve_sampler(sampler):
         return TranslationSearch()
     samplers = keras_hub.samplers
     with contextlib.suppress(KeyError, TypeError, ValueError):
-        found = samplers.get(sampler)
+        instance = samplers.get(sampler)
         # These sample excluded tokens, or need a second model.
         unsupported = samplers.ContrastiveSampler, samplers.SpeculativeSampler
-        is_sampler = isinstance(found, samplers.Sampler)
-        if is_sampler and not isinstance(found, unsupported):
-            return found
+        is_sampler = isinstance(instance, samplers.Sampler)
+        if is_sampler and not isinstance(instance, unsupported):
+            return instance
     raise ValueError(
         "Expected auto, greedy, random, top_k, top_p or beam as sampler, or an "
         f"instance of their classes, got {sampler!r}."

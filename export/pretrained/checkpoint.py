@@ -24,7 +24,7 @@ _READ_HEADER = {
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 # Exceptions that readers raise for damaged files.
-_DAMAGED = (
+_READ_ERRORS = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, OverflowError),
     *(MemoryError, RuntimeError, zlib.error),
     *(zipfile.BadZipFile, safetensors.SafetensorError),
@@ -105,7 +105,7 @@ class Checkpoint:
     def _explain_damage(name):
         try:
             yield
-        except _DAMAGED as error:
+        except _READ_ERRORS as error:
             lines = str(error).strip().splitlines() or ["it is damaged"]
             reason = getattr(error, "strerror", None) or lines[0].rstrip(".")
             raise InputError(f"{name} cannot be read: {reason}.") from error

@@ -17,7 +17,7 @@ from export.pretrained.config_files import (
 )
 from export.pretrained.vocabulary import MISSING_ROW, MarianTokenizerFiles
 from export.pretrained.weight_mapping import (
-    EXCLUDED,
+    EXCLUDED_BIAS,
     MAX_VOCABULARY,
     PretrainedModel,
     layer_slots,
@@ -186,7 +186,7 @@ def _read_bias(checkpoint, rows, target, generation, notes):
                 "of the softmax here, and have one in transformers: scores "
                 "differ by it"
             )
-    bias[list(suppressed)] = EXCLUDED
+    bias[list(suppressed)] = EXCLUDED_BIAS
     return bias
 
 

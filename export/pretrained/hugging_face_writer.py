@@ -35,7 +35,7 @@ from keras_transformer.config import (
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 # Supported values by field; other fields must have their default.
-_SUPPORTED = expand_names(
+_SUPPORTED_VALUES = expand_names(
     {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon beam_size alpha "
@@ -62,7 +62,7 @@ _MIN_BIAS = -1e8
 def check_marian_config(config):
     """Raises InputError for a field that MarianMTModel does not support."""
     check_supported(
-        *(config, _SUPPORTED, "MarianMTModel"),
+        *(config, _SUPPORTED_VALUES, "MarianMTModel"),
         "CTranslate2 may take this model (export.ctranslate2)",
     )
 

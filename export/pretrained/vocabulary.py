@@ -78,10 +78,10 @@ class MarianTokenizerFiles:
         )
         self._added = read_fields(folder / _ADDED, is_optional=True)
         tokens = self._read_tokens(_CONFIG) | self._read_tokens(_SPECIAL)
-        others = (tokens | self._added.keys()) - {_END, _UNKNOWN, _PADDING}
-        if others:
+        tokens = (tokens | self._added.keys()) - {_END, _UNKNOWN, _PADDING}
+        if tokens:
             self.notes.append(
-                f"added tokens, such as {min(others)}, are recognized in a "
+                f"added tokens, such as {min(tokens)}, are recognized in a "
                 "source only as a leading tag, such as >>fra<<, and special "
                 "ones are not removed from a translation"
             )
@@ -93,9 +93,9 @@ class MarianTokenizerFiles:
         self.notes += check_fields(fields, TOKENIZER, file)
         tokens = []
         for name in _TOKENS:
-            listed = fields.get(name, [])
-            listed = [*listed.values()] if isinstance(listed, dict) else listed
-            tokens += listed if isinstance(listed, list) else [listed]
+            value = fields.get(name, [])
+            value = [*value.values()] if isinstance(value, dict) else value
+            tokens += value if isinstance(value, list) else [value]
         tokens = [_content(token) for token in tokens]
         added = fields.get("added_tokens_decoder", {})
         added = added.items() if isinstance(added, dict) else [(added, added)]
@@ -136,8 +136,8 @@ class MarianTokenizerFiles:
         ):
             special = table.get(_UNKNOWN), first, table.get(_END)
             if None in special[::2] or len({*special}) < 3:
-                names = "<unk>, the begin and the end"
-                raise wrong_value(path, names, special, "three ids")
+                roles = "<unk>, the begin and the end"
+                raise wrong_value(path, roles, special, "three ids")
             table, notes = complete_table(table, size, path)
             self.notes += notes
             spm = self._folder / f"{side}.spm"
@@ -209,46 +209,46 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
         InputError: the SentencePiece model is damaged or not supported.
     """
     model = _parse_spm(spm, name)
-    scored = {
+    pieces_by_name = {
         piece.piece: piece
         for piece in model.pieces
         if piece.type not in (_PIECE.CONTROL, _PIECE.UNKNOWN)
     }
     begin = MISSING_ROW if begin is None else begin
     special = [table.get(PADDING_ENTRY, MISSING_ROW), unknown, begin, end]
-    listed = sorted(table, key=table.get)
-    others = [row for row in range(len(table)) if row not in set(special)]
+    names = sorted(table, key=table.get)
+    other_rows = [row for row in range(len(table)) if row not in set(special)]
     _check_pieces(table, f"The table of {name}")
-    names = _rename_special([listed[row] for row in others])
+    new_names = _rename_special([names[row] for row in other_rows])
     is_unigram = model.trainer_spec.model_type == _UNIGRAM
-    if not is_unigram and not scored.keys() >= set(names):
+    if not is_unigram and not pieces_by_name.keys() >= set(new_names):
         raise InputError(
             f"{name} lacks pieces of the table, which only a SentencePiece "
             "model of the type unigram may."
         )
-    made = sentencepiece_model_pb2.ModelProto(
+    new_model = sentencepiece_model_pb2.ModelProto(
         trainer_spec=model.trainer_spec, normalizer_spec=model.normalizer_spec
     )
     if model.HasField("denormalizer_spec"):
-        made.denormalizer_spec.CopyFrom(model.denormalizer_spec)
-    _add_special(made, len(special) + len(others))
+        new_model.denormalizer_spec.CopyFrom(model.denormalizer_spec)
+    _add_special(new_model, len(special) + len(other_rows))
     control = {
         *SPECIAL_PIECES,
         *(each.piece for each in model.pieces if each.type == _PIECE.CONTROL),
     }
-    for row, piece in zip(others, names):
-        if piece in scored and not re.fullmatch(TAG, piece):
-            made.pieces.append(scored[piece])
+    for row, piece in zip(other_rows, new_names):
+        if piece in pieces_by_name and not re.fullmatch(TAG, piece):
+            new_model.pieces.append(pieces_by_name[piece])
         else:
-            is_control = listed[row] in control
+            is_control = names[row] in control
             kind = _PIECE.CONTROL if is_control else _PIECE.UNUSED
-            made.pieces.add(piece=piece, score=0.0, type=kind)
-    made.pieces.extend(
-        piece for piece in scored.values() if piece.piece not in table
+            new_model.pieces.add(piece=piece, score=0.0, type=kind)
+    new_model.pieces.extend(
+        piece for piece in pieces_by_name.values() if piece.piece not in table
     )
     return Vocabulary(
-        made.SerializeToString(deterministic=True),
-        np.array([*special, *others], np.int64),
+        new_model.SerializeToString(deterministic=True),
+        np.array([*special, *other_rows], np.int64),
     )
 
 
@@ -273,14 +273,14 @@ def _check_pieces(pieces, name):
 
 def _rename_special(pieces):
     taken = {*pieces, *SPECIAL_PIECES}
-    names = []
+    new_names = []
     for piece in pieces:
         if piece in SPECIAL_PIECES:
             while piece in taken:
                 piece = f"{piece}_"
             taken.add(piece)
-        names.append(piece)
-    return names
+        new_names.append(piece)
+    return new_names
 
 
 def _add_special(model, size):

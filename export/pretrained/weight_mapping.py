@@ -23,7 +23,7 @@ from export.common.errors import InputError
 from export.pretrained.vocabulary import MISSING_ROW
 
 # Bias of an id that must not count in the softmax.
-EXCLUDED = -1e9
+EXCLUDED_BIAS = -1e9
 MAX_VOCABULARY = 2**24
 
 
@@ -74,19 +74,19 @@ class WeightSlot(typing.NamedTuple):
 
 
 _SELF, _CROSS = "self_attention", "cross_attention"
-_FUSED, _KEY_VALUE = f"{_SELF}.query_key_value", f"{_CROSS}.key_value"
+_QUERY_KEY_VALUE = f"{_SELF}.query_key_value"
 _OUT, _NORM = "output_projection", "_residual.layer_norm"
 # Attribute, index of the part in the weight, and the name in a MarianMTModel's
 # `state_dict` and in Marian's `model.npz`.
 _LAYER = (
-    (_FUSED, 0, "self_attn.q_proj", "self_{}q"),
-    (_FUSED, 1, "self_attn.k_proj", "self_{}k"),
-    (_FUSED, 2, "self_attn.v_proj", "self_{}v"),
+    (_QUERY_KEY_VALUE, 0, "self_attn.q_proj", "self_{}q"),
+    (_QUERY_KEY_VALUE, 1, "self_attn.k_proj", "self_{}k"),
+    (_QUERY_KEY_VALUE, 2, "self_attn.v_proj", "self_{}v"),
     (f"{_SELF}.{_OUT}", 0, "self_attn.out_proj", "self_{}o"),
     (f"{_SELF}{_NORM}", 0, "self_attn_layer_norm", "self_Wo_ln"),
     (f"{_CROSS}.query", 0, "encoder_attn.q_proj", "context_{}q"),
-    (_KEY_VALUE, 0, "encoder_attn.k_proj", "context_{}k"),
-    (_KEY_VALUE, 1, "encoder_attn.v_proj", "context_{}v"),
+    (f"{_CROSS}.key_value", 0, "encoder_attn.k_proj", "context_{}k"),
+    (f"{_CROSS}.key_value", 1, "encoder_attn.v_proj", "context_{}v"),
     (f"{_CROSS}.{_OUT}", 0, "encoder_attn.out_proj", "context_{}o"),
     (f"{_CROSS}{_NORM}", 0, "encoder_attn_layer_norm", "context_Wo_ln"),
     ("feed_forward.inner_projection", 0, "fc1", "ffn_{}1"),
@@ -207,7 +207,7 @@ def set_embeddings(model, tables, bias, source, target):
         rows = _select_rows(table, sides[name].rows, 0.0)
         embedding.embeddings.assign(rows[:, columns])
     if model.config.output_bias:
-        biases = _select_rows(bias, target.rows, EXCLUDED)
+        biases = _select_rows(bias, target.rows, EXCLUDED_BIAS)
         model.output_embedding.bias.assign(biases)
 
 
