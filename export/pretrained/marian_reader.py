@@ -146,32 +146,15 @@ def _read_tables(folder, decoder, sizes):
 
 
 def _read_table(path):
-    if path.suffix in (".spm", ".fsv"):
-        raise InputError(
-            f"{path} is a SentencePiece model or a factored vocabulary; only "
-            "tables of pieces with source.spm and target.spm are supported."
-        )
-    content = read_bytes(path)
     if path.suffix not in (".yml", ".yaml", ".json"):
-        return _read_lines(content, path)
-    table = parse_yaml(content, path)
+        # A SentencePiece model, a factored vocabulary or lines.
+        expected = "a YAML table of pieces with source.spm and target.spm"
+        raise wrong_value(_DECODER, "vocabs", path.name, expected)
+    table = parse_yaml(read_bytes(path), path)
     for piece, row in table.items():
         if not isinstance(row, str) or not re.fullmatch("[0-9]{1,9}", row):
             raise wrong_value(path, piece[:40], row, "an id")
     return {piece: int(row) for piece, row in table.items()}
-
-
-def _read_lines(content, path):
-    try:
-        text = content.decode("utf-8").removesuffix("\n")
-        # Marian also strips carriage returns.
-        lines = [line.removesuffix("\r") for line in text.split("\n")]
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text.") from None
-    table = {line: row for row, line in enumerate(lines)}
-    if len(table) != len(lines):
-        raise InputError(f"{path} has a piece twice.")
-    return table
 
 
 def _make_vocabulary(spm, table):

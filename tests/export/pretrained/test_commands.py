@@ -101,8 +101,8 @@ def test_it_is_exported_and_imported_again(imported, tmp_path):
 
 
 def test_wrong_input_is_refused_and_nothing_written(tmp_path):
-    arrays = marian_directory.arrays_of(marian_directory.model())
     options = marian_directory.OPTIONS | {"type": "s2s"}
+    arrays = marian_directory.default_arrays()
     folder = marian_directory.write(tmp_path / "in", arrays, options)
     (tmp_path / "taken").mkdir()
     new = f"--model_dir={tmp_path / 'out'}"

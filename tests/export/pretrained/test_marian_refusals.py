@@ -16,7 +16,12 @@ from export.pretrained.config_files import (
 )
 from export.pretrained.marian_reader import parse_yaml, read_marian
 from tests.export.pretrained import marian_directory
-from tests.export.pretrained.marian_directory import DECODER, OPTIONS, SIZE
+from tests.export.pretrained.marian_directory import (
+    DECODER,
+    OPTIONS,
+    SIZE,
+    default_arrays,
+)
 
 # Options of other networks, and values out of range, that the message names.
 NETWORKS = """
@@ -44,8 +49,8 @@ DECODERS = [
     ({"models": [".."]}, "models"),
     ({"models": {"a": "b"}}, "models"),
     ({"vocabs": ["a.yml"]}, "vocabs"),
-    ({"vocabs": ["source.spm", "target.spm"]}, "SentencePiece"),
-    ({"vocabs": ["v.fsv", "v.fsv"]}, "factored"),
+    ({"vocabs": ["source.spm", "target.spm"]}, "'source.spm'"),
+    ({"vocabs": ["v.vocab", "v.vocab"]}, "'v.vocab'"),
     ({"vocabs": ["none.yml", "none.yml"]}, "none.yml"),
     ({"beam-size": 0}, "beam-size"),
     ({"normalize": "nan"}, "normalize"),
@@ -73,19 +78,14 @@ BAD_YAML = [
 ]
 
 
-@pytest.fixture(scope="module")
-def arrays():
-    return marian_directory.arrays_of(marian_directory.model())
-
-
 @pytest.fixture
-def refused(arrays, tmp_path):
+def refused(tmp_path):
     """Writes and changes a directory; returns the message of its refusal."""
 
     def write_and_read(*given, change=None, **named):
         folder = tmp_path / "marian"
         shutil.rmtree(folder, ignore_errors=True)
-        marian_directory.write(folder, arrays, *given, **named)
+        marian_directory.write(folder, default_arrays(), *given, **named)
         if change is not None:
             change(folder)
         with pytest.raises(InputError) as raised:
@@ -165,33 +165,31 @@ def test_other_tables(refused):
     assert "different" in refused(decoder=decoder, change=write_other)
 
 
-def damages(arrays):
-    query, scale = "encoder_l1_self_Wq", "decoder_l1_ffn_ffn_ln_scale"
-    bias, table = "decoder_ff_logit_out_b", "Wemb"
-    for name in (query, scale, bias, table, "special:model.yml"):
-        yield name, None
+def damages():
+    """Yields names of arrays and their content; None for no such array."""
+    query, bias = "encoder_l1_self_Wq", "decoder_ff_logit_out_b"
+    arrays = default_arrays()
+    yield query, None
+    yield "special:model.yml", None
     yield query, arrays[query][:-1]
-    yield table, arrays[table][:-1]
     yield bias, arrays[bias][0, :-1]
-    yield scale, np.float32(1)
+    yield "decoder_l1_ffn_ffn_ln_scale", np.float32(1)
     yield query, np.full((16, 16), None, object)
-    yield "Wpos", np.zeros((99, 16), np.float32)
     yield "encoder_l3_self_Wq", arrays[query]
     yield "special:model.yml", np.zeros(2**20 + 1, np.int8)
     yield "special:model.yml", np.zeros(9, np.float32)
     yield "special:model.yml", np.full(9, None, object)
 
 
-def test_damaged_arrays(arrays, refused):
-    for name, array in damages(arrays):
+def test_damaged_arrays(refused):
+    for name, array in damages():
 
         def rewrite(folder, name=name, array=array):
             path = folder / "opus.model.npz"
             with np.load(path) as stored:
-                changed = dict(stored)
-            changed.pop(name, None)
-            if array is not None:
-                changed[name] = array
+                changed = dict(stored) | {name: array}
+            if array is None:
+                del changed[name]
             np.savez(path, **changed)
 
         message = refused(change=rewrite)
