@@ -59,14 +59,6 @@ _SPECIAL = {
 _MIN_BIAS = -1e8
 
 
-def check_marian_config(config):
-    """Raises InputError for a field that MarianMTModel does not support."""
-    check_supported(
-        *(config, _SUPPORTED_VALUES, "MarianMTModel"),
-        "CTranslate2 may take this model (export.ctranslate2)",
-    )
-
-
 def write_hugging_face(model, vocabulary, languages, folder):
     """Writes the files of a MarianMTModel and its tokenizer to a folder.
 
@@ -77,7 +69,10 @@ def write_hugging_face(model, vocabulary, languages, folder):
         InputError: MarianMTModel does not support such a model.
     """
     config = model.config
-    check_marian_config(config)
+    check_supported(
+        *(config, _SUPPORTED_VALUES, "MarianMTModel"),
+        "CTranslate2 may take this model (export.ctranslate2)",
+    )
     source_ids, target_ids = _order_ids(model)
     source, target = split_vocabulary(vocabulary)
     network, generation = _make_configs(config, source_ids, target_ids)

@@ -120,9 +120,8 @@ def test_a_directory_of_opus_mt(tmp_path):
     # PyYAML of OPUS-MT's scripts keeps one of two equal pieces.
     table = marian_directory.table()
     table = {name: row for name, row in table.items() if row not in (5, 9)}
-    folder = write(
-        tmp_path, default_arrays(), decoder=decoder, table=table | {"": 5}
-    )
+    table[""] = 5
+    folder = write(tmp_path, default_arrays(), decoder=decoder, table=table)
     pretrained = read_marian(folder)
     config = pretrained.model.config
     assert config.vocabulary_size == SIZE + 2
