@@ -81,8 +81,8 @@ def padded(rows):
     return np.array([[*row, *[0] * (width - len(row))] for row in rows])
 
 
-def log_probabilities(model, sources, targets, allowed=None):
-    """Log-probabilities of translations from the logits, in float64.
+def assert_scores(scores, model, sources, targets, penalty, allowed=None):
+    """Compares scores with log-probability / penalty, from logits in float64.
 
     The softmax is over the allowed ids; all by default.
     """
@@ -91,10 +91,18 @@ def log_probabilities(model, sources, targets, allowed=None):
     logits = np.asarray(logits, "float64")
     among = logits if allowed is None else logits[:, :, allowed]
     logs = logits - np.logaddexp.reduce(among, axis=2, keepdims=True)
-    return [
-        row[np.arange(len(target)), target].sum()
-        for row, target in zip(logs, targets)
-    ]
+    for score, row, target in zip(scores, logs, targets, strict=True):
+        length = len(target)
+        expected = row[np.arange(length), target].sum() / penalty(length)
+        assert score == pytest.approx(expected, abs=1e-4)
+
+
+def power(length):
+    return length**ALPHA
+
+
+def gnmt(length):
+    return ((5 + length) / 6) ** ALPHA
 
 
 def translate_pieces(folder, texts):
@@ -139,10 +147,8 @@ def test_scores_match_the_model(tmp_path, tokenizer, name):
         targets = [
             to_ids(tokenizer, result.hypotheses[number]) for result in results
         ]
-        scores = log_probabilities(model, sources, targets)
-        for target, score, result in zip(targets, scores, results):
-            expected = score / len(target) ** ALPHA
-            assert result.scores[number] == pytest.approx(expected, abs=1e-4)
+        scores = [result.scores[number] for result in results]
+        assert_scores(scores, model, sources, targets, power)
 
 
 def test_two_vocabularies_of_different_sizes(tmp_path, tokenizer):
@@ -171,11 +177,10 @@ def test_two_vocabularies_of_different_sizes(tmp_path, tokenizer):
         to_ids(tokenizer, result.hypotheses[0])[: len(source) + 4]
         for source, result in zip(sources, results)
     ]
-    scores = log_probabilities(model, sources, targets)
-    for each, ids, score in zip(translations, targets, scores):
-        assert each.text == tokenizer.decode([ids])[0]
-        expected = score / ((5 + len(ids)) / 6) ** ALPHA
-        assert each.score == pytest.approx(expected, abs=1e-4)
+    texts = [tokenizer.decode([ids])[0] for ids in targets]
+    assert [each.text for each in translations] == texts
+    scores = [each.score for each in translations]
+    assert_scores(scores, model, sources, targets, gnmt)
 
 
 def test_a_folder_of_target_pieces(tmp_path, tokenizer):
@@ -193,10 +198,9 @@ def test_a_folder_of_target_pieces(tmp_path, tokenizer):
     assert [each.text for each in translations[:-1]] == texts
     targets = [to_ids(tokenizer, pieces) for pieces in hypotheses]
     assert {*np.concatenate(targets)} <= {*allowed}
-    scores = log_probabilities(model, tokenizer.encode(FEW), targets, allowed)
-    for each, target, score in zip(translations, targets, scores):
-        expected = score / len(target) ** ALPHA
-        assert each.score == pytest.approx(expected, abs=1e-4)
+    scores = [each.score for each in translations[:-1]]
+    sources = tokenizer.encode(FEW)
+    assert_scores(scores, model, sources, targets, power, allowed)
 
 
 def test_long_sources_and_long_translations(tmp_path, tokenizer):

@@ -27,7 +27,7 @@ from tests import made_up_text
 from tests.export import command_main, tiny
 from tests.trainers.helpers import figures
 
-TEXTS = [*made_up_text.sentences()[:12], "", "  ", "bà ka."]
+TEXTS = [*made_up_text.sentences()[:8], "", "  ", "bà ka."]
 PAIRS = {"encoder_text": TEXTS[:4], "decoder_text": TEXTS[4:8]}
 COMMAND = "export.keras_hub"
 # Keras' and KerasHub's own, of every task.
@@ -53,7 +53,8 @@ def searching(task):
     return task
 
 
-def test_it_translates_as_export_translate(searching, translator, eager):
+def test_it_translates_as_export_translate(searching, model_path, eager):
+    translator = Translator.from_directory(model_path)
     expected = [each.text for each in translator.translate(TEXTS)]
     batches = tf.data.Dataset.from_tensor_slices(TEXTS).batch(7)
     for inputs in (TEXTS, np.array(TEXTS), batches):
@@ -286,10 +287,10 @@ def test_lora_is_saved_in_presets_and_alone(
 ):
     inputs, _, _ = own_task.preprocessor(PAIRS)
     before = np.asarray(own_task(inputs))
-    texts = own_task.generate(TEXTS[:8])
+    texts = own_task.generate(TEXTS[:3])
     compiled = own_task._get_translator(None)
     _adapt(own_task)
-    adapted_texts = own_task.generate(TEXTS[:8])
+    adapted_texts = own_task.generate(TEXTS[:3])
     assert adapted_texts != texts
     # What was compiled without LoRA is not used again.
     assert own_task._get_translator(None) is not compiled
@@ -306,7 +307,7 @@ def test_lora_is_saved_in_presets_and_alone(
         for path in (tmp_path / "preset", model_path)
     )
     np.testing.assert_allclose(saved(inputs), adapted, atol=1e-4)
-    assert saved.generate(TEXTS[:8]) == adapted_texts
+    assert saved.generate(TEXTS[:3]) == adapted_texts
     other.backbone.load_lora_weights(str(tmp_path / "some.lora.h5"))
     np.testing.assert_allclose(other(inputs), adapted, atol=1e-6)
 

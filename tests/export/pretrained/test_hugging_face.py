@@ -51,7 +51,7 @@ def test_logits_and_scores_match(recorded):
 @pytest.mark.parametrize(
     "beams", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 6))]
 )
-def test_searches_match(recorded, beams):
+def test_searches_match(recorded, beams, eager):
     config = recorded.pretrained.model.config
     assert (config.beam_size, config.alpha) == (4, 1.0)
     assert config.length_penalty == "power"
