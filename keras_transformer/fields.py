@@ -14,7 +14,7 @@ ROLES = (
     # Fixed for all runs of a training.
     "training",
     # Length and end of a training: may change between its runs.
-    "training_length",
+    "duration",
     # May always change.
     "decoding",
 )

@@ -263,7 +263,7 @@ def _student(teacher):
 
 def _facts(digests, distillation):
     """Returns the facts that must stay the same when resuming."""
-    may_change = field_names("training_length", "decoding")
+    may_change = field_names("duration", "decoding")
     config = dataclasses.asdict(distillation.config)
     corpus = distillation.corpus
     return {

@@ -13,7 +13,7 @@ from export.common.paths import explain_read_errors
 # The reader validates the value itself, or no result depends on it.
 ANY = object()
 # Fields with these roles do not describe a trained model.
-_TRAINING_ROLES = {"training", "training_length"}
+_TRAINING_ROLES = {"training", "duration"}
 
 
 class _NoteUnless(tuple):

@@ -67,7 +67,7 @@ FIELDS_BY_ROLE = {
     "training": """dropout attention_dropout activation_dropout label_smoothing
         r_drop learning_rate_scale warmup_steps adam_beta_1 adam_beta_2
         adam_epsilon clip_norm batch_tokens""",
-    "training_length": "cooldown_steps train_steps average_checkpoints",
+    "duration": "cooldown_steps train_steps average_checkpoints",
     "decoding": (
         "beam_size alpha length_penalty stop_criterion max_extra_tokens"
     ),
@@ -92,8 +92,8 @@ def test_every_field_has_one_role_and_is_documented():
         assert field_names(role) == tuple(names.split()), role
     assert sorted(FIELDS) == sorted(" ".join(FIELDS_BY_ROLE.values()).split())
     assert field_names("width") == ("d_model", "d_ff", "d_k", "d_v")
-    both = field_names("decoding", "training_length")
-    assert both == field_names("training_length") + field_names("decoding")
+    both = field_names("decoding", "duration")
+    assert both == field_names("duration") + field_names("decoding")
     with pytest.raises(ValueError, match="model"):
         field_names("training", "model")
     documented = re.findall(r"^ {8}(\w+): ", kt.TransformerConfig.__doc__, re.M)

@@ -83,7 +83,7 @@ def _validate_fields(assignments):
 def _paper_changes(name):
     base = PRESETS["base"]
     # All rows have the same budget, so its fields are excluded.
-    budget = field_names("training_length")
+    budget = field_names("duration")
     return [
         f"{field}={value}"
         for field, value in PRESETS[name].items()

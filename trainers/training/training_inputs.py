@@ -123,7 +123,7 @@ def validate_same_training(directory, config, source, options):
         return
     old = dataclasses.asdict(directory.read_config()) | directory.read_run()
     new = dataclasses.asdict(config) | _run_facts(source, options)
-    may_change = field_names("training_length", "decoding")
+    may_change = field_names("duration", "decoding")
     for name, value in new.items():
         if name in may_change or old.get(name) == value:
             continue
