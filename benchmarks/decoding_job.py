@@ -161,7 +161,7 @@ def saved_model(job, folder):
 
 def ctranslate2(job, folder, quantization="float32"):
     """Converts the model to CTranslate2; returns the folder."""
-    from export.ctranslate2.ctranslate2_weights import save_ctranslate2
+    from export.ctranslate2.ctranslate2_model import save_ctranslate2
 
     path = folder / f"ctranslate2-{quantization}"
     vocabulary = pathlib.Path(job.model, "vocabulary.model").read_bytes()

@@ -69,7 +69,7 @@ def main(arguments):
             f"TensorFlow Serving could not load {version}: {_first_line(error)}"
         ) from error
     with session:
-        for name in {*session.signatures} ^ {*requests}:
+        for name in sorted({*session.signatures} ^ {*requests}):
             raise InputError(
                 f"Only one of the signatures of {version} and its warm-up "
                 f"requests has {name}; export the model again with "

@@ -15,6 +15,7 @@ With --hf or --npz the model is imported first.
 """
 
 import pathlib
+from xml.sax import saxutils
 
 from absl import flags
 
@@ -22,11 +23,13 @@ from export.common import command
 from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
-from export.lines.published import as_published, read_published
+from export.lines.files import read_lines
 
 FLAGS = flags.FLAGS
 # Maximum number of differing sentences to print, and of characters of each.
 _EXAMPLES, _MAX_CHARACTERS = 3, 200
+# Entities that OPUS-MT's files replace, besides those of `&<>`.
+_ENTITIES = {"&apos;": "'", "&quot;": '"'}
 
 flags.DEFINE_string("hf", None, "A directory of MarianMTModel.save_pretrained.")
 flags.DEFINE_string(
@@ -53,12 +56,12 @@ def main(arguments):
     """Imports or checks a model."""
     del arguments
     path = pathlib.Path(FLAGS.model_dir)
-    published = FLAGS.check and read_published(FLAGS.check)
+    test_set = FLAGS.check and read_test_set(FLAGS.check)
     is_import = FLAGS.hf is not None or FLAGS.npz is not None
-    if is_import or not published:
+    if is_import or not test_set:
         _import(path)
-    if published:
-        _check(path, published)
+    if test_set:
+        _check(path, *test_set)
     translate = command.command_line("export.translate", f"--model={path}")
     command.print_next(
         f"{translate} < text",
@@ -91,6 +94,7 @@ def _import(path):
     read = read_hugging_face if FLAGS.hf else read_marian
     pretrained = read(folder)
     config = pretrained.model.config
+    source_language, target_language = pretrained.languages
     with atomic_write(path) as temporary:
         temporary.mkdir()
         directory = ModelDirectory(temporary)
@@ -98,13 +102,14 @@ def _import(path):
         directory.write_run(
             {
                 "dataset": f"imported from {folder.resolve().name}",
-                "source_language": pretrained.source_language,
-                "target_language": pretrained.target_language,
+                "source_language": source_language,
+                "target_language": target_language,
             }
         )
         directory.write_weights(pretrained.model)
         directory.write_config(config)
-    for note in pretrained.notes:
+    # Source and target may have the same note.
+    for note in dict.fromkeys(pretrained.notes):
         print(f"Note: {note}.")
     print(
         f"Wrote {path}: {pretrained.model.count_params():,} parameters, "
@@ -114,18 +119,41 @@ def _import(path):
     )
 
 
-def _check(path, published):
+def read_test_set(path):
+    """Returns sources, references and translations, three lists of str.
+
+    A file such as `opus-2020-01-08.test.txt` has these three lines and a blank
+    one for each sentence. InputError for another format.
+    """
+    lines = list(read_lines(path))
+    if len(lines) % 4 == 3:
+        lines.append("")
+    is_blank = [not line for line in lines]
+    if not lines or is_blank != [False, False, False, True] * (len(lines) // 4):
+        raise InputError(
+            f"{path}: expected a source, its reference, its translation and a "
+            "blank line for each sentence, as in OPUS-MT's *.test.txt."
+        )
+    return lines[0::4], lines[1::4], lines[2::4]
+
+
+def unescape(text):
+    """Returns a translation as OPUS-MT's files have it."""
+    return saxutils.unescape(text, _ENTITIES).strip(" ")
+
+
+def _check(path, sources, references, published):
     """Prints how far the model's and the published translations agree."""
     import sacrebleu
 
     from export.translators.translator import Translator
 
     translator = Translator.from_directory(path)
-    sources, count = published.sources, len(published.sources)
+    count = len(sources)
     with ProgressBar("Translating", count, "sentences") as bar:
         translations = translator.translate(sources, bar.update)
-    outputs = [as_published(each.text) for each in translations]
-    expected = [text.strip(" ") for text in published.translations]
+    outputs = [unescape(each.text) for each in translations]
+    expected = [text.strip(" ") for text in published]
     rows = [*zip(sources, expected, outputs)]
     differing = [row for row in rows if row[1] != row[2]]
     identical = count - len(differing)
@@ -140,7 +168,7 @@ def _check(path, published):
     metrics = {"BLEU": sacrebleu.BLEU(), "chrF": sacrebleu.CHRF()}
     for name, metric in metrics.items():
         imported_score, published_score = (
-            metric.corpus_score(texts, [published.references]).score
+            metric.corpus_score(texts, [references]).score
             for texts in (outputs, expected)
         )
         print(

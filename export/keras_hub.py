@@ -10,10 +10,12 @@ The reverse reads a preset folder or a handle that KerasHub knows:
 """
 
 import pathlib
+import shutil
 
 from absl import flags, logging
 
 from export.common import command
+from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 
@@ -38,34 +40,73 @@ def main(arguments):
             "Give --preset, the folder to write, or --from_preset, the preset "
             "to make --model_dir of."
         )
-    # Not at the top: KerasHub takes seconds to load, and warns without JAX.
+    # KerasHub warns without JAX.
     logging.set_verbosity(logging.ERROR)
-    from export.keras_hub_task import presets
-
     directory = ModelDirectory(FLAGS.model_dir)
     if FLAGS.from_preset:
-        presets.write_model_directory(FLAGS.from_preset, directory)
+        write_model_directory(FLAGS.from_preset, directory)
         print(f"Wrote {directory.path}.")
-        command.print_next(
-            command.command_line(
-                "export.translate", f"--model={directory.path}"
-            )
-        )
+        translate = f"--model={directory.path}"
+        command.print_next(command.command_line("export.translate", translate))
         return
-    presets.write_preset(directory, FLAGS.preset)
-    size = sum(
-        file.stat().st_size
-        for file in pathlib.Path(FLAGS.preset).rglob("*")
-        if file.is_file()
-    )
+    preset = pathlib.Path(FLAGS.preset)
+    write_preset(directory, preset)
+    files = [path for path in preset.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
     print(
-        f"Wrote {FLAGS.preset} ({size / 1e6:.1f} MB). In Python:",
+        f"Wrote {preset} ({size / 1e6:.1f} MB). In Python:",
         "  from export.keras_hub_task import TransformerSeq2SeqLM",
-        f"  task = TransformerSeq2SeqLM.from_preset({FLAGS.preset!r})",
+        f"  task = TransformerSeq2SeqLM.from_preset({str(preset)!r})",
         "To upload it:",
-        f"  keras_hub.upload_preset('hf://USER/MODEL', {FLAGS.preset!r})",
+        f"  keras_hub.upload_preset('hf://USER/MODEL', {str(preset)!r})",
         sep="\n",
     )
+
+
+def write_preset(directory, path):
+    """Writes the preset folder of a ModelDirectory; InputError if it fails."""
+    command.require_new(path, "--preset")
+    # Not at the top: KerasHub takes seconds to load.
+    from export.keras_hub_task import TransformerSeq2SeqLM
+
+    # Raises a clearer error than KerasHub.
+    directory.read_config()
+    task = TransformerSeq2SeqLM.from_preset(str(directory.path))
+    with atomic_write(path) as temporary:
+        task.save_to_preset(str(temporary))
+        if directory.run_path.is_file():
+            shutil.copy(directory.run_path, temporary)
+
+
+def write_model_directory(preset, directory):
+    """Writes a preset of TransformerSeq2SeqLM as a new ModelDirectory.
+
+    `preset` is the path of a preset folder, or a handle that KerasHub knows.
+
+    Raises:
+        InputError: `preset` is not such a preset, or the directory exists.
+    """
+    command.require_new(directory.path, "--model_dir")
+    from export.keras_hub_task import TransformerSeq2SeqLM
+
+    try:
+        task = TransformerSeq2SeqLM.from_preset(preset)
+    except (ValueError, OSError, KeyError, RuntimeError) as error:
+        raise InputError(
+            f"{preset} is not a preset of a TransformerSeq2SeqLM: "
+            f"{str(error).strip().splitlines()[0]}"
+        ) from error
+    with atomic_write(directory.path) as temporary:
+        temporary.mkdir(exist_ok=True)
+        written = ModelDirectory(temporary)
+        written.write_config(task.backbone.config)
+        written.write_vocabulary(task.preprocessor.tokenizer.proto)
+        written.write_weights(task.backbone.transformer)
+        run = pathlib.Path(preset) / written.run_path.name
+        if run.is_file():
+            shutil.copy(run, temporary)
+        else:
+            written.write_run({"preset": preset})
 
 
 if __name__ == "__main__":

@@ -31,13 +31,9 @@ def main(arguments):
     command.require_new(path, "--output_dir")
     # Not at the top: TensorFlow takes seconds to load.
     from export.model_directory import ModelDirectory
-    from export.pretrained.hugging_face_writer import (
-        check_marian_config,
-        write_hugging_face,
-    )
+    from export.pretrained.hugging_face_writer import write_hugging_face
 
     directory = ModelDirectory(FLAGS.model_dir)
-    check_marian_config(directory.read_config())
     directory.load_tokenizer()
     model = directory.load_model()
     run = directory.read_run() if directory.run_path.exists() else {}

@@ -483,10 +483,10 @@ MUTATIONS = [
         ),
         (
             "CTranslate2 gets sinusoids of another position",
-            "export/ctranslate2/ctranslate2_weights.py",
+            "export/ctranslate2/ctranslate2_model.py",
             'np.arange(rows, dtype="int32")',
             'np.arange(1, rows + 1, dtype="int32")',
-            "tests/export/ctranslate2/test_ctranslate2_weights.py",
+            "tests/export/ctranslate2/test_ctranslate2.py",
         ),
         (
             "a file is renamed before it is whole",

@@ -6,6 +6,7 @@ package translate the sentences of FILE, one a line, and the differences are
 printed; with --references also the BLEU of both.
 """
 
+import importlib.util
 import pathlib
 
 import numpy as np
@@ -15,12 +16,11 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
-from export.ctranslate2.ctranslate2_translator import CTranslate2Translator
-from export.ctranslate2.ctranslate2_weights import (
+from export.ctranslate2.ctranslate2_model import (
     QUANTIZATIONS,
     SOURCE_VOCABULARY_FILE,
     VOCABULARY_FILE,
-    require_ctranslate2,
+    CTranslate2Translator,
     save_ctranslate2,
 )
 from export.lines.files import read_references, read_sentences
@@ -63,35 +63,34 @@ flags.DEFINE_multi_string(
 def main(arguments):
     """Exports a model, and compares the translations if --compare is set."""
     del arguments
-    require_ctranslate2()
+    if importlib.util.find_spec("ctranslate2") is None:
+        raise InputError(
+            "The package ctranslate2 is not installed; install it with: "
+            "pip install -r requirements-serving.txt"
+        )
     path = pathlib.Path(FLAGS.output_dir)
     command.require_new(path, "--output_dir")
     sentences, references = _read_comparison()
     directory = ModelDirectory(FLAGS.model_dir)
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
-    search = {}
+    pieces = None
     if FLAGS.target_pieces:
-        search["target_pieces"] = collect_ids(
-            tokenizer.target, FLAGS.target_pieces
-        )
-    translator = Translator(model, tokenizer, **search)
-    vocabulary, pieces = directory.read_vocabulary(), translator.target_pieces
+        pieces = collect_ids(tokenizer.target, FLAGS.target_pieces)
+    vocabulary = directory.read_vocabulary()
     save_ctranslate2(model, vocabulary, path, FLAGS.quantization, pieces)
     size = sum(file.stat().st_size for file in path.iterdir())
     print(f"Wrote {path} ({size / 1e6:.1f} MB, {FLAGS.quantization}).")
     if sentences:
+        translator = Translator(model, tokenizer, target_pieces=pieces)
         print(*_compare(translator, path, sentences, references), sep="\n")
     program = _make_program(path, model.config)
     print("Translate with it in Python:", *program, sep="\n  ", flush=True)
 
 
 def _read_comparison():
-    if FLAGS.compare is None and FLAGS.references:
-        raise InputError(
-            "--references are of the sentences of --compare, which is "
-            "missing; give both or neither."
-        )
     if FLAGS.compare is None:
+        if FLAGS.references:
+            raise InputError("--references needs --compare; give both.")
         return [], []
     sentences = read_sentences(FLAGS.compare)
     return sentences, read_references(FLAGS.references, len(sentences))
@@ -102,36 +101,32 @@ def _compare(translator, path, sentences, references):
     config = translator.model.config
     limit = truncation_limit(config, MAX_SOURCE_TOKENS)
     peer = CTranslate2Translator(path, config, limit)
-    translations = []
-    for name, each in (("Our search", translator), ("CTranslate2", peer)):
-        with ProgressBar(name, len(sentences), "sentences") as bar:
+    count, translations = len(sentences), []
+    systems = {"keras_transformer": translator, "CTranslate2": peer}
+    for name, each in systems.items():
+        with ProgressBar(name, count, "sentences") as bar:
             translations.append(each.translate(sentences, bar.update))
-    pairs = [*zip(*translations)]
-    is_equal = np.array([one.text == other.text for one, other in pairs])
-    differences = np.array(
-        [abs(one.score - other.score) for one, other in pairs]
-    )
-    # Without an identical translation the differences are 0.
-    same = differences[is_equal] if is_equal.any() else np.zeros(1)
+    texts = [[each.text for each in row] for row in translations]
+    scores = np.array([[each.score for each in row] for row in translations])
+    same = np.array([one == other for one, other in zip(*texts)])
+    difference = np.abs(scores[0] - scores[1])
     lines = [
-        f"Compared on {len(sentences):,} sentences, beam {config.beam_size}, "
-        f"alpha {config.alpha}; CTranslate2 computes in {peer.compute_type}:",
-        f"  identical translations  {is_equal.mean():.2%} "
-        f"({is_equal.sum():,} of {len(sentences):,})",
-        f"  score difference        mean {same.mean():.1e}, largest "
-        f"{same.max():.1e} where identical",
-        f"                          mean {differences.mean():.1e}, largest "
-        f"{differences.max():.1e} everywhere",
+        f"Compared on {count:,} sentences, beam {config.beam_size}, alpha "
+        f"{config.alpha}; CTranslate2 computes in {peer.compute_type}:",
+        f"  identical translations  {same.mean():.2%} ({same.sum():,} of "
+        f"{count:,})",
+        f"  score difference        {_spread(difference[same])} where "
+        "identical",
+        f"                          {_spread(difference)} everywhere",
     ]
     if references:
         metric = sacrebleu.BLEU()
-        ours, peers = (
-            metric.corpus_score([each.text for each in texts], references).score
-            for texts in translations
+        score, peer_score = (
+            metric.corpus_score(row, references).score for row in texts
         )
         lines += [
-            f"  BLEU                    ours {ours:.2f}, CTranslate2 "
-            f"{peers:.2f} ({peers - ours:+.2f})",
+            f"  BLEU                    keras_transformer {score:.2f}, "
+            f"CTranslate2 {peer_score:.2f} ({peer_score - score:+.2f})",
             f"                          {metric.get_signature()}",
         ]
     if not peer.compute_type.startswith(FLAGS.quantization):
@@ -141,22 +136,28 @@ def _compare(translator, path, sentences, references):
         )
     if FLAGS.target_pieces:
         lines.append(
-            "Its softmax is over the target pieces only, and that of our "
-            "search includes an estimate of the others."
+            "CTranslate2's softmax is over the target pieces only; that of "
+            "keras_transformer includes an estimate of the others."
         )
     if config.stop_criterion != "k_finished":
         lines.append(
             "CTranslate2 ends a search with as many finished translations as "
-            "there are beams; our search has stop_criterion="
+            "there are beams; keras_transformer has stop_criterion="
             f"{config.stop_criterion}."
         )
     if config.length_penalty == "gnmt" and config.alpha:
         lines.append(
-            "It ranks by log-probability / length^alpha, and our search by "
+            "It ranks by log-probability / length^alpha, keras_transformer by "
             "log-probability / ((5 + length) / 6)^alpha, as the scores above, "
             "so that some translations differ in length."
         )
     return lines
+
+
+def _spread(values):
+    if not len(values):
+        return "none"
+    return f"mean {values.mean():.1e}, largest {values.max():.1e}"
 
 
 def _make_program(path, config):

@@ -52,8 +52,7 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
     of `encoder_sequence_output`, float [B, S, D], and
     `decoder_sequence_output`, float [B, T, D]. Positions with mask 0 or id 0
     are padding. Keyword arguments are fields of TransformerConfig, such as
-    `vocabulary_size`, and arguments of Backbone; ValueError if a field is
-    wrong.
+    `vocabulary_size`, and arguments of Backbone.
 
     Attributes:
         transformer: kt.Transformer with the weights.
@@ -92,8 +91,7 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
         Compile the task again afterwards. Saving stores the adapted model;
         `save_lora_weights` stores the LoRA weights alone. `target_layer_names`
         are `default_lora_layer_names()` by default. ValueError if the rank is
-        not a positive integer, no layer supports LoRA, or LoRA is enabled
-        already.
+        not a positive integer, or no layer of these names supports LoRA.
         """
         names = target_layer_names or self.default_lora_layer_names()
         layers = [
@@ -107,14 +105,7 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
                 f"target_layer_names, got {names}."
             )
         if not isinstance(rank, int) or rank < 1:
-            raise ValueError(
-                f"Expected a whole number from 1 as rank, got {rank!r}."
-            )
-        if self.lora_rank is not None:
-            raise ValueError(
-                f"LoRA is enabled already, with rank {self.lora_rank}; load "
-                "the backbone again to adapt it again."
-            )
+            raise ValueError(f"Expected an integer from 1 as rank, got {rank}.")
         super().enable_lora(rank, names)
         for layer in layers:
             # `save_lora_weights` omits biases, so they must not be trained.

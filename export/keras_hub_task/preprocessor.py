@@ -47,11 +47,11 @@ class TransformerTokenizer(
         super().set_proto(proto)
         if proto is None:
             return
-        found = self.get_vocabulary()[: len(_SPECIAL)]
-        if found != _SPECIAL:
+        pieces = self.get_vocabulary()[: len(_SPECIAL)]
+        if pieces != _SPECIAL:
             raise ValueError(
-                f"Expected the vocabulary to begin with {_SPECIAL}, got "
-                f"{found}; give the vocabulary.model of a model directory."
+                f"Expected the vocabulary.model of a model directory, which "
+                f"begins with {_SPECIAL}, got {pieces}."
             )
         # Raises if control pieces are wrong.
         Tokenizer(self.proto)
@@ -69,16 +69,12 @@ class TransformerTokenizer(
                 name=f"sentencepiece_{digest}",
             )
         except tf.errors.OpError as error:
-            raise ValueError(
-                "`proto` is not a SentencePiece model; give the "
-                "vocabulary.model of a model directory, or its bytes."
-            ) from error
+            raise ValueError("`proto` is not a SentencePiece model.") from error
 
     def _tokenize_tf(self, inputs):
         inputs = tf.convert_to_tensor(inputs)
         text = tf.strings.unicode_transcode(inputs, "UTF-8", "UTF-8")
-        # SentencePiece would silently accept other encodings. The message
-        # omits the text, because it could not be decoded.
+        # SentencePiece would silently accept other encodings.
         tf.debugging.Assert(tf.reduce_all(text == inputs), [_NOT_UTF_8])
         return super()._tokenize_tf(inputs)
 
@@ -94,9 +90,8 @@ class TransformerTokenizer(
         tokenizer = directory.load_tokenizer()
         if tokenizer.source is not tokenizer.target:
             raise InputError(
-                f"Expected a model with one vocabulary, and {directory.path} "
-                "has one for each side; use export.translate, or export it "
-                "(export.saved_model)."
+                f"Expected one vocabulary in {directory.path}, got one for "
+                "each side; use export.translate or export.saved_model."
             )
         return cls(tokenizer.proto, **kwargs)
 

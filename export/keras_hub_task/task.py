@@ -16,9 +16,12 @@ from export.keras_hub_task.backbone import (
     ModelDirectoryMixin,
     TransformerBackbone,
 )
+from export.keras_hub_task.generation import (
+    FixedShapeTranslator,
+    TranslationSearch,
+    sample_translations,
+)
 from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
-from export.keras_hub_task.sampling import sample_translations
-from export.keras_hub_task.search import FixedShapeTranslator, TranslationSearch
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import PAD_ID
@@ -51,8 +54,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
             if tokenizer.vocabulary_size() != size:
                 raise ValueError(
                     f"Expected a preprocessor of {size} pieces as the "
-                    f"backbone has, got {tokenizer.vocabulary_size()}; give "
-                    "both from one training."
+                    f"backbone has, got {tokenizer.vocabulary_size()}."
                 )
         states = backbone(backbone.input)["decoder_sequence_output"]
         logits = _Logits(
@@ -80,8 +82,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
                 of the configuration (section 5.3).
             loss: "auto" for kt.LabelSmoothedCrossEntropy (section 5.4).
             sampler: "auto" for TranslationSearch, or a KerasHub sampler or its
-                name: "greedy", "random", "top_k", "top_p" or "beam". ValueError
-                for any other.
+                name: "greedy", "random", "top_k", "top_p" or "beam".
             jit_compile: "auto" to compile on JAX alone; with TensorFlow, XLA is
                 no faster on a CPU.
             **kwargs: arguments of `keras.Model.compile`; `weighted_metrics` is
@@ -117,7 +118,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         stop_token_ids="auto",
         strip_prompt=False,
     ):
-        """Translates, or samples translations.
+        """Translates, or samples translations: a string, or a list of them.
 
         With TranslationSearch the texts are those of `export.translate`, and
         sentences of similar length are searched together. KerasHub samplers
@@ -134,9 +135,6 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
             strip_prompt: whether to remove the prefixes, as spelt by the
                 vocabulary.
 
-        Returns:
-            A string, or a list of strings.
-
         Raises:
             ValueError: text is not UTF-8, `encoder_text` and `decoder_text`
                 differ in number, `decoder_text` has an unknown character, or an
@@ -151,8 +149,8 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         is_search = isinstance(self.sampler, TranslationSearch)
         if is_search and stop_token_ids != "auto":
             raise ValueError(
-                "Expected no stop_token_ids with TranslationSearch; remove "
-                "it, or compile with one of KerasHub's samplers."
+                "Expected no stop_token_ids with TranslationSearch; only "
+                "KerasHub's samplers take them."
             )
         is_dataset = isinstance(inputs, tf.data.Dataset)
         batches = inputs.as_numpy_iterator() if is_dataset else [inputs]
@@ -162,7 +160,12 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
             sides = zip(([], []), *batches)
             batches = [[[*itertools.chain(*side)] for side in sides]]
         if max_length is not None:
-            max_length = _check_length(max_length)
+            if not isinstance(max_length, numbers.Integral) or max_length < 2:
+                raise ValueError(
+                    "Expected an integer from 2 for max_length, got "
+                    f"{max_length!r}."
+                )
+            max_length = int(max_length)
         if not isinstance(stop_token_ids, (str, type(None))):
             stop_token_ids = tuple(stop_token_ids)
         translator, outputs = self._get_translator(max_length), []
@@ -172,17 +175,18 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
             spelled = translator.normalize_prefixes(prompts, keep_long=False)
             if is_search:
                 prefixes = prompts if any(prompts) else None
-                found = translator.translate(sources, prefixes=prefixes)
-                texts = [each.text for each in found]
+                translations = translator.translate(sources, prefixes=prefixes)
+                texts = [each.text for each in translations]
             else:
                 texts = super().generate(
                     {"encoder_text": sources, "decoder_text": prompts},
                     max_length,
                     stop_token_ids,
                 )
-            if strip_prompt:
-                texts = map(_strip_prompt, texts, spelled)
-            outputs.extend(texts)
+            for text, prefix in zip(texts, spelled):
+                # The prefix may have been truncated.
+                common = os.path.commonprefix([text, prefix])
+                outputs.append(text[len(common) if strip_prompt else 0 :])
         is_single = not is_dataset and _is_single(inputs)
         return outputs[0] if is_single else outputs
 
@@ -269,31 +273,16 @@ def _resolve_sampler(sampler):
         return TranslationSearch()
     samplers = keras_hub.samplers
     with contextlib.suppress(KeyError, TypeError, ValueError):
-        found = samplers.get(sampler)
+        instance = samplers.get(sampler)
         # These sample excluded tokens, or need a second model.
         unsupported = samplers.ContrastiveSampler, samplers.SpeculativeSampler
-        is_sampler = isinstance(found, samplers.Sampler)
-        if is_sampler and not isinstance(found, unsupported):
-            return found
+        is_sampler = isinstance(instance, samplers.Sampler)
+        if is_sampler and not isinstance(instance, unsupported):
+            return instance
     raise ValueError(
         "Expected auto, greedy, random, top_k, top_p or beam as sampler, or an "
         f"instance of their classes, got {sampler!r}."
     )
-
-
-def _check_length(max_length):
-    is_number = isinstance(max_length, numbers.Integral)
-    if not is_number or max_length < 2:
-        raise ValueError(
-            "Expected a whole number from 2 for max_length, got "
-            f"{max_length!r}."
-        )
-    return int(max_length)
-
-
-def _strip_prompt(text, prompt):
-    # The prompt may have been truncated.
-    return text[len(os.path.commonprefix([text, prompt])) :]
 
 
 def _is_single(inputs):

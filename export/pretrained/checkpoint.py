@@ -5,6 +5,7 @@ import functools
 import json
 import pathlib
 import zipfile
+import zlib
 
 # Registers the dtype bfloat16 with NumPy.
 import ml_dtypes  # noqa: F401
@@ -12,14 +13,20 @@ import numpy as np
 import safetensors
 
 from export.common.errors import InputError
+from export.pretrained.config_files import wrong_value
 from export.pretrained.torch_file import LazyArray, open_torch_file
 
 _DTYPES = ("float32", "float16", "bfloat16", "float64")
 _MAX_TEXT_BYTES = 2**20
+# Readers of headers, by version of NumPy's format.
+_READ_HEADER = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 # Exceptions that readers raise for damaged files.
-_DAMAGED = (
+_READ_ERRORS = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, OverflowError),
-    *(MemoryError, NotImplementedError, RecursionError),
+    *(MemoryError, RuntimeError, zlib.error),
     *(zipfile.BadZipFile, safetensors.SafetensorError),
 )
 
@@ -51,30 +58,33 @@ class Checkpoint:
         declared = self.shape(name)
         # Marian stores vectors as [1, n].
         if declared != shape and declared != (1, *shape):
-            raise self._wrong(name, f"the shape {list(shape)}", list(declared))
+            expected = f"the shape {list(shape)}"
+            raise wrong_value(self.path, name, list(declared), expected)
 
     def read(self, name, shape):
         """Returns an array as float32; raises InputError if damaged."""
         # Before reading, because a hostile file may declare any size.
         self.check(name, shape)
         array = self._read(name)
-        if array.dtype.name not in _DTYPES:
-            raise self._wrong(name, " or ".join(_DTYPES), array.dtype.name)
+        kind = array.dtype.name
+        if kind not in _DTYPES:
+            raise wrong_value(self.path, name, kind, " or ".join(_DTYPES))
         with np.errstate(over="ignore"):
             array = np.asarray(array, np.float32)
         if not np.isfinite(array).all():
-            raise self._wrong(name, "finite numbers", "infinite ones or NaN")
+            wrong = float(array[~np.isfinite(array)][0])
+            raise wrong_value(self.path, name, wrong, "finite numbers")
         return array.reshape(shape)
 
     def read_text(self, name):
         """Returns the bytes of a text stored as an array, without NUL."""
         shape = self.shape(name)
         if len(shape) != 1 or shape[0] > _MAX_TEXT_BYTES:
-            expected = f"a text of at most {_MAX_TEXT_BYTES:,} bytes"
-            raise self._wrong(name, expected, f"the shape {list(shape)}")
+            expected = f"at most {_MAX_TEXT_BYTES:,} bytes of text"
+            raise wrong_value(self.path, name, list(shape), expected)
         array = self._read(name)
         if array.dtype.name not in ("uint8", "int8"):
-            raise self._wrong(name, "bytes", array.dtype.name)
+            raise wrong_value(self.path, name, array.dtype.name, "bytes")
         return array.tobytes().rstrip(b"\0")
 
     def _read(self, name):
@@ -86,29 +96,22 @@ class Checkpoint:
         unknown = sorted(self.names - names)
         if unknown:
             raise InputError(
-                f"{self.path} has {len(unknown)} arrays that a Transformer of "
-                f"its configuration lacks, such as {unknown[0]}; another "
-                "network is not supported."
+                f"{self.path}: expected the arrays of the paper's Transformer, "
+                f"got {len(unknown)} others, such as {unknown[0]}."
             )
-
-    def _wrong(self, name, expected, actual):
-        return InputError(
-            f"{self.path}: expected {expected} for {name}, got {actual}."
-        )
 
     @staticmethod
     @contextlib.contextmanager
     def _explain_damage(name):
         try:
             yield
-        except _DAMAGED as error:
+        except _READ_ERRORS as error:
             lines = str(error).strip().splitlines() or ["it is damaged"]
             reason = getattr(error, "strerror", None) or lines[0].rstrip(".")
             raise InputError(f"{name} cannot be read: {reason}.") from error
 
 
 def _open_safetensors(path):
-    """Returns a dict, name to LazyArray."""
     # Raises for a missing file, more clearly than safetensors does.
     path.stat()
     file = safetensors.safe_open(str(path), framework="np")
@@ -129,32 +132,19 @@ def _open_safetensors(path):
 
 
 def _open_npz(path):
-    read_header = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-
-    @contextlib.contextmanager
-    def open_archive():
-        # numpy leaves the file of a damaged archive open.
-        with path.open("rb") as stream:
-            if not zipfile.is_zipfile(stream):
-                raise ValueError("it is not an .npz archive")
-            stream.seek(0)
-            with np.load(stream, allow_pickle=False) as archive:
-                yield archive
+    archive = zipfile.ZipFile(path)
 
     def read(name):
-        with open_archive() as archive:
-            return archive[name]
+        with archive.open(name) as stream:
+            return np.lib.format.read_array(stream, allow_pickle=False)
 
     arrays = {}
-    with open_archive() as archive:
-        for name in archive.files:
-            with archive.zip.open(f"{name}.npy") as header:
-                version = np.lib.format.read_magic(header)
-                shape = read_header[version](header)[0]
-            arrays[name] = LazyArray(shape, functools.partial(read, name))
+    for name in archive.namelist():
+        with archive.open(name) as stream:
+            version = np.lib.format.read_magic(stream)
+            shape = _READ_HEADER[version](stream)[0]
+        array = LazyArray(shape, functools.partial(read, name))
+        arrays[name.removesuffix(".npy")] = array
     return arrays
 
 
@@ -165,10 +155,11 @@ def _open_shards(path):
         raise ValueError("it has no weight_map, name to file")
     arrays = {}
     for name in dict.fromkeys(map(str, files.values())):
-        if pathlib.PurePath(name).name != name or "\\" in name:
-            raise ValueError(f"{name!r} is not a file of its folder")
-        if not name.endswith((".safetensors", ".bin")):
-            raise ValueError(f"{name} is neither .safetensors nor .bin")
+        is_file_name = pathlib.PurePath(name).name == name and "\\" not in name
+        if not is_file_name or not name.endswith((".safetensors", ".bin")):
+            raise ValueError(
+                f"{name!r} is no .safetensors or .bin file of its folder"
+            )
         shard = Checkpoint(path.with_name(name))._arrays
         if shard.keys() & arrays.keys():
             raise ValueError(f"an array of {name} is in another file too")

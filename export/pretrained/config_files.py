@@ -34,7 +34,7 @@ GENERATION = expand_names(
     {
         "max_length max_new_tokens num_beams length_penalty eos_token_id "
         "decoder_start_token_id bos_token_id pad_token_id forced_eos_token_id "
-        "suppress_tokens bad_words_ids min_length min_new_tokens "
+        "suppress_tokens bad_words_ids "
         # For sampling only; do_sample has a note.
         "temperature top_k top_p min_p top_h typical_p epsilon_cutoff "
         "eta_cutoff "
@@ -52,6 +52,9 @@ GENERATION = expand_names(
         "early_stopping": (False, True, "never"),
         "renormalize_logits": (False, True),
         "forced_bos_token_id": (),
+        # Here an output has a token and its end.
+        "min_length": _NoteUnless([0, 1, 2]),
+        "min_new_tokens": _NoteUnless([0, 1]),
         "do_sample token_healing": _NoteUnless([False]),
         "repetition_penalty encoder_repetition_penalty num_beam_groups "
         "guidance_scale num_return_sequences": _NoteUnless([1]),
@@ -72,7 +75,7 @@ CONFIG = dict.fromkeys(GENERATION, ANY) | expand_names(
         "finetuning_task _commit_hash _attn_implementation "
         "attn_implementation _attn_implementation_autoset "
         # Read here.
-        "model_type vocab_size decoder_vocab_size d_model encoder_layers "
+        "vocab_size decoder_vocab_size d_model encoder_layers "
         "decoder_layers encoder_ffn_dim decoder_ffn_dim hidden_size "
         "encoder_attention_heads decoder_attention_heads num_hidden_layers "
         "num_attention_heads dropout attention_dropout activation_dropout "
@@ -93,6 +96,7 @@ CONFIG = dict.fromkeys(GENERATION, ANY) | expand_names(
         "add_cross_attention tie_encoder_decoder use_bfloat16 "
         "do_blenderbot_90_layernorm": (False,),
         "pruned_heads": ({}, []),
+        "model_type": ("marian",),
         "tokenizer_class": ("MarianTokenizer",),
         "encoder_layerdrop decoder_layerdrop": _NoteUnless([0]),
         "prefix": _NoteUnless([""]),
@@ -234,11 +238,11 @@ def shorten(value):
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def find_unsupported_fields(config, supported):
-    """Returns the fields of a TransformerConfig that a format lacks.
+def check_supported(config, supported, program, advice):
+    """Raises InputError for a TransformerConfig that a format does not hold.
 
-    `supported` is a dict of name to the values that the format supports, or
-    ANY; other fields must have their default. Returns a list of "name=value".
+    `supported` is a dict of name to the values that the format holds, or ANY;
+    other fields must have their default.
     """
     unsupported = []
     for field in dataclasses.fields(config):
@@ -248,7 +252,10 @@ def find_unsupported_fields(config, supported):
         is_of_training = bool(roles) and roles <= _TRAINING_ROLES
         if not is_of_training and allowed is not ANY and value not in allowed:
             unsupported.append(f"{field.name}={value}")
-    return unsupported
+    if not config.heads_fill_model:
+        unsupported.append("d_k and d_v other than d_model / num_heads")
+    if unsupported:
+        raise InputError(f"{program} has no {unsupported[0]}; {advice}.")
 
 
 def read_bytes(path):

@@ -17,7 +17,7 @@ from export.pretrained.config_files import (
 )
 from export.pretrained.vocabulary import MISSING_ROW, MarianTokenizerFiles
 from export.pretrained.weight_mapping import (
-    EXCLUDED,
+    EXCLUDED_BIAS,
     MAX_VOCABULARY,
     PretrainedModel,
     layer_slots,
@@ -27,6 +27,7 @@ from export.pretrained.weight_mapping import (
 )
 from export.tokenizers.vocabulary_file import join_vocabularies
 from keras_transformer.config import FORBIDDEN_IDS
+from keras_transformer.fields import MAX_ALPHA, MAX_BEAMS, MAX_EXTRA_TOKENS
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
 # From the activations of transformers to those of a TransformerConfig.
@@ -65,7 +66,6 @@ _DEFAULT_IDS = {"decoder_start_token_id": 58100, "eos_token_id": 0}
 _DEFAULT_LIMIT = 20
 # Sources are truncated to this number of tokens.
 _MAX_SOURCE = 512
-_MAX_PENALTY, _MAX_BEAMS, _MAX_LENGTH = 100, 1000, 2**16
 # By early_stopping: the stopping criterion of a TransformerConfig.
 STOP_CRITERIA = {True: "k_finished", False: "heuristic", "never": "exact"}
 
@@ -84,10 +84,10 @@ def read_hugging_face(folder):
     # The default of MarianConfig is False, which no trained model uses.
     fields = {"scale_embedding": False} | read_fields(folder / _CONFIG)
     notes = check_fields(fields, CONFIG, _CONFIG)
-    generation = None
-    if (folder / _GENERATION).exists():
-        generation = read_fields(folder / _GENERATION)
-    generation = read_generation(fields, generation)
+    has_generation = (folder / _GENERATION).exists()
+    generation = read_generation(
+        fields, read_fields(folder / _GENERATION) if has_generation else None
+    )
     is_shared = fields.get("share_encoder_decoder_embeddings", True)
     source_rows = rows = _read_size(fields, "vocab_size")
     if not is_shared and "decoder_vocab_size" in fields:
@@ -98,8 +98,8 @@ def read_hugging_face(folder):
     )
     if is_shared and not np.array_equal(source.rows, target.rows):
         raise InputError(
-            f"{_CONFIG} has share_encoder_decoder_embeddings=True, but the "
-            "tables of source and target differ; they must be one vocabulary."
+            f"{_CONFIG}: expected one table of pieces for source and target "
+            "with share_encoder_decoder_embeddings=True, got two."
         )
     checkpoint = open_checkpoint(
         folder, ("model.safetensors", "pytorch_model.bin")
@@ -112,7 +112,8 @@ def read_hugging_face(folder):
         output_bias=bool(bias.any() or (target.rows == MISSING_ROW).any()),
         **generation.search,
     )
-    config = config.replace(sinusoid_rates=_read_rates(checkpoint, config))
+    rates = _read_rates(checkpoint, config.d_model)
+    config = config.replace(sinusoid_rates=rates)
     slots = layer_slots(config, is_hugging_face=True)
     tables = _read_embeddings(checkpoint, config, source_rows, rows)
     names = {_SHARED, _ENCODER, _DECODER, _HEAD, _BIAS, *_POSITIONS}
@@ -121,25 +122,16 @@ def read_hugging_face(folder):
     return PretrainedModel(
         model,
         join_vocabularies(source.proto, target.proto),
-        *tokenizer.languages,
+        tokenizer.languages,
         [*notes, *tokenizer.notes, *generation.notes],
     )
 
 
 def _make_config(fields, **others):
-    if fields.get("model_type", "marian") != "marian":
-        raise wrong_value(
-            _CONFIG, "model_type", fields["model_type"], "'marian'"
-        )
     for alias, name in _ALIASES.items():
         if alias in fields and fields[alias] != fields.get(name):
-            raise wrong_value(
-                *(_CONFIG, alias, fields[alias]), f"{name}, its other name,"
-            )
-    layers = [
-        _read_size(fields, f"{side}_layers", 1000)
-        for side in ("encoder", "decoder")
-    ]
+            expected = f"the value of {name}, its other name,"
+            raise wrong_value(_CONFIG, alias, fields[alias], expected)
     is_tied = fields.get("tie_word_embeddings", True)
     is_shared = fields.get("share_encoder_decoder_embeddings", True)
     share_embeddings = "target-softmax" if is_tied else "none"
@@ -147,7 +139,8 @@ def _make_config(fields, **others):
         _CONFIG,
         _read_size(fields, "d_model", 2**16),
         _read_equal_sizes(fields, "attention_heads", 2**12),
-        layers,
+        _read_size(fields, "encoder_layers", 1000),
+        _read_size(fields, "decoder_layers", 1000),
         d_ff=_read_equal_sizes(fields, "ffn_dim", 2**20),
         layer_norm_epsilon=fields.get("layer_norm_epsilon", _EPSILON),
         activation=_ACTIVATIONS[fields.get("activation_function", "gelu")],
@@ -189,11 +182,11 @@ def _read_bias(checkpoint, rows, target, generation, notes):
         suppressed -= set(target.rows[list(FORBIDDEN_IDS)])
         if suppressed:
             notes.append(
-                f"{len(suppressed)} suppressed tokens, such as "
-                f"{min(suppressed)}, have no share of the softmax here, and "
-                "have one in transformers: scores differ by it"
+                f"suppressed tokens, such as {min(suppressed)}, have no share "
+                "of the softmax here, and have one in transformers: scores "
+                "differ by it"
             )
-    bias[list(suppressed)] = EXCLUDED
+    bias[list(suppressed)] = EXCLUDED_BIAS
     return bias
 
 
@@ -207,32 +200,39 @@ def _read_embeddings(checkpoint, config, source_rows, rows):
         tables[table] = checkpoint.read(present[0], shape)
         if config.share_embeddings == "none":
             continue
-        for other in set(present[1:]) & checkpoint.names:
+        for other in present[1:]:
             if not np.array_equal(checkpoint.read(other, shape), tables[table]):
                 raise InputError(
-                    f"{checkpoint.path}: {other} and {present[0]} must be one "
-                    "matrix, as config.json says, but they differ."
+                    f"{checkpoint.path}: expected one matrix for {other} and "
+                    f"{present[0]}, as {_CONFIG} says, got two."
                 )
     return tables
 
 
-def _read_rates(checkpoint, config):
+def _read_rates(checkpoint, width):
     """Returns `sinusoid_rates` of the stored positions; "paper" if none."""
-    half = config.d_model // 2
-    for name in checkpoint.names.intersection(_POSITIONS):
-        length = checkpoint.shape(name)[0]
-        stored = checkpoint.read(name, (length, config.d_model))
-        for rates, steps in (("paper", half), ("marian", half - 1)):
-            frequencies = 10000.0 ** (-np.arange(half) / steps)
-            angles = np.arange(length)[:, None] * frequencies
-            expected = np.concatenate([np.sin(angles), np.cos(angles)], 1)
-            if np.allclose(stored, expected, rtol=0.0, atol=_TOLERANCE):
-                return rates
-        raise InputError(
-            f"{checkpoint.path}: {name} holds positions that are not "
-            "sinusoids, which are not supported."
-        )
-    return "paper"
+    stored = {
+        name: checkpoint.read(name, (*checkpoint.shape(name)[:1], width))
+        for name in _POSITIONS
+        if name in checkpoint.names
+    }
+    for rates, steps in (("paper", width // 2), ("marian", width // 2 - 1)):
+        if all(
+            np.allclose(table, _sinusoids(*table.shape, steps), 0, _TOLERANCE)
+            for table in stored.values()
+        ):
+            return rates
+    raise InputError(
+        f"{checkpoint.path}: expected the sinusoids of the paper or of Marian "
+        f"for {' and '.join(stored)}, got other positions."
+    )
+
+
+def _sinusoids(length, width, steps):
+    """Returns [sines | cosines], float [length, width]."""
+    rates = 10000.0 ** (-np.arange(width // 2) / max(steps, 1))
+    angles = np.arange(length)[:, None] * rates
+    return np.concatenate([np.sin(angles), np.cos(angles)], 1)
 
 
 class GenerationSettings(typing.NamedTuple):
@@ -243,7 +243,7 @@ class GenerationSettings(typing.NamedTuple):
     # Ids of the checkpoint that begin and end an output.
     begin: int
     end: int
-    # Ids that are never generated, and whether the softmax excludes them.
+    # Ids that are never generated; whether the softmax excludes them.
     suppressed: set[int]
     is_renormalized: bool
     # Differences between transformers and this package.
@@ -255,10 +255,7 @@ def read_generation(config, generation):
 
     `config` and `generation` are the dicts of config.json and
     generation_config.json; if the latter is None, the settings of the former
-    apply.
-
-    Raises:
-        InputError: a field is unknown, or its value is invalid.
+    apply. InputError if a field is unknown or its value is invalid.
     """
     file, fields = _GENERATION, generation
     if generation is None:
@@ -270,45 +267,33 @@ def read_generation(config, generation):
     begin = fields.get("decoder_start_token_id", fields.get("bos_token_id"))
     if not _is_id(begin):
         raise wrong_value(file, "decoder_start_token_id", begin, "one id")
-    for name, value in (
-        ("decoder_start_token_id", begin),
-        ("eos_token_id", end),
-    ):
+    for name, value in ("decoder_start_token_id", begin), ("eos_token_id", end):
         if config.get(name, value) not in (value, [value]):
-            raise wrong_value(
-                *(_CONFIG, name, config[name]), f"{value} as in {file}"
-            )
+            expected = f"{value} as in {file}"
+            raise wrong_value(_CONFIG, name, config[name], expected)
     alpha = fields.get("length_penalty", 1.0)
-    if type(alpha) not in (int, float) or not 0 <= alpha <= _MAX_PENALTY:
-        expected = f"a number from 0 to {_MAX_PENALTY}"
+    if type(alpha) not in (int, float) or not 0 <= alpha <= MAX_ALPHA:
+        expected = f"a number from 0 to {MAX_ALPHA:g}"
         raise wrong_value(file, "length_penalty", alpha, expected)
     # max_length counts the token that the decoder begins with.
-    default = _DEFAULT_LIMIT + 1
-    limit = read_count(fields, "max_length", _MAX_LENGTH, file, default) - 1
+    default, most = _DEFAULT_LIMIT + 1, MAX_EXTRA_TOKENS + 1
+    limit = read_count(fields, "max_length", most, file, default) - 1
     if "max_new_tokens" in fields:
-        limit = read_count(fields, "max_new_tokens", _MAX_LENGTH, file)
+        limit = read_count(fields, "max_new_tokens", MAX_EXTRA_TOKENS, file)
     if limit < _MAX_SOURCE - 1:
         notes.append(
             f"{file} ends an output after {limit} tokens, whatever its "
-            f"source; here the limit is {limit} tokens more than the source's "
-            "length"
+            f"source; here it may have {limit} more than its source"
         )
-    for name, most in (("min_length", 2), ("min_new_tokens", 1)):
-        value = fields.get(name, 0)
-        if not _is_id(value) or value > most:
-            notes.append(
-                f"{name}={shorten(value)} of {file} has no effect here, where "
-                "an output has at least 1 token"
-            )
     suppressed = _read_suppressed(fields, end, file, notes)
     search = {
-        "beam_size": read_count(fields, "num_beams", _MAX_BEAMS, file, 1),
+        "beam_size": read_count(fields, "num_beams", MAX_BEAMS, file, 1),
         "alpha": alpha,
         "length_penalty": "power",
         "stop_criterion": STOP_CRITERIA[fields.get("early_stopping", False)],
         "max_extra_tokens": limit,
     }
-    is_renormalized = bool(fields.get("renormalize_logits", False))
+    is_renormalized = fields.get("renormalize_logits", False)
     return GenerationSettings(
         search, begin, end, suppressed, is_renormalized, notes
     )
@@ -337,16 +322,12 @@ def _read_suppressed(fields, end, file, notes):
     words = [word for word in words if word != [end]]
     suppressed = {*single, *(word[0] for word in words if len(word) == 1)}
     if end in suppressed:
-        raise InputError(
-            f"{file} has the end, eos_token_id={end}, in suppress_tokens, so "
-            "that no output ends; remove it."
-        )
+        raise wrong_value(file, "suppress_tokens", end, "no eos_token_id")
     longer = [word for word in words if len(word) != 1]
     if longer:
         notes.append(
-            f"bad_words_ids of {file} has {len(longer)} words of several "
-            f"tokens, such as {shorten(longer[0])}, which are not suppressed "
-            "here"
+            f"bad_words_ids of {file} has words of several tokens, such as "
+            f"{shorten(longer[0])}, which are not suppressed here"
         )
     return suppressed
 

@@ -14,8 +14,8 @@ from keras import ops
 from export.common.errors import InputError
 from export.pretrained.config_files import (
     ANY,
+    check_supported,
     expand_names,
-    find_unsupported_fields,
 )
 from export.pretrained.hugging_face_reader import STOP_CRITERIA
 from export.pretrained.vocabulary import PADDING_ENTRY
@@ -35,7 +35,7 @@ from keras_transformer.config import (
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 # Supported values by field; other fields must have their default.
-_SUPPORTED = expand_names(
+_SUPPORTED_VALUES = expand_names(
     {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon beam_size alpha "
@@ -59,18 +59,6 @@ _SPECIAL = {
 _MIN_BIAS = -1e8
 
 
-def check_marian_config(config):
-    """Raises InputError for a field that MarianMTModel does not support."""
-    unsupported = find_unsupported_fields(config, _SUPPORTED)
-    if not config.heads_fill_model:
-        unsupported.append("d_k and d_v other than d_model / num_heads")
-    for field in unsupported:
-        raise InputError(
-            f"MarianMTModel has no {field}, so that this model cannot be "
-            "written for it; CTranslate2 may take it (export.ctranslate2)."
-        )
-
-
 def write_hugging_face(model, vocabulary, languages, folder):
     """Writes the files of a MarianMTModel and its tokenizer to a folder.
 
@@ -81,7 +69,10 @@ def write_hugging_face(model, vocabulary, languages, folder):
         InputError: MarianMTModel does not support such a model.
     """
     config = model.config
-    check_marian_config(config)
+    check_supported(
+        *(config, _SUPPORTED_VALUES, "MarianMTModel"),
+        "CTranslate2 may take this model (export.ctranslate2)",
+    )
     source_ids, target_ids = _order_ids(model)
     source, target = split_vocabulary(vocabulary)
     network, generation = _make_configs(config, source_ids, target_ids)

@@ -1,14 +1,15 @@
 """Reads a directory of Marian itself, as OPUS-MT publishes its models.
 
-Marian and this package rank by score / length ^ normalize, the end included,
-and stop when K hypotheses have ended (stop_criterion "k_finished"). But
-Marian's beam gets narrower with each of them, so that it sometimes finds
-another translation; and its maximum length is a multiple of the longest source
-in the batch, in this package the source's length plus a constant.
+Both searches rank by score / length ^ normalize, the end included, and stop
+when K hypotheses have ended. But Marian's beam gets narrower with each of them,
+so that it sometimes finds another translation; and its maximum length is a
+multiple of the longest source in the batch, here the source's length plus a
+constant.
 """
 
 import math
 import pathlib
+import re
 
 import numpy as np
 import yaml
@@ -35,6 +36,7 @@ from export.pretrained.weight_mapping import (
 )
 from export.tokenizers.python_tokenizers import OPUS_MT
 from export.tokenizers.vocabulary_file import add_normalizer, join_vocabularies
+from keras_transformer.fields import MAX_ALPHA, MAX_BEAMS
 
 _DECODER, _MODEL = "decoder.yml", "special:model.yml"
 _END, _UNKNOWN = "</s>", "<unk>"
@@ -71,8 +73,8 @@ def read_marian(folder):
     share_embeddings, is_shared = _read_ties(options)
     if is_shared and tables[0] != tables[1]:
         raise InputError(
-            "The model has one matrix of embeddings for source and target, "
-            f"but {_DECODER} names different vocabularies."
+            f"{_DECODER}: expected one vocabulary for source and target, as "
+            "they have one matrix of embeddings, got different ones."
         )
     source, target = (
         _make_vocabulary(folder / f"{side}.spm", table)
@@ -87,7 +89,7 @@ def read_marian(folder):
         **_read_search(decoder),
     )
     notes += check_fields(decoder, MARIAN_DECODER, _DECODER)
-    if _read_real(decoder, "word-penalty", 0.0):
+    if _read_number(decoder, "word-penalty", 0.0, 100):
         notes.append(f"word-penalty of {_DECODER} has no effect here")
     slots = layer_slots(config, is_hugging_face=False)
     embeddings = _read_embeddings(checkpoint, config, is_shared, sizes)
@@ -100,7 +102,7 @@ def read_marian(folder):
     set_embeddings(model, embeddings, bias, source, target)
     source_proto = add_normalizer(source.proto, OPUS_MT)
     vocabulary = join_vocabularies(source_proto, target.proto)
-    return PretrainedModel(model, vocabulary, None, None, notes)
+    return PretrainedModel(model, vocabulary, (None, None), notes)
 
 
 def _find_model(folder, decoder):
@@ -108,11 +110,9 @@ def _find_model(folder, decoder):
     path = folder / (names[0] if len(names) == 1 else "")
     if path.suffix != ".npz" or not path.exists():
         # Files converted by marian-conv are not supported.
-        files = ", ".join(sorted(path.name for path in folder.glob("*.npz")))
-        raise InputError(
-            f"{_DECODER}: expected models to name one .npz file of {folder}, "
-            f"which has {files or 'none'}, got {', '.join(names) or 'none'}."
-        )
+        files = sorted(path.name for path in folder.glob("*.npz"))
+        expected = f"one .npz file of {folder}, which has {files},"
+        raise wrong_value(_DECODER, "models", names, expected)
     return path
 
 
@@ -121,9 +121,9 @@ def _file_names(decoder, key):
     names = decoder.get(key, [])
     names = [names] if isinstance(names, str) else names
     if isinstance(names, list) and all(isinstance(n, str) for n in names):
-        bare = [pathlib.PurePosixPath(name).name for name in names]
-        if not {"", ".."} & {*bare}:
-            return bare
+        file_names = [pathlib.PurePosixPath(name).name for name in names]
+        if not {"", ".."} & {*file_names}:
+            return file_names
     raise wrong_value(_DECODER, key, names, "a list of files")
 
 
@@ -131,63 +131,37 @@ def _read_tables(folder, decoder, sizes):
     """Returns the tables of both sides, piece to id, and notes on them."""
     names = _file_names(decoder, "vocabs")
     if len(names) != 2:
-        raise InputError(
-            f"{_DECODER} names {len(names)} vocabs; it must be two, the "
-            "source's and the target's."
-        )
-    paths = [folder / name for name in names]
+        expected = "two files, of the source and of the target,"
+        raise wrong_value(_DECODER, "vocabs", names, expected)
     tables, notes = [], []
-    for path, size in zip(paths, sizes):
+    for name, size in zip(names, sizes):
+        path = folder / name
         table, more_notes = complete_table(_read_table(path), size, path)
-        for name in (_END, _UNKNOWN):
-            if name not in table:
-                raise InputError(
-                    f"{path} must have the piece {name}, as vocabularies of "
-                    "Marian have it."
-                )
+        for piece in (_END, _UNKNOWN):
+            if piece not in table:
+                raise InputError(f"{path} must have the piece {piece}.")
         tables.append(table)
-        notes += [note for note in more_notes if note not in notes]
+        notes += more_notes
     return tables, notes
 
 
 def _read_table(path):
-    if path.suffix in (".spm", ".fsv"):
-        raise InputError(
-            f"{path} is a SentencePiece model or a factored vocabulary; only "
-            "tables of pieces with source.spm and target.spm are supported."
-        )
-    content = read_bytes(path)
     if path.suffix not in (".yml", ".yaml", ".json"):
-        return _read_lines(content, path)
-    table = parse_yaml(content, path)
+        # A SentencePiece model, a factored vocabulary or lines.
+        expected = "a YAML table of pieces with source.spm and target.spm"
+        raise wrong_value(_DECODER, "vocabs", path.name, expected)
+    table = parse_yaml(read_bytes(path), path)
     for piece, row in table.items():
-        is_id = isinstance(row, str) and row.isascii() and row.isdigit()
-        if not is_id or len(row) > 9:
-            raise InputError(
-                f"{path} must give each piece an id, but {piece[:40]!r} has "
-                "none."
-            )
+        if not isinstance(row, str) or not re.fullmatch("[0-9]{1,9}", row):
+            raise wrong_value(path, piece[:40], row, "an id")
     return {piece: int(row) for piece, row in table.items()}
-
-
-def _read_lines(content, path):
-    try:
-        text = content.decode("utf-8").removesuffix("\n")
-        # Marian also strips carriage returns.
-        lines = [line.removesuffix("\r") for line in text.split("\n")]
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text.") from None
-    table = {line: row for row, line in enumerate(lines)}
-    if len(table) != len(lines):
-        raise InputError(f"{path} has a piece twice.")
-    return table
 
 
 def _make_vocabulary(spm, table):
     if not spm.exists() and spm.with_suffix(".bpe").exists():
         raise InputError(
-            f"{spm.parent} has {spm.stem}.bpe, of a model whose text is split "
-            "by subword-nmt, which is not supported; models with .spm are."
+            f"Expected {spm}, got {spm.stem}.bpe; text that is split by "
+            "subword-nmt is not supported."
         )
     special = table[_UNKNOWN], None, table[_END]
     return make_vocabulary(table, read_bytes(spm), *special, str(spm))
@@ -206,20 +180,17 @@ def _vocabulary_sizes(options):
 
 def _make_config(options, **others):
     inner = read_count(options, "transformer-dim-ffn", 2**20, _MODEL)
-    of_decoder = options.get("transformer-decoder-dim-ffn", "0")
-    if of_decoder not in ("0", str(inner)):
-        name = "transformer-decoder-dim-ffn"
+    name = "transformer-decoder-dim-ffn"
+    if options.get(name, "0") not in ("0", str(inner)):
         expected = f"{inner} as in the encoder"
-        raise wrong_value(_MODEL, name, of_decoder, expected)
+        raise wrong_value(_MODEL, name, options[name], expected)
     activation = options.get("transformer-ffn-activation", "swish")
     return make_config(
         _MODEL,
         read_count(options, "dim-emb", 2**16, _MODEL),
         read_count(options, "transformer-heads", 2**12, _MODEL),
-        [
-            read_count(options, name, 1000, _MODEL)
-            for name in ("enc-depth", "dec-depth")
-        ],
+        read_count(options, "enc-depth", 1000, _MODEL),
+        read_count(options, "dec-depth", 1000, _MODEL),
         d_ff=inner,
         # Marian's Transformer has 1e-6, its other networks 1e-9.
         layer_norm_epsilon=1e-6,
@@ -246,23 +217,23 @@ def _is_on(options, name):
 
 def _read_search(decoder):
     """Returns the fields of a TransformerConfig for decoder.yml's search."""
-    factor = max(_read_real(decoder, "max-length-factor", 3.0), 1.0)
+    factor = max(_read_number(decoder, "max-length-factor", 3.0, 100), 1.0)
     return {
-        "beam_size": read_count(decoder, "beam-size", 1000, _DECODER, 12),
-        "alpha": _read_real(decoder, "normalize", 0.0),
+        "beam_size": read_count(decoder, "beam-size", MAX_BEAMS, _DECODER, 12),
+        "alpha": _read_number(decoder, "normalize", 0.0, MAX_ALPHA),
         "length_penalty": "power",
         "stop_criterion": "k_finished",
         "max_extra_tokens": math.ceil((factor - 1) * _EQUAL_LIMIT),
     }
 
 
-def _read_real(decoder, name, default):
+def _read_number(decoder, name, default, maximum):
     try:
         value = float(decoder.get(name, default))
     except (TypeError, ValueError):
         value = math.nan
-    if not 0 <= value <= 100:
-        expected = "a number from 0 to 100"
+    if not 0 <= value <= maximum:
+        expected = f"a number from 0 to {maximum:g}"
         raise wrong_value(_DECODER, name, decoder[name], expected)
     return value
 
@@ -303,8 +274,8 @@ class _TextLoader(_BASE_LOADER):
 def parse_yaml(content, name):
     """Returns the mapping of a YAML file, str to str, list or dict.
 
-    References, by which a small file stands for an endless one, and deep
-    nesting raise InputError, as does YAML that Marian never writes.
+    InputError for YAML that Marian never writes: references, by which a small
+    file stands for an endless one, and deep nesting.
     """
     try:
         depth = 0

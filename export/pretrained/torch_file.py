@@ -196,7 +196,7 @@ class _Rebuild:
         return tensor
 
 
-_ALLOWED = {
+_ALLOWED_NAMES = {
     ("collections", "OrderedDict"): _StateDict,
     ("torch._utils", "_rebuild_tensor_v2"): _Rebuild(),
     ("torch._utils", "_rebuild_parameter"): _Rebuild(),
@@ -211,9 +211,9 @@ class _Unpickler(pickle.Unpickler):
         self._storages = storages
 
     def find_class(self, module, name):
-        if (module, name) not in _ALLOWED:
+        if (module, name) not in _ALLOWED_NAMES:
             raise ValueError(f"it names {module}.{name}")
-        return _ALLOWED[module, name]
+        return _ALLOWED_NAMES[module, name]
 
     def persistent_load(self, pid):
         # Before PyTorch 1.6 a sixth item may select a part of a storage.

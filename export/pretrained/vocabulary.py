@@ -1,12 +1,12 @@
 """Converts the vocabularies of Marian's models.
 
 A Marian model has two SentencePiece models, which split text into pieces, and a
-table from piece to id. They become one SentencePiece model for each side, whose
-ids are the four special pieces, then those of the table in its order, each with
-the score of the side's SentencePiece model. A piece that this model lacks is
-marked as unused, so that it never occurs in tokenized text. Pieces that the
-table lacks follow after the V ids of the model (`trainer_spec.vocab_size`) and
-count as unknown; without them text would be split differently.
+table from piece to id. They become one SentencePiece model for each side: the
+four special pieces, then those of the table in its order, each with the score
+of the side's SentencePiece model. A piece that this model lacks is marked as
+unused, so that it never occurs in tokenized text. Pieces that the table lacks
+follow after the V ids of the model (`trainer_spec.vocab_size`) and count as
+unknown; without them text would be split differently.
 """
 
 import re
@@ -23,7 +23,7 @@ from export.pretrained.config_files import (
     read_bytes,
     read_fields,
     read_json,
-    shorten,
+    wrong_value,
 )
 from export.tokenizers.python_tokenizers import TAG
 from export.tokenizers.vocabulary_file import has_crashing_piece
@@ -58,9 +58,11 @@ class Vocabulary(typing.NamedTuple):
 class MarianTokenizerFiles:
     """The files of `MarianTokenizer.save_pretrained`.
 
-    InputError if one cannot be read, or has an unknown field. `languages` are
-    the codes of source and target, None where missing; `notes` are differences
-    between the tokenizers.
+    InputError if one cannot be read, or has an unknown field.
+
+    Attributes:
+        languages: codes of source and target, None where missing.
+        notes: list of str, differences between the tokenizers.
     """
 
     def __init__(self, folder):
@@ -70,18 +72,18 @@ class MarianTokenizerFiles:
         self._is_separate = fields.get(
             "separate_vocabs", (folder / "target_vocab.json").exists()
         )
-        self.languages = [
-            code if isinstance(code, str) else None
-            for code in (fields.get("source_lang"), fields.get("target_lang"))
-        ]
+        codes = fields.get("source_lang"), fields.get("target_lang")
+        self.languages = tuple(
+            code if isinstance(code, str) else None for code in codes
+        )
         self._added = read_fields(folder / _ADDED, is_optional=True)
         tokens = self._read_tokens(_CONFIG) | self._read_tokens(_SPECIAL)
-        others = (tokens | self._added.keys()) - {_END, _UNKNOWN, _PADDING}
-        if others:
+        tokens = (tokens | self._added.keys()) - {_END, _UNKNOWN, _PADDING}
+        if tokens:
             self.notes.append(
-                f"{len(others)} added tokens, such as {min(others)}, are "
-                "recognized in a source only as a leading tag, such as "
-                ">>fra<<, and special ones are not removed from a translation"
+                f"added tokens, such as {min(tokens)}, are recognized in a "
+                "source only as a leading tag, such as >>fra<<, and special "
+                "ones are not removed from a translation"
             )
 
     def _read_tokens(self, file):
@@ -91,9 +93,9 @@ class MarianTokenizerFiles:
         self.notes += check_fields(fields, TOKENIZER, file)
         tokens = []
         for name in _TOKENS:
-            listed = fields.get(name, [])
-            listed = [*listed.values()] if isinstance(listed, dict) else listed
-            tokens += listed if isinstance(listed, list) else [listed]
+            value = fields.get(name, [])
+            value = [*value.values()] if isinstance(value, dict) else value
+            tokens += value if isinstance(value, list) else [value]
         tokens = [_content(token) for token in tokens]
         added = fields.get("added_tokens_decoder", {})
         added = added.items() if isinstance(added, dict) else [(added, added)]
@@ -102,11 +104,8 @@ class MarianTokenizerFiles:
         for token, row in [*added, *((token, 0) for token in tokens)]:
             is_text = isinstance(token, str) and token
             if not is_text or not re.fullmatch("[0-9]{1,8}", str(row)):
-                raise InputError(
-                    f"{self._folder}: expected a text and an id for each added "
-                    f"token of {_CONFIG} and {_ADDED}, got {shorten(token)} "
-                    f"and {shorten(row)}."
-                )
+                expected = "texts and ids"
+                raise wrong_value(file, "added tokens", [token, row], expected)
         self._added = {token: int(row) for token, row in added}
         return set(tokens)
 
@@ -123,26 +122,24 @@ class MarianTokenizerFiles:
             paths[1] = self._folder / "target_vocab.json"
             tables[1] = read_table(paths[1])
             begins[0] = tables[0].get(_PADDING)
-        expected = f"{paths[1]}: expected a piece for decoder_start_token_id"
         if begin not in tables[1].values():
-            raise InputError(f"{expected}={begin}, got none.")
-        if tables[1].get(_END) != end:
-            raise InputError(
-                f"{paths[1]}: expected the id {end} for </s>, as eos_token_id "
-                f"says, got {tables[1].get(_END)}."
+            expected = "the id of a piece"
+            raise wrong_value(
+                paths[1], "decoder_start_token_id", begin, expected
             )
+        if tables[1].get(_END) != end:
+            expected = f"eos_token_id, {end},"
+            raise wrong_value(paths[1], _END, tables[1].get(_END), expected)
         vocabularies = []
         for side, path, table, size, first in zip(
             ("source", "target"), paths, tables, sizes, begins
         ):
             special = table.get(_UNKNOWN), first, table.get(_END)
             if None in special[::2] or len({*special}) < 3:
-                raise InputError(
-                    f"{path}: expected three ids for <unk>, the begin and the "
-                    f"end, got {special}."
-                )
+                roles = "<unk>, the begin and the end"
+                raise wrong_value(path, roles, special, "three ids")
             table, notes = complete_table(table, size, path)
-            self.notes += [note for note in notes if note not in self.notes]
+            self.notes += notes
             spm = self._folder / f"{side}.spm"
             vocabularies.append(
                 make_vocabulary(table, read_bytes(spm), *special, str(spm))
@@ -156,7 +153,7 @@ class MarianTokenizerFiles:
                 raise InputError(
                     f"The added token {token!r} has the id {row}, but {path} "
                     f"gives that id to {pieces.get(row)!r} and the token the "
-                    f"id {table.get(token)}; give files of one tokenizer."
+                    f"id {table.get(token)}."
                 )
         return table | self._added
 
@@ -170,15 +167,15 @@ def _content(token):
 def read_table(path):
     """Returns the dict of a `vocab.json`, piece to id."""
     table = read_json(path)
-    if not all(type(row) is int and row >= 0 for row in table.values()):
-        raise InputError(f"{path} must hold a JSON object, piece to id.")
+    for piece, row in table.items():
+        if type(row) is not int or row < 0:
+            raise wrong_value(path, piece, row, "an id")
     return table
 
 
 def complete_table(table, size, path):
-    """Completes the piece-to-id table of a file for `size` ids.
+    """Returns a piece-to-id table with all ids below `size`, and notes.
 
-    Returns a dict with the ids 0 to `size` - 1, and a list of str, notes on it.
     InputError if an id exceeds the size, or has several pieces.
     """
     table = dict(table)
@@ -187,11 +184,8 @@ def complete_table(table, size, path):
     table.pop("", None)
     piece = max(table, key=table.get, default="")
     if table.get(piece, 0) >= size:
-        raise InputError(
-            f"{path} gives the id {table[piece]} to {piece!r}, but the model "
-            f"has only {size:,} rows of embeddings; they are not of the same "
-            "model, or its embeddings were not resized before it was saved."
-        )
+        expected = f"an id below {size}, the rows of the embeddings,"
+        raise wrong_value(path, piece, table[piece], expected)
     unnamed = sorted(set(range(size)) - set(table.values()))
     if size - len(unnamed) != len(table):
         raise InputError(f"{path} gives one id to several pieces.")
@@ -200,69 +194,61 @@ def complete_table(table, size, path):
         while name in table:
             name += "_"
         table[name] = row
-    if not unnamed:
-        return table, []
-    return table, [
-        f"{path.name} has no piece of {len(unnamed):,} of the model's "
-        f"{size:,} ids"
-    ]
+    count = f"{len(unnamed):,} of the model's {size:,} ids"
+    return table, [f"{path.name} has no piece of {count}"] if unnamed else []
 
 
 def make_vocabulary(table, spm, unknown, begin, end, name):
     """Returns the Vocabulary of one side.
 
-    Args:
-        table: dict of `complete_table`.
-        spm: bytes of the SentencePiece model of the side.
-        unknown: id of the unknown piece in the table.
-        begin: id that the decoder begins with; None if it has no row.
-        end: id of the end.
-        name: file name of the SentencePiece model, for messages.
+    `table` is a dict of `complete_table`, `spm` the bytes of the side's
+    SentencePiece model and `name` its file, for messages. `unknown`, `begin`
+    and `end` are ids of the table; `begin` is None if it has no row.
 
     Raises:
         InputError: the SentencePiece model is damaged or not supported.
     """
     model = _parse_spm(spm, name)
-    scored = {
+    pieces_by_name = {
         piece.piece: piece
         for piece in model.pieces
         if piece.type not in (_PIECE.CONTROL, _PIECE.UNKNOWN)
     }
     begin = MISSING_ROW if begin is None else begin
     special = [table.get(PADDING_ENTRY, MISSING_ROW), unknown, begin, end]
-    listed = sorted(table, key=table.get)
-    others = [row for row in range(len(table)) if row not in set(special)]
+    names = sorted(table, key=table.get)
+    other_rows = [row for row in range(len(table)) if row not in set(special)]
     _check_pieces(table, f"The table of {name}")
-    names = _rename_special([listed[row] for row in others])
+    new_names = _rename_special([names[row] for row in other_rows])
     is_unigram = model.trainer_spec.model_type == _UNIGRAM
-    if not is_unigram and not scored.keys() >= set(names):
+    if not is_unigram and not pieces_by_name.keys() >= set(new_names):
         raise InputError(
-            f"{name} is of the type BPE and lacks pieces of the table, which "
-            "is possible with the type unigram only."
+            f"{name} lacks pieces of the table, which only a SentencePiece "
+            "model of the type unigram may."
         )
-    made = sentencepiece_model_pb2.ModelProto(
+    new_model = sentencepiece_model_pb2.ModelProto(
         trainer_spec=model.trainer_spec, normalizer_spec=model.normalizer_spec
     )
     if model.HasField("denormalizer_spec"):
-        made.denormalizer_spec.CopyFrom(model.denormalizer_spec)
-    _add_special(made, len(special) + len(others))
+        new_model.denormalizer_spec.CopyFrom(model.denormalizer_spec)
+    _add_special(new_model, len(special) + len(other_rows))
     control = {
         *SPECIAL_PIECES,
         *(each.piece for each in model.pieces if each.type == _PIECE.CONTROL),
     }
-    for row, piece in zip(others, names):
-        if piece in scored and not re.fullmatch(TAG, piece):
-            made.pieces.append(scored[piece])
+    for row, piece in zip(other_rows, new_names):
+        if piece in pieces_by_name and not re.fullmatch(TAG, piece):
+            new_model.pieces.append(pieces_by_name[piece])
         else:
-            is_control = listed[row] in control
+            is_control = names[row] in control
             kind = _PIECE.CONTROL if is_control else _PIECE.UNUSED
-            made.pieces.add(piece=piece, score=0.0, type=kind)
-    made.pieces.extend(
-        piece for piece in scored.values() if piece.piece not in table
+            new_model.pieces.add(piece=piece, score=0.0, type=kind)
+    new_model.pieces.extend(
+        piece for piece in pieces_by_name.values() if piece.piece not in table
     )
     return Vocabulary(
-        made.SerializeToString(deterministic=True),
-        np.array([*special, *others], np.int64),
+        new_model.SerializeToString(deterministic=True),
+        np.array([*special, *other_rows], np.int64),
     )
 
 
@@ -281,21 +267,20 @@ def _parse_spm(content, name):
 def _check_pieces(pieces, name):
     if has_crashing_piece(pieces):
         raise InputError(
-            f"{name} has an empty piece, or one that begins with NUL; remove "
-            "it."
+            f"{name} has a piece that is empty or begins with NUL; remove it."
         )
 
 
 def _rename_special(pieces):
     taken = {*pieces, *SPECIAL_PIECES}
-    names = []
+    new_names = []
     for piece in pieces:
         if piece in SPECIAL_PIECES:
             while piece in taken:
                 piece = f"{piece}_"
             taken.add(piece)
-        names.append(piece)
-    return names
+        new_names.append(piece)
+    return new_names
 
 
 def _add_special(model, size):

@@ -12,6 +12,7 @@ Both are the network of the paper, with different storage:
 - PyTorch stores matrices transposed.
 """
 
+import operator
 import typing
 
 import numpy as np
@@ -22,7 +23,7 @@ from export.common.errors import InputError
 from export.pretrained.vocabulary import MISSING_ROW
 
 # Bias of an id that must not count in the softmax.
-EXCLUDED = -1e9
+EXCLUDED_BIAS = -1e9
 MAX_VOCABULARY = 2**24
 
 
@@ -32,9 +33,8 @@ class PretrainedModel(typing.NamedTuple):
     model: kt.Transformer
     # Content of a `vocabulary.model`.
     vocabulary: bytes
-    # Language codes, if the directory has them.
-    source_language: str | None
-    target_language: str | None
+    # Codes of source and target, None if the directory lacks them.
+    languages: tuple
     # Settings of the directory that have no effect here.
     notes: list[str]
 
@@ -44,11 +44,12 @@ class WeightSlot(typing.NamedTuple):
 
     # Name of the array in the checkpoint.
     name: str
-    # Path to the weight: attribute names, and an index into a list.
-    path: tuple
-    # Slice of the weight's last axis.
+    # "encoder" or "decoder", number of the layer, and its attribute.
+    side: str
+    layer: int
+    attribute: str
+    # Slice of the weight's last axis, and its shape, [in, out] or [width].
     columns: slice
-    # Shape of the array, [in, out] or [width].
     shape: tuple
     # Whether its rows, or its last axis, belong to the residual stream.
     reads_stream: bool = False
@@ -61,24 +62,36 @@ class WeightSlot(typing.NamedTuple):
         """Shape of the array in the checkpoint."""
         return self.shape[::-1] if self.is_transposed else self.shape
 
+    def weight(self, model):
+        """Returns the weight in a Transformer."""
+        layer = getattr(model, self.side).layers[self.layer]
+        return operator.attrgetter(self.attribute)(layer)
 
-_FUSED, _OUT, _NORM = "query_key_value", "output_projection", "layer_norm"
-# Block, weight, index of the part in the weight, and the name in a
-# MarianMTModel's `state_dict` and in Marian's `model.npz`.
+    def permute(self, part, order):
+        """Returns the slice with the stream's columns in an order."""
+        part = part[order] if self.reads_stream else part
+        return part[..., order] if self.writes_stream else part
+
+
+_SELF, _CROSS = "self_attention", "cross_attention"
+_QUERY_KEY_VALUE = f"{_SELF}.query_key_value"
+_OUT, _NORM = "output_projection", "_residual.layer_norm"
+# Attribute, index of the part in the weight, and the name in a MarianMTModel's
+# `state_dict` and in Marian's `model.npz`.
 _LAYER = (
-    ("self_attention", _FUSED, 0, "self_attn.q_proj", "self_{}q"),
-    ("self_attention", _FUSED, 1, "self_attn.k_proj", "self_{}k"),
-    ("self_attention", _FUSED, 2, "self_attn.v_proj", "self_{}v"),
-    ("self_attention", _OUT, 0, "self_attn.out_proj", "self_{}o"),
-    ("self_attention", _NORM, 0, "self_attn_layer_norm", "self_Wo_ln"),
-    ("cross_attention", "query", 0, "encoder_attn.q_proj", "context_{}q"),
-    ("cross_attention", "key_value", 0, "encoder_attn.k_proj", "context_{}k"),
-    ("cross_attention", "key_value", 1, "encoder_attn.v_proj", "context_{}v"),
-    ("cross_attention", _OUT, 0, "encoder_attn.out_proj", "context_{}o"),
-    ("cross_attention", _NORM, 0, "encoder_attn_layer_norm", "context_Wo_ln"),
-    ("feed_forward", "inner_projection", 0, "fc1", "ffn_{}1"),
-    ("feed_forward", _OUT, 0, "fc2", "ffn_{}2"),
-    ("feed_forward", _NORM, 0, "final_layer_norm", "ffn_ffn_ln"),
+    (_QUERY_KEY_VALUE, 0, "self_attn.q_proj", "self_{}q"),
+    (_QUERY_KEY_VALUE, 1, "self_attn.k_proj", "self_{}k"),
+    (_QUERY_KEY_VALUE, 2, "self_attn.v_proj", "self_{}v"),
+    (f"{_SELF}.{_OUT}", 0, "self_attn.out_proj", "self_{}o"),
+    (f"{_SELF}{_NORM}", 0, "self_attn_layer_norm", "self_Wo_ln"),
+    (f"{_CROSS}.query", 0, "encoder_attn.q_proj", "context_{}q"),
+    (f"{_CROSS}.key_value", 0, "encoder_attn.k_proj", "context_{}k"),
+    (f"{_CROSS}.key_value", 1, "encoder_attn.v_proj", "context_{}v"),
+    (f"{_CROSS}.{_OUT}", 0, "encoder_attn.out_proj", "context_{}o"),
+    (f"{_CROSS}{_NORM}", 0, "encoder_attn_layer_norm", "context_Wo_ln"),
+    ("feed_forward.inner_projection", 0, "fc1", "ffn_{}1"),
+    (f"feed_forward.{_OUT}", 0, "fc2", "ffn_{}2"),
+    (f"feed_forward{_NORM}", 0, "final_layer_norm", "ffn_ffn_ln"),
 )
 
 
@@ -88,59 +101,50 @@ def layer_slots(config, is_hugging_face):
     The network must be post-norm with biases. The names are those of a
     MarianMTModel's `state_dict`, or of Marian's `model.npz`.
     """
-    slots = []
-    for side, num_layers in (
-        ("encoder", config.num_layers),
-        ("decoder", config.decoder_layers),
-    ):
-        for index in range(num_layers):
-            for block, weight, number, *stems in _LAYER:
-                if side == "encoder" and block == "cross_attention":
-                    continue
-                names = _array_names(side, index, stems, is_hugging_face)
-                block = f"{block}_residual" if weight == _NORM else block
-                path = side, "layers", index, block, weight
-                slots += _make_slots(
-                    config, names, path, number, is_hugging_face
-                )
-    return slots
+    sides = ("encoder", config.num_layers), ("decoder", config.decoder_layers)
+    return [
+        slot
+        for side, num_layers in sides
+        for layer in range(num_layers)
+        for row in _LAYER
+        if side == "decoder" or not row[0].startswith(_CROSS)
+        for slot in _make_slots(config, side, layer, row, is_hugging_face)
+    ]
 
 
-def _array_names(side, index, stems, is_hugging_face):
-    """Returns the names of a matrix or scale, and of its bias."""
-    if is_hugging_face:
-        stem = f"model.{side}.layers.{index}.{stems[0]}"
-        return f"{stem}.weight", f"{stem}.bias"
-    stem = f"{side}_l{index + 1}_{stems[1]}"
-    if "{}" in stem:
-        return stem.format("W"), stem.format("b")
-    return f"{stem}_scale", f"{stem}_bias"
-
-
-def _make_slots(config, names, path, number, is_transposed):
+def _make_slots(config, side, layer, row, is_hugging_face):
     """Returns the slots of a matrix and its bias, or of a layer norm."""
-    width, block, weight = config.d_model, *path[-2:]
-    if weight == _NORM:
+    attribute, number, stem, marian_stem = row
+    is_norm, width = attribute.endswith(_NORM), config.d_model
+    if is_hugging_face:
+        stem = f"model.{side}.layers.{layer}.{stem}"
+        names = f"{stem}.weight", f"{stem}.bias"
+    else:
+        stem = f"{side}_l{layer + 1}_{marian_stem}"
+        names = stem.format("W"), stem.format("b")
+        names = (f"{stem}_scale", f"{stem}_bias") if is_norm else names
+    if is_norm:
         return [
             WeightSlot(
-                *(name, (*path, attribute), slice(width), (width,)),
-                writes_stream=True,
+                *(name, side, layer, f"{attribute}.{kind}"),
+                *(slice(width), (width,), False, True),
             )
-            for name, attribute in zip(names, ("gamma", "beta"))
+            for name, kind in zip(names, ("gamma", "beta"))
         ]
-    is_attention = block != "feed_forward"
+    is_attention = not attribute.startswith("feed_forward")
     inner = config.num_heads * config.d_k if is_attention else config.d_ff
-    writes = weight == _OUT
+    writes = attribute.endswith(_OUT)
     shape = (inner, width) if writes else (width, inner)
     columns = slice(number * inner, number * inner + shape[1])
     matrix, bias = names
     return [
         WeightSlot(
-            *(matrix, (*path, "kernel"), columns, shape),
-            *(not writes, writes, is_transposed),
+            *(matrix, side, layer, f"{attribute}.kernel", columns, shape),
+            *(not writes, writes, is_hugging_face),
         ),
         WeightSlot(
-            *(bias, (*path, "bias"), columns, shape[1:]), writes_stream=writes
+            *(bias, side, layer, f"{attribute}.bias", columns, shape[1:]),
+            writes_stream=writes,
         ),
     ]
 
@@ -148,20 +152,6 @@ def _make_slots(config, names, path, number, is_transposed):
 def marian_columns(width):
     """Returns the permutation `columns` with here = marian[columns]."""
     return np.arange(width).reshape(2, width // 2).T.ravel()
-
-
-def _reorder(slot, array, columns):
-    if slot.reads_stream:
-        array = array[columns]
-    return array[..., columns] if slot.writes_stream else array
-
-
-def _get_weight(model, path):
-    weight = model
-    for step in path:
-        is_index = isinstance(step, int)
-        weight = weight[step] if is_index else getattr(weight, step)
-    return weight
 
 
 def load_transformer(config, checkpoint, slots, other_names):
@@ -179,29 +169,24 @@ def load_transformer(config, checkpoint, slots, other_names):
         checkpoint.check(slot.name, slot.stored_shape)
     model = kt.Transformer(config)
     columns = marian_columns(config.d_model)
-    for path in dict.fromkeys(slot.path for slot in slots):
-        weight = _get_weight(model, path)
-        value = np.empty(weight.shape, np.float32)
-        for slot in slots:
-            if slot.path == path:
-                array = checkpoint.read(slot.name, slot.stored_shape)
-                array = array.T if slot.is_transposed else array
-                value[..., slot.columns] = _reorder(slot, array, columns)
+    for slot in slots:
+        part = checkpoint.read(slot.name, slot.stored_shape)
+        part = part.T if slot.is_transposed else part
+        weight = slot.weight(model)
+        value = np.array(ops.convert_to_numpy(weight))
+        value[..., slot.columns] = slot.permute(part, columns)
         weight.assign(value)
     return model
 
 
 def read_layers(model, slots):
-    """Returns the layers of a Transformer as arrays of a checkpoint.
-
-    The inverse of `load_transformer`: a dict, name to array.
-    """
+    """Returns a dict of the arrays of WeightSlots by name, float32."""
     columns = np.argsort(marian_columns(model.config.d_model))
     arrays = {}
     for slot in slots:
-        weight = ops.convert_to_numpy(_get_weight(model, slot.path))
+        weight = ops.convert_to_numpy(slot.weight(model))
         part = np.asarray(weight, np.float32)[..., slot.columns]
-        part = _reorder(slot, part, columns)
+        part = slot.permute(part, columns)
         part = part.T if slot.is_transposed else part
         arrays[slot.name] = np.ascontiguousarray(part)
     return arrays
@@ -222,7 +207,7 @@ def set_embeddings(model, tables, bias, source, target):
         rows = _select_rows(table, sides[name].rows, 0.0)
         embedding.embeddings.assign(rows[:, columns])
     if model.config.output_bias:
-        biases = _select_rows(bias, target.rows, EXCLUDED)
+        biases = _select_rows(bias, target.rows, EXCLUDED_BIAS)
         model.output_embedding.bias.assign(biases)
 
 
@@ -233,17 +218,16 @@ def _select_rows(values, rows, missing):
     return selected
 
 
-def make_config(file, width, num_heads, layers, **fields):
+def make_config(file, width, num_heads, encoder, decoder, **fields):
     """Returns the TransformerConfig of a Marian network.
 
-    `file` is named in errors; `layers` are the numbers of encoder and decoder
-    layers, `fields` other fields of the TransformerConfig.
+    `file` is named in errors; `encoder` and `decoder` are numbers of layers,
+    `fields` other fields of the TransformerConfig.
     """
-    encoder, decoder = layers
     if width % num_heads:
         raise InputError(
-            f"{file} has a width of {width}, which its {num_heads} attention "
-            "heads do not divide."
+            f"{file}: expected a width that {num_heads} attention heads "
+            f"divide, got {width}."
         )
     try:
         return kt.TransformerConfig(

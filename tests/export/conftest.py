@@ -6,7 +6,10 @@ import subprocess
 
 import filelock
 import pytest
+import tensorflow as tf
 
+import export.translators.translator as translator_module
+from export.translators import graph_translator
 from tests import processes
 from tests.export import tiny
 from tests.export.server import ChildProcess, Server
@@ -38,6 +41,20 @@ def _mount(*arguments):
         pytest.skip("there is no mount command")
     if done.returncode:
         pytest.skip(f"a file system cannot be mounted: {done.stderr.strip()}")
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Runs searches untraced, which is sooner where each is run once."""
+
+    def convert(function, *signature):
+        return lambda *inputs: function(*map(tf.convert_to_tensor, inputs))
+
+    for module in (graph_translator, translator_module):
+        monkeypatch.setattr(module, "trace_once", convert)
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="session")

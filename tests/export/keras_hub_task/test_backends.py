@@ -1,10 +1,9 @@
 """`generate` answers and refuses the same calls on TensorFlow and on JAX.
 
-Run as a module, it reads calls and writes answers as JSON, on the backend that
+Run as a module, it writes the answers as JSON, on the backend that
 KERAS_BACKEND names.
 """
 
-import itertools
 import json
 import os
 import subprocess
@@ -18,94 +17,75 @@ from tests import made_up_text
 from tests.export import tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*compile.. was not called")
-MODULE = "tests.export.keras_hub_task.test_backends"
 SENTENCES = made_up_text.sentences()
 # Sources, and what their translations begin with.
-PAIRS = [
-    *((text, "") for text in SENTENCES[:4]),
-    ("", ""),
-    ("  ", "ba"),
-    ("ba ka do " * 9, "ba ka do " * 9),
-    ("\u6f22 ba </s>", "\ufb01  b\u00e0 "),
-]
-BOTH = dict(zip(("encoder_text", "decoder_text"), map(list, zip(*PAIRS))))
-INPUTS = [
-    BOTH,
-    SENTENCES[:3],
-    SENTENCES[0],
-    [],
-    BOTH | {"decoder_text": ["ba"]},
-    BOTH | {"decoder_text": [3] * len(PAIRS)},
-    {"encoder_text": "ba", "decoder_text": "\u6f22"},
-    {"encoder_text": "ba", "decoder_text": "ka"},
-]
+PAIRS = {
+    **dict.fromkeys(SENTENCES[:4], ""),
+    **{"": "", "  ": "ba", "ba ka do " * 9: "ba ka do " * 9},
+    "\u6f22 ba </s>": "\ufb01  b\u00e0 ",
+}
+BOTH = {"encoder_text": [*PAIRS], "decoder_text": [*PAIRS.values()]}
+# Arguments of `generate`, also wrong ones.
 ARGUMENTS = [
-    *({"max_length": length} for length in (None, 2, 9, 16, 0, -1, 2.5, "7")),
-    {"strip_prompt": True},
-    *({"stop_token_ids": ids} for ids in ([3, 9], None)),
+    # Over hundreds of tokens rounding decides between hypotheses: cut it short.
+    {"inputs": "ba ka do " * 200, "max_length": 16},
+    {"inputs": SENTENCES[:3]},
+    {"inputs": SENTENCES[0]},
+    {"inputs": []},
+    {"inputs": BOTH | {"decoder_text": ["ba"]}},
+    {"inputs": BOTH | {"decoder_text": [3] * len(PAIRS)}},
+    {"inputs": {"encoder_text": "ba", "decoder_text": "\u6f22"}},
+    *({"inputs": BOTH, "max_length": n} for n in (None, 2, 9, 0, 2.5, "7")),
+    {"inputs": BOTH, "strip_prompt": True},
+    *({"inputs": BOTH, "stop_token_ids": ids} for ids in ([3, 9], None)),
 ]
-SAMPLERS = [
-    ("auto", {}),
-    ("auto", {"beam_size": 2, "max_extra_tokens": 2}),
-    ("greedy", {}),
-    ("beam", {}),
-]
-# Over hundreds of tokens rounding decides between hypotheses: cut it short.
-LONG = {"inputs": "ba ka do " * 200, "max_length": 16}
+SEARCH = {"beam_size": 2, "max_extra_tokens": 2}
+# Samplers, and arguments of `generate`.
 CALLS = [
-    *([*sampler, LONG] for sampler in SAMPLERS),
-    *([*sampler, {"inputs": each}] for sampler in SAMPLERS for each in INPUTS),
-    *(
-        [*sampler, {"inputs": BOTH} | arguments]
-        for sampler, arguments in itertools.product(SAMPLERS[::2], ARGUMENTS)
-    ),
+    *((sampler, each) for sampler in ("auto", "greedy") for each in ARGUMENTS),
+    *((sampler, {"inputs": BOTH}) for sampler in (SEARCH, "beam")),
 ]
 
 
-def answer_calls(path, calls):
-    """Returns what `generate` returned, or an error's type and message.
-
-    A call is the name of a sampler, arguments of TranslationSearch or {}, and
-    arguments of `generate`.
-    """
+def answer_calls(path):
+    """Returns what `generate` returned, or the message of a ValueError."""
     task = TransformerSeq2SeqLM.from_preset(path)
     task.preprocessor.encoder_sequence_length = 12
     task.preprocessor.decoder_sequence_length = 10
-    found, before = [], None
-    for sampler, search, arguments in calls:
-        if (sampler, search) != before:
-            made = TranslationSearch(**search) if search else sampler
-            task.compile(sampler=made)
-            before = (sampler, search)
+    answers, before = [], None
+    for sampler, arguments in CALLS:
+        if sampler != before:
+            is_search = sampler is SEARCH
+            task.compile(
+                sampler=TranslationSearch(**SEARCH) if is_search else sampler
+            )
+            before = sampler
         try:
-            found.append(task.generate(**arguments))
-        except Exception as error:
-            found.append([type(error).__name__, str(error)])
-    return found
+            answers.append(task.generate(**arguments))
+        except ValueError as error:
+            answers.append({"error": str(error)})
+    return answers
 
 
 @pytest.mark.slow
 def test_every_backend_has_the_same_limits(model_path):
     pytest.importorskip("jax")
-    calls = sorted(CALLS, key=str)
     done = subprocess.run(
-        [sys.executable, "-m", MODULE, str(model_path)],
+        [sys.executable, "-m", __spec__.name, str(model_path)],
         cwd=tiny.ROOT,
         env=os.environ | {"KERAS_BACKEND": "jax"},
-        input=json.dumps(calls),
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
     errors = 0
-    found = answer_calls(str(model_path), calls)
-    for call, ours, others in zip(calls, found, json.loads(done.stdout)):
+    answers = zip(answer_calls(str(model_path)), json.loads(done.stdout))
+    for (ours, others), call in zip(answers, CALLS, strict=True):
         assert ours == others, call
-        errors += ours[:1] in (["ValueError"], ["UnknownCharacter"])
-        assert "Error" not in ours[:1] or ours[:1] == ["ValueError"], ours
-    assert 0 < errors < len(calls) - 10
+        errors += isinstance(ours, dict)
+    assert 0 < errors < len(CALLS) - 10
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    json.dump(answer_calls(sys.argv[1], json.load(sys.stdin)), sys.stdout)
+    json.dump(answer_calls(sys.argv[1]), sys.stdout)

@@ -134,6 +134,11 @@ def arrays_of(made, embeddings=("Wemb",)):
     return stored | {"decoder_ff_logit_out_b": bias[ORDER][None]}
 
 
+@functools.cache
+def default_arrays():
+    return arrays_of(model())
+
+
 def to_yaml(options):
     return yaml.dump(options, allow_unicode=True)
 

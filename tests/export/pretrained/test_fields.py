@@ -1,7 +1,6 @@
 """Every field of transformers' files is obeyed, noted or refused."""
 
 import json
-import shutil
 
 import ml_dtypes
 import numpy as np
@@ -9,13 +8,14 @@ import pytest
 import safetensors.numpy
 
 from export.common.errors import InputError
+from export.pretrained import hugging_face_reader
 from export.pretrained.config_files import CONFIG, TOKENIZER, check_fields
 from export.pretrained.hugging_face_reader import (
     read_generation,
     read_hugging_face,
 )
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
-from tests.export.pretrained.marian_ids import hugging_face_ids
+from tests.export.pretrained.conftest import Recorded
 from tests.export.pretrained.test_hugging_face_writer import assert_same_weights
 
 # The fields of transformers' GenerationConfig, of 5.24 and of 4.57, that may
@@ -37,6 +37,7 @@ FILES = {
         "vocab_size decoder_vocab_size encoder_layers encoder_ffn_dim "
         "encoder_attention_heads decoder_layers decoder_ffn_dim "
         "decoder_attention_heads encoder_layerdrop decoder_layerdrop "
+        "normalize_before normalize_embedding "
         "is_encoder_decoder activation_function d_model scale_embedding "
         "eos_token_id share_encoder_decoder_embeddings is_decoder "
         "hidden_size num_hidden_layers num_attention_heads model_type "
@@ -71,23 +72,13 @@ def test_no_setting_of_a_search_is_ignored():
     base = generation_settings()
     for name in GENERATION.split():
         is_switch = name in ("do_sample", "renormalize_logits")
-        for value in (*ODD, 10**9, *([True] if is_switch else [])):
+        for value in (*ODD, 10**9, 8.5, *([True] if is_switch else [])):
             settings = generation_settings(**{name: value})
             assert settings != base, (name, value)
             if settings and settings._replace(notes=[]) == base:
                 assert name in "".join(settings.notes)
         assert generation_settings(**{name: None}) is None or name not in IDS
     assert generation_settings(use_cache=False, top_k=7) == base
-
-
-@pytest.fixture(name="folder")
-def fixture_folder(request, marian_folder, tmp_path):
-    """A copy of a directory, "shared" by default, to be changed."""
-    copy = tmp_path / "hf"
-    name = getattr(request, "param", "shared")
-    shutil.copytree(marian_folder / name, copy)
-    (copy / "pytorch_model.bin").unlink(missing_ok=True)
-    return copy
 
 
 def change(folder, name, **changes):
@@ -97,17 +88,22 @@ def change(folder, name, **changes):
 
 
 @pytest.mark.parametrize("folder", ["separate"], indirect=True)
-def test_no_field_of_a_file_is_ignored(folder):
+def test_no_field_of_a_file_is_ignored(folder, monkeypatch):
+    # The configuration takes the place of a model, which takes time to build.
+    monkeypatch.setattr(
+        hugging_face_reader, "load_transformer", lambda config, *others: config
+    )
+    monkeypatch.setattr(
+        hugging_face_reader, "set_embeddings", lambda *others: None
+    )
     base = read_hugging_face(folder)
     for file, names in FILES.items():
         path = folder / file
         before = path.read_bytes() if path.exists() else b"{}"
         for name in names.split():
             stored = json.loads(before).get(name)
-            for value in (
-                *ODD,
-                *([not stored] if type(stored) is bool else []),
-            ):
+            switched = [not stored] if type(stored) is bool else []
+            for value in (*ODD, *switched):
                 change(folder, file, **{name: value})
                 try:
                     changed = read_hugging_face(folder)
@@ -115,22 +111,19 @@ def test_no_field_of_a_file_is_ignored(folder):
                     assert len(str(error).splitlines()) == 1
                 else:
                     is_noted = changed.notes != base.notes
-                    is_obeyed = changed.model.config != base.model.config
+                    is_obeyed = changed.model != base.model
                     assert is_noted or is_obeyed, (name, value)
                 path.write_bytes(before)
 
 
 def test_null_is_the_default_of_transformers(folder):
-    defaults = {"num_beams": 1, "length_penalty": 1.0, "early_stopping": False}
-    change(folder, "generation_config.json", **dict.fromkeys(defaults))
+    names = ("num_beams", "length_penalty", "early_stopping")
+    change(folder, "generation_config.json", **dict.fromkeys(names))
     # Not read, as there is a generation_config.json.
     change(folder, "config.json", num_beams=3, length_penalty=2.0)
     config = read_hugging_face(folder).model.config
-    assert (config.beam_size, config.alpha, config.stop_criterion) == (
-        1,
-        1.0,
-        "heuristic",
-    )
+    assert (config.beam_size, config.alpha) == (1, 1.0)
+    assert config.stop_criterion == "heuristic"
     (folder / "generation_config.json").unlink()
     pretrained = read_hugging_face(folder)
     config = pretrained.model.config
@@ -179,7 +172,8 @@ def test_suppressed_tokens_have_no_share_of_the_softmax(folder, renormalize):
     # The unknown piece and the begin are never generated anyhow.
     expected = [-1, 5, 7, 9, *([1, 79] if renormalize else [])]
     bias = pretrained.model.output_embedding.bias.numpy()
-    absent = hugging_face_ids(folder, "target")[bias == -1e9]
+    their_ids = Recorded(folder, pretrained, None, []).their_ids("target")
+    absent = their_ids[bias == -1e9]
     assert sorted(absent) == sorted(expected)
     assert bool(pretrained.notes) != renormalize
 
@@ -217,17 +211,13 @@ def test_dtypes_and_shards_are_read_exactly(folder):
             expected = np.where(value == -1e9, value, rounded)
             np.testing.assert_array_equal(other, expected)
 
-
-def test_a_wrong_index_is_refused(folder):
-    write_shards(
-        folder, safetensors.numpy.load_file(folder / "model.safetensors")
-    )
+    base = json.loads((folder / INDEX).read_text())["weight_map"]
     for weight_map in (
         {"a": "../model.safetensors"},
         {"a": "/etc/passwd"},
         {"a": "config.json"},
         {"a": INDEX},
-        {"a": SHARDS[0]},
+        base | {"a": SHARDS[0]},
         {"a": "none.safetensors"},
         {"a": 3},
         {},
@@ -236,6 +226,32 @@ def test_a_wrong_index_is_refused(folder):
         change(folder, INDEX, weight_map=weight_map)
         with pytest.raises(InputError):
             read_hugging_face(folder)
+
+
+def test_positions_are_sinusoids_of_one_kind(folder):
+    base = read_hugging_face(folder)
+    path = folder / "model.safetensors"
+    arrays = safetensors.numpy.load_file(path)
+    tables = {}
+    for rates, steps in (("paper", 8), ("marian", 7)):
+        angles = np.arange(9)[:, None] * 10000.0 ** (-np.arange(8) / steps)
+        table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+        tables[rates] = table.astype("float32")
+    tables["odd"] = np.zeros((9, 16), np.float32)
+    for one in tables:
+        for other in tables:
+            positions = {
+                "model.encoder.embed_positions.weight": tables[one],
+                "model.decoder.embed_positions.weight": tables[other],
+            }
+            safetensors.numpy.save_file(arrays | positions, path)
+            if one == other != "odd":
+                config = read_hugging_face(folder).model.config
+                expected = base.model.config.replace(sinusoid_rates=one)
+                assert config == expected
+            else:
+                with pytest.raises(InputError, match="embed_positions"):
+                    read_hugging_face(folder)
 
 
 def test_added_tokens_and_padded_rows_are_read(folder):

@@ -17,22 +17,6 @@ from export.common.errors import InputError
 from export.pretrained.checkpoint import Checkpoint
 from export.pretrained.hugging_face_reader import read_hugging_face
 
-fuzzed = hypothesis.settings(
-    max_examples=200,
-    deadline=None,
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-)
-
-
-@pytest.fixture(scope="module")
-def intact(marian_folder, tmp_path_factory):
-    """A directory to be copied and broken."""
-    folder = tmp_path_factory.mktemp("intact") / "hf"
-    shutil.copytree(marian_folder / "shared", folder)
-    (folder / "pytorch_model.bin").unlink()
-    return folder
-
-
 CONFIG, GENERATION = "config.json", "generation_config.json"
 VOCABULARY, TOKENIZER = "vocab.json", "tokenizer_config.json"
 WEIGHTS = "model.safetensors"
@@ -43,11 +27,6 @@ BOTH = CONFIG, GENERATION
 BROKEN = [
     (CONFIG, None, CONFIG),
     (CONFIG, b"{", CONFIG),
-    (CONFIG, b"[]", CONFIG),
-    (CONFIG, {"model_type": "bart"}, "model_type"),
-    (CONFIG, {"normalize_before": True}, "normalize_before"),
-    (CONFIG, {"scale_embedding": False}, "scale_embedding"),
-    (CONFIG, {"activation_function": "tanh"}, "activation_function"),
     (CONFIG, {"decoder_ffn_dim": 99}, "decoder_ffn_dim"),
     (CONFIG, {"d_model": "gone"}, "d_model"),
     (CONFIG, {"d_model": 2**60}, "d_model"),
@@ -56,11 +35,9 @@ BROKEN = [
     (CONFIG, {"decoder_layers": 2}, "model.decoder.layers.1"),
     (CONFIG, {"encoder_layers": 1}, "model.encoder.layers.1"),
     (CONFIG, HEADS, "heads"),
-    (CONFIG, {"dropout": 7}, "dropout"),
     (CONFIG, {"decoder_start_token_id": 9999}, "9999"),
     (CONFIG, {"decoder_start_token_id": 5}, "decoder_start_token_id"),
     (GENERATION, {"decoder_start_token_id": "gone"}, "decoder_start_token_id"),
-    (GENERATION, {"early_stopping": "soon"}, "early_stopping"),
     (GENERATION, {"eos_token_id": "gone"}, "eos_token_id"),
     (BOTH, {"decoder_start_token_id": 0}, "three ids"),
     (BOTH, {"eos_token_id": 5, "forced_eos_token_id": 5}, "eos_token_id"),
@@ -69,7 +46,6 @@ BROKEN = [
     (VOCABULARY, {"ka": 7000}, "7000"),
     (VOCABULARY, {"ka": 0}, VOCABULARY),
     (VOCABULARY, b'{"a": 0, "a": 1}', "twice"),
-    (VOCABULARY, b'{"a": "0"}', VOCABULARY),
     (VOCABULARY, b'{"</s>": 0, "<unk>": 1, "<pad>": 2}', VOCABULARY),
     (VOCABULARY, b"[" * 100_000, VOCABULARY),
     ("added_tokens.json", b'{"</s>": 3}', "added token"),
@@ -79,7 +55,6 @@ BROKEN = [
     ("source.spm", None, "source.spm"),
     ("target.spm", b"hello", "target.spm"),
     (WEIGHTS, None, WEIGHTS),
-    (WEIGHTS, b"", WEIGHTS),
     (WEIGHTS, b"\xff" * 100, WEIGHTS),
 ]
 
@@ -103,13 +78,13 @@ def refusal(folder):
     return message
 
 
-def test_a_broken_file_is_one_clear_error(intact, tmp_path):
+def test_a_broken_file_is_one_clear_error(folder, tmp_path):
     for number, (files, change, word) in enumerate(BROKEN):
-        folder = tmp_path / str(number)
-        shutil.copytree(intact, folder)
+        copy = tmp_path / str(number)
+        shutil.copytree(folder, copy)
         for file in (files,) if isinstance(files, str) else files:
-            break_file(folder / file, change)
-        assert word in refusal(folder), (files, change)
+            break_file(copy / file, change)
+        assert word in refusal(copy), (files, change)
 
 
 def huge_header():
@@ -119,9 +94,7 @@ def huge_header():
     return len(header).to_bytes(8, "little") + header
 
 
-def test_broken_arrays_are_one_clear_error(intact, tmp_path):
-    folder = tmp_path / "hf"
-    shutil.copytree(intact, folder)
+def test_broken_arrays_are_one_clear_error(folder):
     path = folder / "model.safetensors"
     stored, name = path.read_bytes(), "model.encoder.layers.0.fc1.bias"
     for content in (stored[:-99], huge_header()):
@@ -132,19 +105,18 @@ def test_broken_arrays_are_one_clear_error(intact, tmp_path):
     bias = arrays[name]
     bad = bias.copy()
     bad[3] = np.nan
+    del arrays[name]
     for changes in (
-        {name: None},
+        {},
         {name: bias[:-1]},
         {name: bias.astype("i4")},
         {name: bad},
-        {"model.encoder.layernorm_embedding.weight": bias},
+        {name: bias, "model.encoder.layernorm_embedding.weight": bias},
+        {name: bias, "model.encoder.embed_positions.weight": bias[0].copy()},
     ):
-        changed = arrays | changes
-        changed = {
-            key: each for key, each in changed.items() if each is not None
-        }
-        safetensors.numpy.save_file(changed, path)
-        assert next(iter(changes)) in refusal(folder)
+        changes = {key: np.asarray(each) for key, each in changes.items()}
+        safetensors.numpy.save_file(arrays | changes, path)
+        assert [name, *changes][-1] in refusal(folder)
 
 
 class _Harmful:
@@ -186,30 +158,38 @@ def test_a_hostile_pickle_is_not_run(tmp_path):
     assert harmed.exists()
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        pickle.dumps([1, 2]),
-        pickle.dumps({"a": object}),
-        pickle.dumps({"a": 1})[:-1],
-        b"\x80\x02.",
-        b"\x80\x02]q\x00Rq\x01.",
-        b"nothing of the kind",
-        # Names beside those allowed, and a class as if it were one.
-        b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R.",
-        b"\x80\x02ctorch._utils\n_rebuild_qtensor\n.",
-        b"\x80\x02ccollections\nOrderedDict\n)\x81.",
-        # A memo of 64 GB.
-        b"\x80\x02}r\xff\xff\xff\xff.",
-        # Attributes for what rebuilds tensors.
-        b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n}X\x01\x00\x00\x00aK\x01sb.",
-    ],
-)
-def test_other_pickles_are_one_clear_error(tmp_path, content):
+OTHER_PICKLES = [
+    pickle.dumps([1, 2]),
+    pickle.dumps({"a": object}),
+    pickle.dumps({"a": 1})[:-1],
+    b"\x80\x02.",
+    b"\x80\x02]q\x00Rq\x01.",
+    b"nothing of the kind",
+    # Names that are not allowed, and a class in the place of a function.
+    b"\x80\x02cos\nsystem\nX\x02\x00\x00\x00ls\x85R.",
+    b"\x80\x02ctorch._utils\n_rebuild_qtensor\n.",
+    b"\x80\x02ccollections\nOrderedDict\n)\x81.",
+    # A memo of 64 GB.
+    b"\x80\x02}r\xff\xff\xff\xff.",
+    # Attributes for what rebuilds tensors.
+    b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n}X\x01\x00\x00\x00aK\x01sb.",
+]
+
+
+def test_other_files_are_one_clear_error(tmp_path):
     path = tmp_path / "pytorch_model.bin"
-    torch_file(path, content)
-    with pytest.raises(InputError):
-        Checkpoint(path).read("a", (2,))
+    for content in OTHER_PICKLES:
+        torch_file(path, content)
+        with pytest.raises(InputError):
+            Checkpoint(path).read("a", (2,))
+    for name, content in (
+        ("pytorch_model.bin", b"\x80\x02}q\x00."),
+        ("pytorch_model.bin", b"PK but no archive"),
+        ("model.npz", pickle.dumps({})),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError):
+            Checkpoint(tmp_path / name)
 
 
 # torch.save of PyTorch 2.13 with _use_new_zipfile_serialization=False, as
@@ -256,8 +236,11 @@ def read_all(path):
         assert len(str(error).splitlines()) == 1
 
 
+@hypothesis.settings(
+    max_examples=100,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
 @hypothesis.given(data=strategies.data())
-@fuzzed
 def test_damaged_pickles_are_one_clear_error(marian_folder, tmp_path, data):
     """In an archive, and in a truncated file before PyTorch 1.6."""
     stored = marian_folder / "shared" / "pytorch_model.bin"
@@ -271,14 +254,3 @@ def test_damaged_pickles_are_one_clear_error(marian_folder, tmp_path, data):
     content = damage(data, _BEFORE_ZIP, changes - 1)
     path.write_bytes(content[: data.draw(strategies.integers(1, len(content)))])
     read_all(path)
-
-
-def test_files_of_other_kinds(tmp_path):
-    for name, content in (
-        ("pytorch_model.bin", b"\x80\x02}q\x00."),
-        ("pytorch_model.bin", b"PK but no archive"),
-        ("model.npz", pickle.dumps({})),
-    ):
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(InputError):
-            Checkpoint(tmp_path / name)

@@ -8,12 +8,9 @@ import pytest
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.ctranslate2.ctranslate2_weights import save_ctranslate2
+from export.ctranslate2.ctranslate2_model import save_ctranslate2
 from export.pretrained.hugging_face_reader import read_hugging_face
-from export.pretrained.hugging_face_writer import (
-    check_marian_config,
-    write_hugging_face,
-)
+from export.pretrained.hugging_face_writer import write_hugging_face
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from export.tokenizers.vocabulary_file import join_vocabularies
 from keras_transformer.config import field_names
@@ -55,25 +52,11 @@ CHANGES = [
     {"stop_criterion": "k_finished"},
     {"max_extra_tokens": 9},
 ]
-# Arguments of CTranslate2, not in its folder.
-SEARCH = {
-    "beam_size",
-    "alpha",
-    "length_penalty",
-    "stop_criterion",
-    "max_extra_tokens",
-}
-
-
-def read_contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def marian(model, path):
     path.mkdir()
-    vocabulary = made_up_text.vocabulary()
-    write_hugging_face(model, vocabulary, ("en", "fr"), path)
-    return read_contents(path)
+    write_hugging_face(model, made_up_text.vocabulary(), ("en", "fr"), path)
 
 
 def ctranslate2(model, path):
@@ -82,75 +65,87 @@ def ctranslate2(model, path):
     if model.config.source_vocabulary_size:
         vocabulary = join_vocabularies(vocabulary, vocabulary)
     save_ctranslate2(model, vocabulary, path)
-    return read_contents(path)
 
 
-WRITERS = [marian, ctranslate2]
+# The fields that each writer refuses, and those that it does not store:
+# export.marian prints that its length penalty is another one, and searches are
+# arguments of CTranslate2.
+REFUSED = {"attention_window", "positions", *WORDS, "d_k", "d_v"}
+MARIAN_REFUSED = {"norm", "attention_bias", "sinusoid_rates", "max_positions"}
+WRITERS = {
+    marian: (REFUSED | MARIAN_REFUSED, {"length_penalty"}),
+    ctranslate2: (REFUSED, {*field_names("decoding")}),
+}
+
+
+# These have the weights of the base, or are refused before weights are read.
+CONFIG_ONLY = {*field_names("decoding"), "attention_window", "d_k", "d_v"}
+
+
+@pytest.fixture(scope="module")
+def models():
+    """A model of the base, and one of each change."""
+    assert {name for changes in CHANGES for name in changes} == {
+        *field_names("architecture", "decoding")
+    }
+    base = tiny.model(**BASE)
+    return [base] + [
+        base
+        if changes.keys() <= CONFIG_ONLY or changes.keys() & WORDS.keys()
+        else tiny.model(**BASE | changes)
+        for changes in CHANGES
+    ]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize("write", WRITERS)
-def test_no_field_is_lost(write, tmp_path):
-    changed = {name for changes in CHANGES for name in changes}
-    assert changed == {*field_names("architecture", "decoding")}
-    before = write(tiny.model(**BASE), tmp_path / "before")
-    refused = set()
-    for number, changes in enumerate(CHANGES):
+def test_no_field_is_lost(write, models, tmp_path):
+    expected, absent = WRITERS[write]
+    before, refused = None, set()
+    for number, (model, changes) in enumerate(zip(models, [{}, *CHANGES])):
         path = tmp_path / str(number)
+        model.config = tiny.config(**BASE | changes)
         try:
-            after = write(tiny.model(**BASE | changes), path)
+            write(model, path)
         except InputError as error:
             words = {*changes, *map(str, changes.values())}
             assert any(word in str(error) for word in words)
             refused |= changes.keys()
             continue
-        # export.marian prints that its length penalty is another one.
-        absent = SEARCH if write is ctranslate2 else {"length_penalty"}
+        before = before or contents(path)
         if changes.keys() - absent:
-            assert after != before, changes
-    expected = {"attention_window", "positions", *WORDS, "d_k", "d_v"}
-    if write is marian:
-        expected |= {"norm", "attention_bias", "sinusoid_rates"}
-        expected |= {"max_positions"}
+            assert contents(path) != before, changes
     assert refused == expected
 
 
 @pytest.mark.parametrize("write", WRITERS)
-def test_a_made_up_field_is_refused(write, tmp_path):
+def test_a_made_up_field_or_value_is_refused(write, models, tmp_path):
     """Unless it has the default."""
-    model = tiny.model(**BASE)
-    fields = tiny.CONFIG | BASE
+    model, fields = models[0], tiny.CONFIG | BASE
+    config = tiny.config(**BASE)
     for number, default in enumerate((0, "", False)):
-        kind = dataclasses.make_dataclass(
+        field = dataclasses.field(default=default, metadata={"limits": []})
+        made_up = dataclasses.make_dataclass(
             "MadeUpConfig",
-            [
-                (
-                    "made_up",
-                    type(default),
-                    dataclasses.field(default=default, metadata={"limits": []}),
-                )
-            ],
+            [("made_up", type(default), field)],
             bases=(kt.TransformerConfig,),
             frozen=True,
             kw_only=True,
         )
-        model.config = kind(**fields)
+        model.config = made_up(**fields)
         write(model, tmp_path / f"default{number}")
-        model.config = kind(**fields, made_up=type(default)(1))
+        model.config = made_up(**fields, made_up=type(default)(1))
         with pytest.raises(InputError, match="made_up=(1|True)"):
             write(model, tmp_path / f"other{number}")
-
-
-def test_a_made_up_value_is_refused():
-    for name in (
-        "activation",
-        "share_embeddings",
-        "stop_criterion",
-        "length_penalty",
-    ):
-        config = tiny.config(**BASE)
-        object.__setattr__(config, name, "made-up")
+    for name in ("activation", "share_embeddings", "stop_criterion"):
+        model.config = config.replace()
+        object.__setattr__(model.config, name, "made-up")
         with pytest.raises(InputError, match=f"{name}=made-up"):
-            check_marian_config(config)
+            write(model, tmp_path / name)
+    model.config = config
 
 
 def round_trip(model, vocabulary, folder):
@@ -193,7 +188,7 @@ def test_a_written_model_is_read_back(changes, tmp_path):
     assert config.architecture() == expected.architecture()
     search = expected.beam_size, expected.alpha
     assert (config.beam_size, config.alpha) == search
-    assert (back.source_language, back.target_language) == ("en", "fr")
+    assert back.languages == ("en", "fr")
     tokenizer = load_tokenizer(vocabulary)
     again = load_tokenizer(back.vocabulary)
     texts = made_up_text.sentences(20)
@@ -209,14 +204,11 @@ def test_a_written_model_is_read_back(changes, tmp_path):
 
 
 def test_an_imported_model_is_read_back(recorded, tmp_path):
-    folder, pretrained, _, _ = recorded
+    pretrained = recorded.pretrained
     back = round_trip(pretrained.model, pretrained.vocabulary, tmp_path / "hf")
     assert_same_weights(pretrained.model, back.model)
     assert back.model.config == pretrained.model.config
-    if not (folder / "target_vocab.json").exists():
+    if recorded.folder.name == "shared":
         # Without a new row.
-        tables = [
-            json.loads((each / "vocab.json").read_text("utf-8"))
-            for each in (folder, tmp_path / "hf")
-        ]
-        assert tables[0].keys() == tables[1].keys()
+        table = recorded._replace(folder=tmp_path / "hf").table("source")
+        assert table.keys() == recorded.table("source").keys()

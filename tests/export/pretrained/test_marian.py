@@ -14,6 +14,7 @@ from tests.export.pretrained.marian_directory import (
     ORDER,
     SIZE,
     arrays_of,
+    default_arrays,
     write,
 )
 from tests.export.pretrained.marian_graph import MarianGraph
@@ -84,7 +85,7 @@ def test_ids_are_those_of_the_table(tmp_path):
     table = marian_directory.table()
     hard = ["▁no", "null", "1_0", "~", "'", '"', ": ", "#", "<<", "="]
     table |= {name: SIZE + place for place, name in enumerate(hard)}
-    arrays = arrays_of(marian_directory.model())
+    arrays = {**default_arrays()}
     for name, axis in (("Wemb", 0), ("decoder_ff_logit_out_b", 1)):
         widths = [(0, 0), (0, 0)]
         widths[axis] = (0, len(hard))
@@ -108,50 +109,27 @@ def test_ids_are_those_of_the_table(tmp_path):
             assert ids.tolist() == [row + 2 for row in rows] + [3]
 
 
-def test_decoder_yml_has_the_search(tmp_path):
-    search = {"normalize": 0.6, "word-penalty": 0.5, "max-length-factor": 2}
-    arrays = arrays_of(marian_directory.model())
-    folder = write(tmp_path, arrays, decoder=DECODER | search)
-    pretrained = read_marian(folder)
-    config = pretrained.model.config
-    assert (config.beam_size, config.alpha) == (3, 0.6)
-    assert (config.length_penalty, config.stop_criterion) == (
-        "power",
-        "k_finished",
-    )
-    # Twice as long up to 128 pieces.
-    assert config.max_extra_tokens == 128
-    (note,) = pretrained.notes
-    assert "word-penalty" in note
-
-
-def test_a_table_may_lack_pieces(tmp_path):
-    """PyYAML of OPUS-MT's scripts keeps one of two equal ones."""
+def test_a_directory_of_opus_mt(tmp_path):
+    """decoder.yml has the search; a table may lack pieces."""
+    decoder = DECODER | {
+        "vocabs": ["/of/another/machine/opus.vocab.yml", "opus.vocab.yml"],
+        "normalize": 0.6,
+        "word-penalty": 0.5,
+        "max-length-factor": 2,
+    }
+    # PyYAML of OPUS-MT's scripts keeps one of two equal pieces.
     table = marian_directory.table()
     table = {name: row for name, row in table.items() if row not in (5, 9)}
     table[""] = 5
-    arrays = arrays_of(marian_directory.model())
-    pretrained = read_marian(write(tmp_path, arrays, table=table))
-    (note,) = pretrained.notes
-    assert f"no piece of 2 of the model's {SIZE} ids" in note
-    assert pretrained.model.config.vocabulary_size == SIZE + 2
-
-
-def test_vocabularies_may_be_lines(tmp_path):
-    model = marian_directory.model(
-        share_embeddings="target-softmax", source_vocabulary_size=SIZE + 2
-    )
-    tied = {"tied-embeddings-all": False, "tied-embeddings": True}
-    folder = write(
-        tmp_path,
-        arrays_of(model, _SIDES),
-        OPTIONS | tied,
-        DECODER | {"vocabs": ["/of/old/a.vocab", "b.vocab"]},
-    )
-    lines = "".join(f"{piece}\n" for piece in marian_directory.table())
-    for name in ("a.vocab", "b.vocab"):
-        (folder / name).write_text(lines, "utf-8")
+    folder = write(tmp_path, default_arrays(), decoder=decoder, table=table)
     pretrained = read_marian(folder)
-    assert pretrained.notes == []
-    tokenizer = load_tokenizer(pretrained.vocabulary).source
-    assert tokenizer.id_to_token(4) == [*marian_directory.table()][2]
+    config = pretrained.model.config
+    assert config.vocabulary_size == SIZE + 2
+    assert (config.beam_size, config.alpha) == (3, 0.6)
+    assert config.length_penalty == "power"
+    assert config.stop_criterion == "k_finished"
+    # Twice as long up to 128 pieces.
+    assert config.max_extra_tokens == 128
+    unnamed, word_penalty = dict.fromkeys(pretrained.notes)
+    assert f"no piece of 2 of the model's {SIZE} ids" in unnamed
+    assert "word-penalty" in word_penalty

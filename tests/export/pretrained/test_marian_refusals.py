@@ -16,35 +16,26 @@ from export.pretrained.config_files import (
 )
 from export.pretrained.marian_reader import parse_yaml, read_marian
 from tests.export.pretrained import marian_directory
-from tests.export.pretrained.marian_directory import DECODER, OPTIONS, SIZE
+from tests.export.pretrained.marian_directory import (
+    DECODER,
+    OPTIONS,
+    SIZE,
+    default_arrays,
+)
 
-# Options of other networks, or with values that are out of range; the message
-# must have their names.
-NETWORKS = [
-    {"type": "s2s"},
-    {"transformer-decoder-autoreg": "rnn"},
-    {"transformer-decoder-autoreg": "average-attention"},
-    {"transformer-preprocess": "n"},
-    {"transformer-postprocess": "da"},
-    {"transformer-postprocess-emb": "nd"},
-    {"transformer-postprocess-top": "n"},
-    {"transformer-ffn-depth": 3},
-    {"transformer-ffn-activation": "gelu"},
-    {"transformer-tied-layers": [1, 1]},
-    {"transformer-no-projection": True},
-    {"transformer-attention-mask": "alibi"},
-    {"transformer-train-position-embeddings": True},
-    {"transformer-decoder-dim-ffn": 64},
-    {"transformer-heads": 0},
-    {"enc-depth": "many"},
-    {"dim-emb": 10**9},
-    {"dim-vocabs": [SIZE]},
-    {"dim-vocabs": [SIZE, 2**30]},
-    {"tied-embeddings-all": "perhaps"},
-    {"input-types": ["sequence", "class"]},
-    {"lemma-dim-emb": 8},
-]
-# Options of Marian 1.12 that this table lacks, and a made-up one.
+# Options of other networks, and values out of range, that the message names.
+NETWORKS = """
+type=s2s transformer-decoder-autoreg=rnn transformer-preprocess=n
+transformer-decoder-autoreg=average-attention transformer-postprocess=da
+transformer-postprocess-emb=nd transformer-postprocess-top=n
+transformer-ffn-depth=3 transformer-ffn-activation=gelu
+transformer-tied-layers=[1,1] transformer-no-projection=true
+transformer-attention-mask=alibi transformer-train-position-embeddings=true
+transformer-decoder-dim-ffn=64 transformer-heads=0 enc-depth=many
+dim-emb=1000000000 dim-vocabs=[9] dim-vocabs=[9,1000000000]
+tied-embeddings-all=perhaps input-types=[sequence,class] lemma-dim-emb=8
+"""
+# Options of Marian 1.12 that this list lacks, and a made-up one.
 OTHER_OPTIONS = (
     "transformer-no-bias transformer-no-affine transformer-pool ulr right-left "
     "transformer-disable-position-embeddings input-join-fields special-vocab "
@@ -52,17 +43,18 @@ OTHER_OPTIONS = (
 )
 # Fields of decoder.yml, with a word of the message.
 DECODERS = [
-    ({"models": ["a.npz", "b.npz"]}, "a.npz, b.npz"),
+    ({"models": ["a.npz", "b.npz"]}, "['a.npz', 'b.npz']"),
     ({"models": ["model.bin"]}, "model.bin"),
     ({"models": ["other.npz"]}, "opus.model.npz"),
     ({"models": [".."]}, "models"),
     ({"models": {"a": "b"}}, "models"),
     ({"vocabs": ["a.yml"]}, "vocabs"),
-    ({"vocabs": ["source.spm", "target.spm"]}, "SentencePiece"),
-    ({"vocabs": ["v.fsv", "v.fsv"]}, "factored"),
+    ({"vocabs": ["source.spm", "target.spm"]}, "'source.spm'"),
+    ({"vocabs": ["v.vocab", "v.vocab"]}, "'v.vocab'"),
     ({"vocabs": ["none.yml", "none.yml"]}, "none.yml"),
     ({"beam-size": 0}, "beam-size"),
     ({"normalize": "nan"}, "normalize"),
+    ({"normalize": 8.5}, "normalize"),
     ({"max-length-factor": "inf"}, "max-length-factor"),
     ({"word-penalty": [1]}, "word-penalty"),
 ]
@@ -86,19 +78,14 @@ BAD_YAML = [
 ]
 
 
-@pytest.fixture(scope="module")
-def arrays():
-    return marian_directory.arrays_of(marian_directory.model())
-
-
 @pytest.fixture
-def refused(arrays, tmp_path):
+def refused(tmp_path):
     """Writes and changes a directory; returns the message of its refusal."""
 
     def write_and_read(*given, change=None, **named):
         folder = tmp_path / "marian"
         shutil.rmtree(folder, ignore_errors=True)
-        marian_directory.write(folder, arrays, *given, **named)
+        marian_directory.write(folder, default_arrays(), *given, **named)
         if change is not None:
             change(folder)
         with pytest.raises(InputError) as raised:
@@ -111,9 +98,9 @@ def refused(arrays, tmp_path):
 
 
 def test_other_networks_and_searches(refused):
-    for options in NETWORKS:
-        (name,) = options
-        assert name in refused(OPTIONS | options)
+    for option in NETWORKS.split():
+        name, value = option.split("=")
+        assert name in refused(OPTIONS | {name: yaml.safe_load(value)})
     assert "heads" in refused(OPTIONS | {"transformer-heads": 3})
     sizes = {"dim-vocabs": [SIZE - 1] * 2}
     assert "opus.vocab.yml" in refused(OPTIONS | sizes)
@@ -178,36 +165,35 @@ def test_other_tables(refused):
     assert "different" in refused(decoder=decoder, change=write_other)
 
 
-def damages(arrays):
-    query, scale = "encoder_l1_self_Wq", "decoder_l1_ffn_ffn_ln_scale"
-    bias, table = "decoder_ff_logit_out_b", "Wemb"
-    for name in (query, scale, bias, table, "special:model.yml"):
-        yield {name: None}
-    yield {query: arrays[query][:-1]}
-    yield {table: arrays[table][:-1]}
-    yield {bias: arrays[bias][0, :-1]}
-    yield {scale: np.float32(1)}
-    yield {query: np.full((16, 16), None, object)}
-    yield {"Wpos": np.zeros((99, 16), np.float32)}
-    yield {"encoder_l3_self_Wq": arrays[query]}
-    yield {"special:model.yml": np.zeros(2**20 + 1, np.int8)}
-    yield {"special:model.yml": np.zeros(9, np.float32)}
-    yield {"special:model.yml": np.full(9, None, object)}
+def damages():
+    """Yields names of arrays and their content; None for no such array."""
+    query, bias = "encoder_l1_self_Wq", "decoder_ff_logit_out_b"
+    arrays = default_arrays()
+    yield query, None
+    yield "special:model.yml", None
+    yield query, arrays[query][:-1]
+    yield bias, arrays[bias][0, :-1]
+    yield "decoder_l1_ffn_ffn_ln_scale", np.float32(1)
+    yield query, np.full((16, 16), None, object)
+    yield "encoder_l3_self_Wq", arrays[query]
+    yield "special:model.yml", np.zeros(2**20 + 1, np.int8)
+    yield "special:model.yml", np.zeros(9, np.float32)
+    yield "special:model.yml", np.full(9, None, object)
 
 
-def test_damaged_arrays(arrays, refused):
-    for change in damages(arrays):
+def test_damaged_arrays(refused):
+    for name, array in damages():
 
-        def rewrite(folder, change=change):
+        def rewrite(folder, name=name, array=array):
             path = folder / "opus.model.npz"
             with np.load(path) as stored:
-                changed = dict(stored) | change
-            for name in [name for name in changed if changed[name] is None]:
+                changed = dict(stored) | {name: array}
+            if array is None:
                 del changed[name]
             np.savez(path, **changed)
 
         message = refused(change=rewrite)
-        assert next(iter(change)) in message and "opus.model.npz" in message
+        assert name in message and "opus.model.npz" in message
 
 
 def test_damaged_archives(refused):
@@ -217,8 +203,7 @@ def test_damaged_archives(refused):
     contents = [b"", b"text", plain.getvalue(), empty.getvalue()]
     changes = [lambda stored, each=each: each for each in contents]
     changes += [lambda stored: stored[:1000], lambda stored: stored[:-100]]
-    changes.append(with_huge_header)
-    for change in changes:
+    for change in [*changes, with_huge_header]:
 
         def rewrite(folder, change=change):
             path = folder / "opus.model.npz"
@@ -228,16 +213,17 @@ def test_damaged_archives(refused):
 
 
 def with_huge_header(content):
-    """A size that no memory holds is not believed."""
+    """Returns an archive that declares an array larger than any memory."""
+    shape = {"descr": "<f4", "fortran_order": False, "shape": (2**20, 2**16)}
     header, changed = io.BytesIO(), io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        header,
-        {"descr": "<f4", "fortran_order": False, "shape": (2**20, 2**16)},
-    )
-    with zipfile.ZipFile(io.BytesIO(content)) as stored:
-        members = {name: stored.read(name) for name in stored.namelist()}
-    members["Wemb.npy"] = header.getvalue()
-    with zipfile.ZipFile(changed, "w") as written:
-        for name, each in members.items():
-            written.writestr(name, each)
+    np.lib.format.write_array_header_1_0(header, shape)
+    with (
+        zipfile.ZipFile(io.BytesIO(content)) as stored,
+        zipfile.ZipFile(changed, "w") as written,
+    ):
+        for name in stored.namelist():
+            huge = name == "Wemb.npy"
+            written.writestr(
+                name, header.getvalue() if huge else stored.read(name)
+            )
     return changed.getvalue()

@@ -1,6 +1,6 @@
-"""Writes a Transformer as a model folder for CTranslate2."""
+"""Writes a Transformer as a model folder for CTranslate2, and runs it."""
 
-import importlib.util
+import itertools
 
 import numpy as np
 import sentencepiece
@@ -11,25 +11,34 @@ from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.pretrained.config_files import (
     ANY,
+    check_supported,
     expand_names,
-    find_unsupported_fields,
+)
+from export.tokenizers.python_tokenizers import (
+    PythonTokenizer,
+    load_python_source_tokenizer,
 )
 from export.tokenizers.vocabulary_file import (
     count_table_pieces,
     split_vocabulary,
 )
+from export.translators.batches import BATCH_TOKENS, translate_in_batches
+from export.translators.text_ids import list_of_texts
+from export.translators.text_translator import BLANK, Translation
+from keras_transformer.decoding.search_config import length_penalty
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
 VOCABULARY_FILE = "vocabulary.model"
 # Written only if source and target have separate vocabularies.
 SOURCE_VOCABULARY_FILE = "source_vocabulary.model"
+_END = "</s>"
 # CTranslate2 needs a table of sinusoids, and by default truncates sources to
 # this number of pieces.
 _SOURCE_POSITIONS = 1024
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 # Supported values by field; other fields must have their default. Settings of
 # the search are arguments of CTranslate2, which the command prints.
-_SUPPORTED = expand_names(
+_SUPPORTED_VALUES = expand_names(
     {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon max_positions "
@@ -62,17 +71,14 @@ def save_ctranslate2(
         target_pieces: ids to write, see `kt.OutputVocabulary`; None for all.
 
     Raises:
-        InputError: ctranslate2 is not installed or does not support the model,
-            the vocabulary is of another model, or writing fails.
+        InputError: CTranslate2 does not support the model, the vocabulary is of
+            another model, or writing fails.
     """
-    require_ctranslate2()
-    if quantization not in QUANTIZATIONS:
-        raise InputError(
-            f"Expected one of {', '.join(QUANTIZATIONS)} as quantization, got "
-            f"{quantization!r}."
-        )
     config = model.config
-    _check_config(config)
+    check_supported(
+        *(config, _SUPPORTED_VALUES, "CTranslate2"),
+        "export the model as a SavedModel instead (export.saved_model)",
+    )
     size = config.vocabulary_size
     ids = range(size) if target_pieces is None else target_pieces
     ids = kt.OutputVocabulary.fixed(ids, size).ids
@@ -95,28 +101,6 @@ def save_ctranslate2(
         spec.save(str(temporary))
         for name, content in files.items():
             (temporary / name).write_bytes(content)
-
-
-def require_ctranslate2():
-    """Raises InputError if the package ctranslate2 is not installed."""
-    if importlib.util.find_spec("ctranslate2") is None:
-        raise InputError(
-            "The package ctranslate2 is not installed; install it with: "
-            "pip install -r requirements-serving.txt"
-        )
-
-
-def _check_config(config):
-    unsupported = find_unsupported_fields(config, _SUPPORTED)
-    if config.uses_word_positions:
-        unsupported.insert(0, "positions of words")
-    if not config.heads_fill_model:
-        unsupported.append("d_k and d_v other than d_model / num_heads")
-    for field in unsupported:
-        raise InputError(
-            f"CTranslate2 cannot run this model: it has no {field}; export it "
-            "as a SavedModel instead (export.saved_model)."
-        )
 
 
 def _list_pieces(vocabulary, size):
@@ -204,3 +188,104 @@ def _fill_norm(spec, norm):
 
 def _array(tensor):
     return np.asarray(ops.convert_to_numpy(tensor), np.float32)
+
+
+class CTranslate2Translator:
+    """Beam search by CTranslate2 on a CPU.
+
+    Args:
+        path: folder written by `save_ctranslate2`.
+        config: TransformerConfig with the settings of the search.
+        max_source_tokens: maximum pieces of a source, the end included; longer
+            ones are truncated.
+        batch_tokens: source positions in a batch, padding included.
+
+    Attributes:
+        compute_type: type of the matrix products, such as "int8_float32".
+
+    Raises:
+        InputError: CTranslate2 cannot load the folder.
+    """
+
+    def __init__(
+        self, path, config, max_source_tokens, batch_tokens=BATCH_TOKENS
+    ):
+        import ctranslate2
+
+        self._config = config
+        self._limit = max_source_tokens
+        self._batch_tokens = batch_tokens
+        source_path = path / SOURCE_VOCABULARY_FILE
+        try:
+            self._translator = ctranslate2.Translator(str(path), device="cpu")
+            proto = (path / VOCABULARY_FILE).read_bytes()
+            self._target = sentencepiece.SentencePieceProcessor(
+                model_proto=proto
+            )
+            self._source = (
+                load_python_source_tokenizer(source_path.read_bytes())
+                if source_path.exists()
+                else PythonTokenizer(proto)
+            )
+        except (RuntimeError, ValueError, OSError) as error:
+            raise InputError(
+                f"CTranslate2 cannot load {path}: {error}"
+            ) from error
+        self.compute_type = self._translator.compute_type
+
+    def translate(self, texts, on_progress=None):
+        """Translates a list of str to a list of Translation, in order.
+
+        CTranslate2 ranks by log-probability / length ** alpha; the returned
+        score is log-probability / length penalty of the configuration.
+        `on_progress` is called with the number of sentences just translated.
+        """
+        sources = [
+            self._source.tokens(text)[: self._limit - 1]
+            for text in list_of_texts(texts)
+        ]
+        answers = translate_in_batches(
+            # CTranslate2 appends the end token.
+            [len(pieces) + 1 for pieces in sources],
+            self._batch_tokens,
+            lambda batch: self._search([sources[number] for number in batch]),
+            on_progress,
+        )
+        return [answer or BLANK for answer in answers]
+
+    def _search(self, sources):
+        # CTranslate2 has one length limit for a batch, and a translation must
+        # not depend on the other sentences.
+        return [
+            translation
+            for _, group in itertools.groupby(sources, len)
+            for translation in self._search_equal_lengths([*group])
+        ]
+
+    def _search_equal_lengths(self, sources):
+        config = self._config
+        results = self._translator.translate_batch(
+            sources,
+            beam_size=config.beam_size,
+            length_penalty=config.alpha,
+            # Both as in this package's search.
+            disable_unk=True,
+            min_decoding_length=1,
+            max_decoding_length=len(sources[0]) + config.max_extra_tokens,
+            return_end_token=True,
+        )
+        outputs = [result.hypotheses[0] for result in results]
+        # The search's own scores are normalized over the allowed tokens only.
+        texts = [
+            pieces[:-1] if pieces[-1:] == [_END] else pieces
+            for pieces in outputs
+        ]
+        scored = self._translator.score_batch(sources, texts)
+        for pieces, score in zip(outputs, scored):
+            penalty = length_penalty(
+                len(pieces), config.alpha, config.length_penalty
+            )
+            log_probability = sum(score.log_probs[: len(pieces)])
+            yield Translation(
+                self._target.decode(pieces), log_probability / float(penalty)
+            )

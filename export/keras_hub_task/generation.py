@@ -1,0 +1,251 @@
+"""Beam search as a KerasHub sampler, and KerasHub's samplers on our decoder."""
+
+import dataclasses
+import functools
+
+import keras
+import keras_hub
+import numpy as np
+from keras import ops
+
+import keras_transformer as kt
+from export.keras_hub_task.backbone import mask_ids
+from export.translators.text_ids import truncation_limit
+from export.translators.text_translator import Translation
+from export.translators.translator import ModelTranslator
+from keras_transformer.config import BEGIN_ID, END_ID, FORBIDDEN_IDS, PAD_ID
+from keras_transformer.decoding.translate import (
+    output_capacity,
+    output_limits,
+)
+
+# Compiled source lengths are multiples of this number.
+_LENGTH_STEP = 16
+_BATCH_TOKENS = 2048
+# Logit of an excluded token. Finite, because samplers apply a softmax.
+_EXCLUDED_LOGIT = -1e9
+# Settings that are also fields of a TransformerConfig.
+_FIELDS = ("beam_size", "alpha", "max_extra_tokens")
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class TranslationSearch(keras_hub.samplers.Sampler):
+    """Beam search with a length penalty (section 6.1 of the paper).
+
+    Gives the translations of `export.translate`; KerasHub's "beam" sampler has
+    no length penalty and drops finished hypotheses. Arguments are those of
+    kt.BeamSearchConfig, and `max_extra_tokens`, the maximum number of tokens of
+    an output beyond its source's length; None takes the value of the model's
+    configuration.
+
+    Example:
+        >>> task.compile(sampler=TranslationSearch(beam_size=8))
+    """
+
+    def __init__(
+        self,
+        beam_size=None,
+        alpha=None,
+        max_extra_tokens=None,
+        stop_criterion=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.settings = {
+            "beam_size": beam_size,
+            "alpha": alpha,
+            "max_extra_tokens": max_extra_tokens,
+            "stop_criterion": stop_criterion,
+        }
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), **self.settings}
+
+    def __call__(self, *args, **kwargs):
+        """Raises ValueError: KerasHub does not pass the model to samplers."""
+        raise ValueError("TranslationSearch is for TransformerSeq2SeqLM alone.")
+
+    def update_config(self, transformer):
+        """Returns the model's TransformerConfig updated with the settings."""
+        changes = {name: self.settings[name] for name in _FIELDS}
+        changes = {n: each for n, each in changes.items() if each is not None}
+        return transformer.config.replace(**changes)
+
+    def search(self, transformer, inputs):
+        """Returns the best translations of one batch; XLA can compile it.
+
+        `inputs` are those of TransformerBackbone; the decoder's ids are the
+        prefixes of translations, padded to the maximum length. Returns int32
+        [B, T]: the begin id, the best translation, padding.
+        """
+        config = self.update_config(transformer)
+        search_config = kt.BeamSearchConfig.from_config(config)
+        if self.settings["stop_criterion"]:
+            search_config = dataclasses.replace(
+                search_config, stop_criterion=self.settings["stop_criterion"]
+            )
+        source = mask_ids(inputs, "encoder")
+        prompt = mask_ids(inputs, "decoder")
+        capacity = ops.shape(prompt)[1] - 1
+        longest = output_limits(source, config.max_extra_tokens)
+        longest = ops.minimum(longest, capacity)
+        # At least one token and the end.
+        shortest = ops.minimum(longest, 2)
+        output = kt.translate_ids(
+            transformer,
+            source,
+            capacity,
+            kt.Constraints(longest, shortest, prompt[:, 1:]),
+            search_config,
+        )
+        begin = ops.full_like(prompt[:, :1], BEGIN_ID)
+        return ops.concatenate([begin, output.tokens[:, 0]], axis=1)
+
+
+class FixedShapeTranslator(ModelTranslator):
+    """Translates in batches of few shapes, each compiled once.
+
+    `function` maps a dict of TransformerBackbone's inputs to a dict with
+    `decoder_token_ids`; `config` includes the settings of the search;
+    `max_output_tokens` limits translations, the end included, or is None.
+    """
+
+    batch_tokens = _BATCH_TOKENS
+    num_threads = 1
+
+    def __init__(self, function, tokenizer, config, max_output_tokens):
+        super().__init__(tokenizer, config)
+        self._function = function
+        self._max_output_tokens = max_output_tokens
+
+    def _search(self, sentences, n, align):
+        longest = max(sentence.length for sentence in sentences)
+        width = -(-longest // _LENGTH_STEP) * _LENGTH_STEP
+        width = truncation_limit(self._config, width)
+        # The last batch is filled with rows of padding.
+        rows = max(_BATCH_TOKENS // width, len(sentences))
+        source = np.zeros((rows, width), np.int32)
+        length = output_capacity(source, self._config)
+        length = 1 + min(length, self._max_output_tokens or length)
+        target = np.zeros((rows, length), np.int32)
+        target[: len(sentences), 0] = BEGIN_ID
+        for row, sentence in enumerate(sentences):
+            source[row, : sentence.length] = sentence.ids
+            prefix = sentence.prefix[: length - 1]
+            target[row, 1 : 1 + len(prefix)] = prefix
+        inputs = {"encoder_token_ids": source, "decoder_token_ids": target}
+        for side, ids in (("encoder", source), ("decoder", target)):
+            mask = (ids != PAD_ID).astype("int32")
+            inputs[f"{side}_padding_mask"] = mask
+        ids = self._function(inputs)["decoder_token_ids"]
+        ids = np.asarray(ops.convert_to_numpy(ids))[: len(sentences), 1:]
+        texts = self.tokenizer.decode(ids)
+        return [
+            [Translation(text, 0.0)] if row.any() else []
+            for text, row in zip(texts, ids)
+        ]
+
+
+def sample_translations(task, transformer, inputs, stop_token_ids):
+    """Samples a translation of each sentence with the task's sampler.
+
+    As in the beam search, a translation has at most `max_extra_tokens` tokens
+    more than its source, and blank text gives an empty translation. `inputs`
+    are those of TransformerBackbone; the decoder's ids are the prefixes of
+    translations. `stop_token_ids` end a translation, or are None. Returns the
+    ids, int32 [B, T], and a mask, boolean [B, T], that is True for the
+    translation with its end.
+    """
+    prompt = mask_ids(inputs, "decoder")
+    prompt_mask = ops.cast(inputs["decoder_padding_mask"], "bool")
+    source = mask_ids(inputs, "encoder")
+    decoder = transformer.beam_decoder(1)
+    # The first position at which the prefix of some sentence has ended.
+    index = ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
+    state = decoder.start(source, ops.shape(prompt)[1])
+    state, hidden_states = _decode_prompt(decoder, state, prompt, index)
+    is_piece = ops.logical_and(source != PAD_ID, source != END_ID)
+    has_text = ops.any(is_piece, axis=1)
+    lengths = output_limits(source, transformer.config.max_extra_tokens)
+    lengths = ops.where(has_text, lengths, 1)
+    # The capacity counts the begin id.
+    lengths = ops.minimum(lengths, ops.shape(prompt)[1] - 1)
+
+    def next_logits(tokens, cache, index):
+        # In the cache, because samplers that repeat rows repeat all of it.
+        state, lengths = cache
+        logits, state, states = _decode_step(decoder, state, tokens, index - 1)
+        logits = _exclude_impossible(logits[:, 0], index, lengths)
+        return logits, states[:, 0], (state, lengths)
+
+    ids = task.sampler(
+        next=next_logits,
+        prompt=prompt,
+        cache=(state, lengths),
+        index=index,
+        mask=prompt_mask,
+        stop_token_ids=stop_token_ids,
+        hidden_states=hidden_states,
+        model=task,
+    )
+    mask = _mask_after_stop(ids, prompt_mask, stop_token_ids)
+    begin = ops.arange(ops.shape(ids)[1]) == 0
+    return ids, ops.logical_and(mask, ops.logical_or(has_text[:, None], begin))
+
+
+def _decode_step(decoder, state, tokens, index):
+    """Returns logits, state and hidden states of one step."""
+    rows = ops.shape(tokens)[0]
+    newest = ops.slice(tokens, (0, index), (rows, 1))
+    parents = ops.zeros((rows, 1), dtype="int32")
+    return decoder.step(
+        newest, parents, index, state, return_hidden_states=True
+    )
+
+
+def _decode_prompt(decoder, state, prompt, index):
+    """Caches the shared prompt but its last token.
+
+    Returns the state, and the hidden states of the tokens, float [B, T, D].
+    """
+    rows, length = ops.shape(prompt)
+    _, _, first = _decode_step(decoder, state, prompt, 0)
+    hidden_states = ops.zeros((rows, length, first.shape[-1]), first.dtype)
+
+    def body(step, state, hidden_states):
+        _, state, states = _decode_step(decoder, state, prompt, step)
+        hidden_states = ops.slice_update(hidden_states, (0, step, 0), states)
+        return step + 1, state, hidden_states
+
+    start = ops.convert_to_tensor(0, dtype="int32")
+    _, state, hidden_states = ops.while_loop(
+        lambda step, *_: step < index - 1, body, (start, state, hidden_states)
+    )
+    return state, hidden_states
+
+
+def _exclude_impossible(logits, index, lengths):
+    """Excludes special ids, a first end, and at the limit all but the end."""
+    ids = ops.arange(ops.shape(logits)[-1])
+    is_end = ids == END_ID
+    is_empty = ops.logical_and(is_end, index == 1)
+    excluded = ops.logical_or(_is_any_of(ids, FORBIDDEN_IDS), is_empty)
+    at_limit = ops.expand_dims(index >= lengths, 1)
+    excluded = ops.where(at_limit, ops.logical_not(is_end), excluded)
+    return ops.where(excluded, _EXCLUDED_LOGIT, logits)
+
+
+def _mask_after_stop(ids, prompt_mask, stop_token_ids):
+    if stop_token_ids is None:
+        return ops.ones_like(ids, dtype="bool")
+    stops = _is_any_of(ids, stop_token_ids)
+    stops = ops.logical_and(stops, ops.logical_not(prompt_mask))
+    stops = ops.cast(stops, "int32")
+    before = ops.cumsum(stops, axis=-1) - stops
+    return ops.logical_and(before == 0, ids != PAD_ID)
+
+
+def _is_any_of(ids, numbers):
+    none = ops.zeros_like(ids, dtype="bool")
+    return functools.reduce(ops.logical_or, [ids == n for n in numbers], none)

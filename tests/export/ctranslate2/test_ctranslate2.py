@@ -1,0 +1,348 @@
+"""A CTranslate2 folder computes what the model does; the command."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sacrebleu
+import sentencepiece
+
+import keras_transformer as kt
+from export.common.errors import InputError
+from export.ctranslate2.ctranslate2_model import (
+    QUANTIZATIONS,
+    CTranslate2Translator,
+    save_ctranslate2,
+)
+from export.model_directory import ModelDirectory
+from export.pretrained.marian_reader import read_marian
+from export.tokenizers.tokenizer import Tokenizer
+from export.tokenizers.vocabulary_file import join_vocabularies
+from export.translators.translator import Translator
+from keras_transformer.config import BEGIN_ID, END_ID
+from tests import made_up_text
+from tests.export import command_main, tiny
+from tests.export.pretrained import marian_directory
+
+ctranslate2 = pytest.importorskip("ctranslate2")
+TEXTS = made_up_text.sentences()[:12]
+FEW = TEXTS[:6]
+BEAM, ALPHA, EXTRA = 4, 0.6, tiny.CONFIG["max_extra_tokens"]
+COMMAND = "export.ctranslate2.__main__"
+MODELS = {
+    "pre-norm": {
+        "share_embeddings": "target-softmax",
+        "activation": "gelu",
+        "output_bias": True,
+        "sinusoid_rates": "marian",
+    },
+    "post-norm": {
+        "norm": "post",
+        "share_embeddings": "all",
+        "layer_norm_epsilon": 0.1,
+        "num_layers": 1,
+        "num_decoder_layers": 2,
+    },
+    "learned positions": {
+        "positions": "learned",
+        "max_positions": 40,
+        "activation": "silu",
+        "attention_bias": False,
+        "num_decoder_layers": 1,
+    },
+}
+
+
+@pytest.fixture(name="tokenizer", scope="module")
+def fixture_tokenizer():
+    return Tokenizer(made_up_text.vocabulary())
+
+
+def load(path, compute_type="default"):
+    return ctranslate2.Translator(
+        str(path), device="cpu", intra_threads=1, compute_type=compute_type
+    )
+
+
+def to_pieces(tokenizer, ids):
+    return [tokenizer.id_to_token(number) for number in ids]
+
+
+def to_ids(tokenizer, pieces):
+    table = {tokenizer.id_to_token(i): i for i in range(200)}
+    return [table[piece] for piece in pieces]
+
+
+def padded(rows):
+    width = max(map(len, rows))
+    return np.array([[*row, *[0] * (width - len(row))] for row in rows])
+
+
+def assert_scores(scores, model, sources, targets, penalty, allowed=None):
+    """Compares scores with log-probability / penalty, from logits in float64.
+
+    The softmax is over the allowed ids; all by default.
+    """
+    given = [[BEGIN_ID, *target[:-1]] for target in targets]
+    logits = model({"source": padded(sources), "target": padded(given)})
+    logits = np.asarray(logits, "float64")
+    among = logits if allowed is None else logits[:, :, allowed]
+    logs = logits - np.logaddexp.reduce(among, axis=2, keepdims=True)
+    for score, row, target in zip(scores, logs, targets, strict=True):
+        length = len(target)
+        expected = row[np.arange(length), target].sum() / penalty(length)
+        assert score == pytest.approx(expected, abs=1e-4)
+
+
+def power(length):
+    return length**ALPHA
+
+
+def gnmt(length):
+    return ((5 + length) / 6) ** ALPHA
+
+
+def translate_pieces(folder, texts):
+    """Translates with CTranslate2 and sentencepiece alone, to pieces."""
+    processor = sentencepiece.SentencePieceProcessor(
+        model_file=str(folder / "vocabulary.model")
+    )
+    hypotheses = [
+        load(folder)
+        .translate_batch(
+            [source],
+            beam_size=BEAM,
+            length_penalty=ALPHA,
+            max_decoding_length=len(source) + EXTRA,
+            disable_unk=True,
+            return_end_token=True,
+        )[0]
+        .hypotheses[0]
+        for source in processor.encode(texts, out_type=str)
+    ]
+    return hypotheses, [processor.decode(each) for each in hypotheses]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_scores_match_the_model(tmp_path, tokenizer, name):
+    model = tiny.model(**MODELS[name])
+    save_ctranslate2(model, tokenizer.proto, tmp_path / "folder")
+    sources = tokenizer.encode(FEW)
+    results = load(tmp_path / "folder").translate_batch(
+        [to_pieces(tokenizer, ids[:-1]) for ids in sources],
+        beam_size=4,
+        num_hypotheses=2,
+        length_penalty=ALPHA,
+        # By default the end is excluded at first, before the softmax.
+        min_decoding_length=0,
+        max_decoding_length=12,
+        return_scores=True,
+        return_end_token=True,
+    )
+    assert len({result.scores[0] for result in results}) == len(FEW)
+    for number in range(2):
+        targets = [
+            to_ids(tokenizer, result.hypotheses[number]) for result in results
+        ]
+        scores = [result.scores[number] for result in results]
+        assert_scores(scores, model, sources, targets, power)
+
+
+def test_two_vocabularies_of_different_sizes(tmp_path, tokenizer):
+    source_proto = made_up_text.vocabulary(230, seed=2)
+    source_tokenizer = Tokenizer(source_proto)
+    model = tiny.model(source_vocabulary_size=230, num_decoder_layers=1)
+    folder = tmp_path / "folder"
+    vocabulary = join_vocabularies(source_proto, tokenizer.proto)
+    save_ctranslate2(model, vocabulary, folder)
+    assert (folder / "source_vocabulary.model").read_bytes() == source_proto
+    texts = made_up_text.sentences(100, seed=2)[:6]
+    sources = source_tokenizer.encode(texts)
+    assert max(map(max, sources)) >= 200
+    results = load(folder).translate_batch(
+        [to_pieces(source_tokenizer, ids[:-1]) for ids in sources],
+        beam_size=1,
+        disable_unk=True,
+        min_decoding_length=1,
+        max_decoding_length=60,
+        return_end_token=True,
+    )
+    config = model.config.replace(beam_size=1, max_extra_tokens=5)
+    translations = CTranslate2Translator(folder, config, 512).translate(texts)
+    assert len({each.text for each in translations}) > 1
+    targets = [
+        to_ids(tokenizer, result.hypotheses[0])[: len(source) + 4]
+        for source, result in zip(sources, results)
+    ]
+    texts = [tokenizer.decode([ids])[0] for ids in targets]
+    assert [each.text for each in translations] == texts
+    scores = [each.score for each in translations]
+    assert_scores(scores, model, sources, targets, gnmt)
+
+
+def test_a_folder_of_target_pieces(tmp_path, tokenizer):
+    """It generates and scores among these alone; ranks by "power"."""
+    model = tiny.model(output_bias=True, length_penalty="power")
+    allowed = kt.OutputVocabulary.fixed(range(50, 120), 200).ids
+    folder = tmp_path / "folder"
+    save_ctranslate2(model, tokenizer.proto, folder, target_pieces=allowed)
+    listed = json.loads((folder / "target_vocabulary.json").read_text())
+    assert listed == to_pieces(tokenizer, allowed)
+    peer = CTranslate2Translator(folder, model.config, 512)
+    translations = peer.translate([*FEW, " "])
+    assert (translations[-1].text, translations[-1].score) == ("", 0.0)
+    hypotheses, texts = translate_pieces(folder, FEW)
+    assert [each.text for each in translations[:-1]] == texts
+    targets = [to_ids(tokenizer, pieces) for pieces in hypotheses]
+    assert {*np.concatenate(targets)} <= {*allowed}
+    scores = [each.score for each in translations[:-1]]
+    sources = tokenizer.encode(FEW)
+    assert_scores(scores, model, sources, targets, power, allowed)
+
+
+def test_long_sources_and_long_translations(tmp_path, tokenizer):
+    """Sources are truncated; positions suffice for the longest output."""
+    folder = tmp_path / "folder"
+    model = tiny.model(norm="post", max_extra_tokens=1500)
+    save_ctranslate2(model, tokenizer.proto, folder)
+    config = model.config.replace(max_extra_tokens=5)
+    peer = CTranslate2Translator(folder, config, 9)
+    long = "ba bi " * 30
+    (text,) = tokenizer.decode([tokenizer.encode([long])[0][:8]])
+    assert peer.translate([long]) == peer.translate([text])
+    assert peer.translate([long]) != peer.translate(["ba bi"])
+    (source,) = tokenizer.encode(TEXTS[:1])
+    length = len(source) + 1500
+    (result,) = load(folder).translate_batch(
+        [to_pieces(tokenizer, source[:-1])],
+        beam_size=1,
+        min_decoding_length=length,
+        max_decoding_length=length,
+    )
+    assert len(result.hypotheses[0]) == length
+
+
+def test_a_quantized_folder_is_smaller_and_close(tmp_path, tokenizer):
+    model = tiny.model(d_ff=256, num_layers=1)
+    sources = [to_pieces(tokenizer, ids[:-1]) for ids in tokenizer.encode(FEW)]
+    targets = [["▁", "b", "a"]] * len(sources)
+    sizes, scores = {}, {}
+    for kind in QUANTIZATIONS:
+        folder = tmp_path / kind
+        save_ctranslate2(model, tokenizer.proto, folder, kind)
+        sizes[kind] = (folder / "model.bin").stat().st_size
+        # Products of int8 saturate without VNNI.
+        results = load(folder, "float32").score_batch(sources, targets)
+        scores[kind] = np.array([sum(each.log_probs) for each in results])
+    exact = scores.pop("float32")
+    for kind, each in scores.items():
+        assert sizes[kind] < 0.75 * sizes["float32"]
+        assert np.abs(each - exact).mean() < 0.002 * np.abs(exact).mean()
+
+
+def test_a_vocabulary_of_another_model_is_refused(tmp_path, tokenizer):
+    for changes in {"vocabulary_size": 210}, {"source_vocabulary_size": 230}:
+        with pytest.raises(InputError, match="pieces and the model 2"):
+            save_ctranslate2(
+                tiny.model(**changes), tokenizer.proto, tmp_path / "out"
+            )
+    assert list(tmp_path.iterdir()) == []
+
+
+def run_printed_program(printed, text):
+    program = printed[printed.index("  import ctranslate2") :]
+    program = program.replace("'...'", repr(text)).replace("\n  ", "\n")
+    done = subprocess.run(
+        [sys.executable, "-c", program.strip()],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.removesuffix("\n")
+
+
+def test_the_command_compares_and_prints_a_program(tmp_path, eager):
+    tiny.write(tmp_path / "model")
+    # Makes the end likely enough to be chosen.
+    model = tiny.model()
+    end = np.asarray(model.output_embedding.embeddings)[END_ID]
+    beta = model.decoder.final_norm.beta
+    beta.assign(np.asarray(beta) + 2 * end / (end @ end))
+    ModelDirectory(tmp_path / "model").write_weights(model)
+    translator = Translator.from_directory(tmp_path / "model")
+    ours = [each.text for each in translator.translate(TEXTS)]
+    (tmp_path / "in").write_text("".join(f"{text}\n" for text in TEXTS))
+    (tmp_path / "right").write_text("".join(f"{text}\n" for text in ours))
+    (tmp_path / "blank").write_text("\n" * len(TEXTS))
+    folder = tmp_path / "out"
+    printed, _ = command_main.run(
+        *(COMMAND, f"--model_dir={tmp_path / 'model'}"),
+        *(f"--output_dir={folder}", f"--compare={tmp_path / 'in'}"),
+        f"--references={tmp_path / 'right'}",
+        f"--references={tmp_path / 'blank'}",
+    )
+    assert {path.name for path in folder.iterdir()} == {
+        "config.json",
+        "model.bin",
+        "shared_vocabulary.json",
+        "vocabulary.model",
+    }
+    _, theirs = translate_pieces(folder, TEXTS)
+    identical = sum(one == other for one, other in zip(ours, theirs))
+    assert 0 < identical < len(TEXTS)
+    assert f"({identical} of {len(TEXTS)})" in printed
+    bleu = sacrebleu.corpus_bleu(theirs, [ours]).score
+    expected = f"ours 100.00, CTranslate2 {bleu:.2f} ({bleu - 100:+.2f})"
+    assert expected in printed
+    pattern = r"mean (\S+), largest (\S+) where identical"
+    mean, largest = map(float, re.search(pattern, printed).groups())
+    assert mean <= largest < 1e-4
+    assert run_printed_program(printed, TEXTS[1]) == theirs[1]
+
+
+def test_the_program_for_a_pretrained_model(tmp_path, eager):
+    """With two vocabularies, a tag and OPUS-MT's normalization."""
+    folder = tmp_path / 'it\'s a [1] "folder"'
+    directory = ModelDirectory(folder / "model")
+    arrays = marian_directory.arrays_of(marian_directory.model(seed=7))
+    pretrained = read_marian(marian_directory.write(tmp_path / "npz", arrays))
+    # The two searches truncate differently.
+    bias = pretrained.model.output_embedding.bias
+    bias.assign(bias + 6.0 * np.eye(bias.shape[0])[END_ID])
+    directory.write_config(
+        pretrained.model.config.replace(max_extra_tokens=9, beam_size=3)
+    )
+    directory.write_run({"dataset": "made up"})
+    directory.write_vocabulary(pretrained.vocabulary)
+    directory.write_weights(pretrained.model)
+    printed, _ = command_main.run(
+        *(COMMAND, f"--model_dir={directory.path}"),
+        f"--output_dir={folder / 'out'}",
+    )
+    text = ">>fra<< rusa to \\ 'ze'! \uff01"
+    (ours,) = Translator.from_directory(directory.path).translate([text])
+    assert run_printed_program(printed, text) == ours.text
+
+
+def test_wrong_input_is_refused_and_nothing_written(
+    model_path, tmp_path, monkeypatch
+):
+    model, output = f"--model_dir={model_path}", f"--output_dir={tmp_path}/out"
+    (tmp_path / "in").write_text("ba\nbi\n")
+    (tmp_path / "right").write_text("ba\n")
+    compare = f"--compare={tmp_path}/in"
+    for word, flags in {
+        "in exists": [model, f"--output_dir={tmp_path}/in"],
+        "--compare": [model, output, "--references=x"],
+        "none": [model, output, f"--compare={tmp_path}/none"],
+        "right": [model, output, compare, f"--references={tmp_path}/right"],
+        "model directory": [f"--model_dir={tmp_path}", output],
+    }.items():
+        assert word in command_main.run(COMMAND, *flags)[1]
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    message = command_main.run(COMMAND, model, output)[1]
+    assert "requirements-serving.txt" in message
+    assert {path.name for path in tmp_path.iterdir()} == {"in", "right"}
