@@ -25,8 +25,8 @@ from sentencepiece import sentencepiece_model_pb2
 
 import keras_transformer as kt
 from export.common import command
-from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
+from export.common.storage import atomic_write
 from export.model_directory import ModelDirectory
 from trainers.training.config_flags import make_config
 

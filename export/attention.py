@@ -22,8 +22,8 @@ from export.attention_views.view import (
     update_view,
 )
 from export.common import command
-from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
+from export.common.storage import atomic_write
 from export.serving.export_directory import newest_version
 
 FLAGS = flags.FLAGS

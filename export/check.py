@@ -32,7 +32,7 @@ from export.serving.session import (
     foreign_operations,
     read_meta_graph,
 )
-from export.tokenizers.vocabulary_file import split_vocabulary
+from export.tokenizers.python_tokenizers import split_vocabulary
 from export.translators.output_vocabulary_files import (
     SHORTLIST_FILE,
     read_ids,

@@ -20,9 +20,9 @@ from xml.sax import saxutils
 from absl import flags
 
 from export.common import command
-from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
+from export.common.storage import atomic_write
 from export.lines.files import read_lines
 
 FLAGS = flags.FLAGS

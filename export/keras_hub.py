@@ -15,8 +15,8 @@ import shutil
 from absl import flags, logging
 
 from export.common import command
-from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
+from export.common.storage import atomic_write
 from export.model_directory import ModelDirectory
 
 FLAGS = flags.FLAGS

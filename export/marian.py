@@ -12,7 +12,7 @@ import pathlib
 from absl import flags
 
 from export.common import command
-from export.common.atomic_files import atomic_write
+from export.common.storage import atomic_write
 
 FLAGS = flags.FLAGS
 

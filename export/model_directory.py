@@ -10,8 +10,8 @@ import shutil
 import h5py
 
 import keras_transformer as kt
-from export.common.atomic_files import atomic_write, write_json
 from export.common.errors import InputError
+from export.common.storage import atomic_write, write_json
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from keras_transformer.parsing.parser_transformer import new_transformer
 

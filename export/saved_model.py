@@ -14,8 +14,8 @@ import tensorflow as tf
 from absl import flags
 
 from export.common import command
-from export.common.atomic_files import atomic_write, write_json
 from export.common.errors import InputError
+from export.common.storage import atomic_write, write_json
 from export.model_directory import ModelDirectory
 from export.serving.export_directory import (
     DESCRIPTION_FILES,

@@ -34,7 +34,7 @@ from export.common.errors import InputError
 from export.lines import line_flags
 from export.serving.exported_translator import load_translator
 from export.translators import search_flags
-from export.translators.text_ids import UnknownCharacter
+from export.translators.batches import UnknownCharacter
 
 FLAGS = flags.FLAGS
 

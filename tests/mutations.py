@@ -490,10 +490,10 @@ MUTATIONS = [
         ),
         (
             "a file is renamed before it is whole",
-            "export/common/atomic_files.py",
+            "export/common/storage.py",
             "        yield temporary\n        if mode",
             "        yield place\n        if mode",
-            "tests/export/common/test_atomic_files.py",
+            "tests/export/common/test_storage.py",
         ),
         (
             "served scores of another beam",

@@ -17,8 +17,8 @@ import pathlib
 from absl import flags
 
 from export.common import command
-from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
+from export.common.storage import atomic_write
 from export.lines.files import join_lines, read_references
 from export.serving.exported_translator import load_translator
 from export.translators.batches import BATCH_TOKENS

@@ -13,9 +13,8 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from trainers.cost.cost_estimate import PRECISIONS, packed_row, training_cost
-from trainers.cost.cost_report import make_report
+from trainers.cost.cost_report import compare_published_updates, make_report
 from trainers.cost.devices import DEVICES, MAX_GPUS, cpu_device, parse_gpus
-from trainers.cost.published_speeds import compare_published_updates
 from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.training.config_flags import make_config
 

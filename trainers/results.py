@@ -14,8 +14,8 @@ import pathlib
 from absl import flags
 
 from export.common import command
-from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
+from export.common.storage import atomic_write
 from trainers.reports.results_page import (
     make_results_page,
     replace_between_marks,

@@ -18,14 +18,13 @@ from absl import flags
 
 import keras_transformer as kt
 from export.common import command
-from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
+from export.common.storage import atomic_write
 from export.lines.files import aligned_lines
-from export.translators.batches import BATCH_TOKENS, by_tokens
+from export.translators.batches import BATCH_TOKENS, by_tokens, pad_ids
 from export.translators.graph_translator import IDS_SPEC, trace_once
 from export.translators.output_vocabulary_files import ANY_SOURCE
-from export.translators.text_ids import pad_ids
 from export.translators.translator import load_models
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 

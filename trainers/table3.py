@@ -15,9 +15,9 @@ import pathlib
 from absl import flags
 
 from export.common import command
-from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
 from export.common.processes import run_subcommand
+from export.common.storage import atomic_write
 from trainers.data import dataset_flags
 from trainers.reports.table3_rows import (
     TABLE_3,

@@ -7,7 +7,7 @@ import statistics
 from benchmarks.harness.report import markdown_table, quartiles, ratio
 from benchmarks.layer_types.figure import log_log_svg
 from benchmarks.layer_types.layers import FULL, flops
-from export.common.atomic_files import atomic_write
+from export.common.storage import atomic_write
 
 PASSES = {False: "forward", True: "forward + backward"}
 _SECONDS = {0: "s", -3: "ms", -6: "µs"}

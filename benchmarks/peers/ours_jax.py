@@ -10,7 +10,7 @@ from keras import ops
 import keras_transformer as kt
 from benchmarks.decoding_job import SentencePieces, load_model
 from benchmarks.training_job import pack
-from export.translators.text_ids import pad_ids
+from export.translators.batches import pad_ids
 from keras_transformer.config import END_ID, PAD_ID
 from keras_transformer.loss import linear_cross_entropy
 

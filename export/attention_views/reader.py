@@ -7,9 +7,13 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.translators.batches import translate_in_batches
+from export.translators.batches import (
+    character_limit,
+    list_of_texts,
+    pad_ids,
+    translate_in_batches,
+)
 from export.translators.graph_translator import IDS_SPEC, trace_once
-from export.translators.text_ids import character_limit, list_of_texts, pad_ids
 from export.translators.text_ops import (
     padded_ids_to_tokens,
     source_word_spans,

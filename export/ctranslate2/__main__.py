@@ -26,8 +26,8 @@ from export.ctranslate2.ctranslate2_model import (
 from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
 from export.translators import search_flags
+from export.translators.batches import truncation_limit
 from export.translators.output_vocabulary_files import collect_ids
-from export.translators.text_ids import truncation_limit
 from export.translators.translator import MAX_SOURCE_TOKENS, Translator
 
 FLAGS = flags.FLAGS

@@ -7,8 +7,8 @@ import sentencepiece
 from keras import ops
 
 import keras_transformer as kt
-from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
+from export.common.storage import atomic_write
 from export.pretrained.config_files import (
     ANY,
     check_supported,
@@ -16,14 +16,15 @@ from export.pretrained.config_files import (
 )
 from export.tokenizers.python_tokenizers import (
     PythonTokenizer,
-    load_python_source_tokenizer,
-)
-from export.tokenizers.vocabulary_file import (
     count_table_pieces,
+    load_python_source_tokenizer,
     split_vocabulary,
 )
-from export.translators.batches import BATCH_TOKENS, translate_in_batches
-from export.translators.text_ids import list_of_texts
+from export.translators.batches import (
+    BATCH_TOKENS,
+    list_of_texts,
+    translate_in_batches,
+)
 from export.translators.text_translator import BLANK, Translation
 from keras_transformer.decoding.search_config import length_penalty
 

@@ -10,7 +10,7 @@ from keras import ops
 
 import keras_transformer as kt
 from export.keras_hub_task.backbone import mask_ids
-from export.translators.text_ids import truncation_limit
+from export.translators.batches import truncation_limit
 from export.translators.text_translator import Translation
 from export.translators.translator import ModelTranslator
 from keras_transformer.config import BEGIN_ID, END_ID, FORBIDDEN_IDS, PAD_ID

@@ -13,7 +13,7 @@ import time
 import zlib
 
 from export.common.errors import InputError
-from export.common.paths import (
+from export.common.storage import (
     error_reason,
     explain_read_errors,
     is_local,

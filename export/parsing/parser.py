@@ -12,16 +12,17 @@ from export.model_directory import ModelDirectory
 from export.parsing.linearization import SymbolVocabulary, delinearize
 from export.parsing.trees import escape_brackets, format_tree
 from export.parsing.word_tokenizer import WordTokenizer
-from export.translators.batches import BATCH_TOKENS, translate_in_batches
+from export.translators.batches import (
+    BATCH_TOKENS,
+    list_of_texts,
+    pad_ids,
+    translate_in_batches,
+    truncation_limit,
+)
 from export.translators.graph_translator import (
     IDS_SPEC,
     InPlaceKVCache,
     trace_once,
-)
-from export.translators.text_ids import (
-    list_of_texts,
-    pad_ids,
-    truncation_limit,
 )
 from export.translators.translator import load_ensemble, validate_equal
 from keras_transformer.config import END_ID

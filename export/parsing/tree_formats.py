@@ -7,9 +7,8 @@ of a sentence, from 0, and of its list of Parse, best first, that returns lines.
 import pathlib
 
 from export.common import svg
-from export.common.atomic_files import atomic_write
 from export.common.command import require_new
-from export.common.paths import explain_file_errors
+from export.common.storage import atomic_write, explain_file_errors
 from export.lines.streams import line_format
 from export.parsing.trees import is_preterminal, tree_words
 

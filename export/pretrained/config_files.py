@@ -8,7 +8,7 @@ import dataclasses
 import json
 
 from export.common.errors import InputError
-from export.common.paths import explain_read_errors
+from export.common.storage import explain_read_errors
 
 # The reader validates the value itself, or no result depends on it.
 ANY = object()

@@ -25,7 +25,7 @@ from export.pretrained.weight_mapping import (
     make_config,
     set_embeddings,
 )
-from export.tokenizers.vocabulary_file import join_vocabularies
+from export.tokenizers.python_tokenizers import join_vocabularies
 from keras_transformer.config import FORBIDDEN_IDS
 from keras_transformer.fields import MAX_ALPHA, MAX_BEAMS, MAX_EXTRA_TOKENS
 

@@ -24,7 +24,7 @@ from export.pretrained.weight_mapping import (
     marian_columns,
     read_layers,
 )
-from export.tokenizers.vocabulary_file import split_vocabulary
+from export.tokenizers.python_tokenizers import split_vocabulary
 from keras_transformer.config import (
     BEGIN_ID,
     END_ID,

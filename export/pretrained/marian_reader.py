@@ -34,8 +34,11 @@ from export.pretrained.weight_mapping import (
     make_config,
     set_embeddings,
 )
-from export.tokenizers.python_tokenizers import OPUS_MT
-from export.tokenizers.vocabulary_file import add_normalizer, join_vocabularies
+from export.tokenizers.python_tokenizers import (
+    OPUS_MT,
+    add_normalizer,
+    join_vocabularies,
+)
 from keras_transformer.fields import MAX_ALPHA, MAX_BEAMS
 
 _DECODER, _MODEL = "decoder.yml", "special:model.yml"

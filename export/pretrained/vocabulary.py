@@ -25,8 +25,7 @@ from export.pretrained.config_files import (
     read_json,
     wrong_value,
 )
-from export.tokenizers.python_tokenizers import TAG
-from export.tokenizers.vocabulary_file import has_crashing_piece
+from export.tokenizers.python_tokenizers import TAG, has_crashing_piece
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 _PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece

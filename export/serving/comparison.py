@@ -13,7 +13,7 @@ import numpy as np
 from export.common.errors import InputError
 from export.serving.export_directory import select_inputs
 from export.tokenizers.python_tokenizers import load_python_tokenizers
-from export.translators.text_ids import pad_ids
+from export.translators.batches import pad_ids
 from export.translators.text_translator import (
     IMPOSSIBLE,
     alignment_outputs,

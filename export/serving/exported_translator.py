@@ -4,8 +4,11 @@ import pathlib
 
 from export.common.errors import InputError
 from export.serving.export_directory import is_folder, newest_version, task_of
-from export.translators.batches import BATCH_TOKENS, translate_in_batches
-from export.translators.text_ids import list_of_texts
+from export.translators.batches import (
+    BATCH_TOKENS,
+    list_of_texts,
+    translate_in_batches,
+)
 from export.translators.text_translator import Sentence, SignatureTranslator
 
 

@@ -5,8 +5,8 @@ import functools
 import tensorflow as tf
 
 import keras_transformer as kt
+from export.translators.batches import character_limit, truncation_limit
 from export.translators.graph_translator import GraphTranslator
-from export.translators.text_ids import character_limit, truncation_limit
 from export.translators.text_ops import (
     padded_ids_to_tokens,
     source_word_spans,

@@ -8,14 +8,12 @@ from export.tokenizers.python_tokenizers import (
     OPUS_PUNCTUATION,
     OPUS_SPACES,
     TAG,
-    text_piece_mask,
-)
-from export.tokenizers.tokenizer import Tokenizer
-from export.tokenizers.vocabulary_file import (
     count_table_pieces,
     read_normalizer,
     split_vocabulary,
+    text_piece_mask,
 )
+from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import END_ID, UNKNOWN_ID
 
 

@@ -8,7 +8,7 @@ import tensorflow_text as tf_text
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
-from export.tokenizers.vocabulary_file import has_crashing_piece
+from export.tokenizers.python_tokenizers import has_crashing_piece
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 

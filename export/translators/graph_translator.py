@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.translators.text_ids import pad_ids
+from export.translators.batches import pad_ids
 from export.translators.text_ops import trim
 from keras_transformer.decoding.alignment import gather_alignments
 from keras_transformer.decoding.translate import (

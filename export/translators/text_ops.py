@@ -8,7 +8,7 @@ before them: those that are neither white space nor dropped by the tokenizer.
 import numpy as np
 import tensorflow as tf
 
-from export.translators.text_ids import character_limit
+from export.translators.batches import character_limit
 from keras_transformer.config import END_ID, PAD_ID
 
 # The white space of `str.split` for RE2, whose \s is ASCII only.

@@ -15,8 +15,8 @@ from export.translators.batches import (
     NUM_THREADS,
     answer_batches,
     by_tokens,
+    list_of_texts,
 )
-from export.translators.text_ids import list_of_texts
 
 
 @dataclasses.dataclass(frozen=True)

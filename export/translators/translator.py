@@ -9,20 +9,18 @@ from export.model_directory import ModelDirectory
 from export.translators.batches import (
     BATCH_TOKENS,
     NUM_THREADS,
+    IdPair,
+    UnknownCharacter,
+    list_of_texts,
+    pad_ids,
     translate_in_batches,
+    truncation_limit,
 )
 from export.translators.graph_translator import (
     IDS_SPEC,
     GraphTranslator,
     TracedSearch,
     trace_once,
-)
-from export.translators.text_ids import (
-    IdPair,
-    UnknownCharacter,
-    list_of_texts,
-    pad_ids,
-    truncation_limit,
 )
 from export.translators.text_ops import (
     encode_texts,

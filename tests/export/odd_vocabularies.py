@@ -8,7 +8,10 @@ import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 from export.pretrained.vocabulary import make_vocabulary
-from export.tokenizers.vocabulary_file import add_normalizer, join_vocabularies
+from export.tokenizers.python_tokenizers import (
+    add_normalizer,
+    join_vocabularies,
+)
 from tests import made_up_text
 
 # Code points: "b a" is one word, "k" makes two words of one, "d" is nothing.

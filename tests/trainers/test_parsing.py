@@ -11,8 +11,8 @@ import tensorflow as tf
 from export.model_directory import ModelDirectory
 from export.parsing.linearization import SymbolVocabulary
 from export.parsing.trees import read_tree, read_trees, tree_words
+from export.translators.batches import pad_ids
 from export.translators.graph_translator import SearchOutput
-from export.translators.text_ids import pad_ids
 from tests import processes
 from tests.export import tiny
 from tests.processes import ROOT

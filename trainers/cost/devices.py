@@ -47,7 +47,7 @@ class Device:
         return self.flops[dtype] * self.utilization[dtype]
 
 
-# Fitted to the figures of single GPUs in trainers.cost.published_speeds; the
+# Fitted to the figures of single GPUs in trainers.cost.cost_report; the
 # figures of several GPUs are then predictions (docs/scaling.md).
 _UTILIZATION = {
     "P100": {"float32": 0.38},

@@ -8,7 +8,7 @@ import os
 import re
 
 from export.common.errors import InputError
-from export.common.paths import explain_read_errors
+from export.common.storage import explain_read_errors
 from export.lines.files import join_lines
 
 _DIGITS = 16

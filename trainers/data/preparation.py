@@ -9,10 +9,10 @@ import pathlib
 
 import numpy as np
 
-from export.common.atomic_files import atomic_write, remove_temporary_files
 from export.common.errors import InputError
 from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
+from export.common.storage import atomic_write, remove_temporary_files
 from export.model_directory import ModelDirectory
 from trainers.data.codecs import (
     TokenizedChunk,

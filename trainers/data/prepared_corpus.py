@@ -22,9 +22,9 @@ import zlib
 
 import numpy as np
 
-from export.common.atomic_files import atomic_write, write_json
 from export.common.command import command_line
 from export.common.errors import InputError
+from export.common.storage import atomic_write, write_json
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet
 

@@ -39,8 +39,8 @@ import zipfile
 from itertools import chain
 from pathlib import Path
 
-from export.common.atomic_files import atomic_write
 from export.common.errors import InputError
+from export.common.storage import atomic_write
 from trainers.data.corpus import (
     Corpus,
     resolve_languages,

@@ -12,7 +12,12 @@ supports.
 import re
 
 from export.common.errors import InputError
-from export.common.paths import error_reason, is_local, list_names, resolve_path
+from export.common.storage import (
+    error_reason,
+    is_local,
+    list_names,
+    resolve_path,
+)
 from export.lines.files import aligned_lines
 from trainers.data.corpus import (
     Corpus,

@@ -18,7 +18,7 @@ import weakref
 from pathlib import Path
 
 from export.common.errors import InputError
-from export.common.paths import error_reason
+from export.common.storage import error_reason
 from export.parsing.linearization import linearize
 from export.parsing.trees import format_tree, read_trees, tree_words
 from trainers.data.corpus import (

@@ -8,9 +8,12 @@ import pathlib
 import typing
 from collections.abc import Callable
 
-from export.common.atomic_files import remove_temporary_files, write_json
 from export.common.errors import InputError
-from export.common.paths import explain_read_errors
+from export.common.storage import (
+    explain_read_errors,
+    remove_temporary_files,
+    write_json,
+)
 from trainers.data.corpus import describe_fingerprint_change
 from trainers.synthesis.job import validate_output_folder
 

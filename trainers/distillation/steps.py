@@ -4,9 +4,9 @@ import dataclasses
 import pathlib
 
 import keras_transformer as kt
-from export.common.atomic_files import remove_temporary_files, write_json
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
+from export.common.storage import remove_temporary_files, write_json
 from export.lines.files import aligned_lines, read_sentences
 from export.model_directory import ModelDirectory
 from trainers.data import Corpus

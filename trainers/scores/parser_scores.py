@@ -9,9 +9,12 @@ from export.parsing.linearization import delinearize
 from export.parsing.parser import Parser, load_symbols
 from export.parsing.trees import tree_words
 from export.parsing.word_tokenizer import WordTokenizer
-from export.translators.batches import BATCH_TOKENS, translate_in_batches
+from export.translators.batches import (
+    BATCH_TOKENS,
+    pad_ids,
+    translate_in_batches,
+)
 from export.translators.graph_translator import GraphTranslator
-from export.translators.text_ids import pad_ids
 from keras_transformer.config import END_ID
 from trainers.scores.brackets import score_brackets
 from trainers.scores.score_records import save_scores

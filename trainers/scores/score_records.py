@@ -17,9 +17,9 @@ import sys
 import time
 
 from export.common import processes
-from export.common.atomic_files import write_json
 from export.common.command import command_line
 from export.common.errors import InputError
+from export.common.storage import write_json
 
 # Entries with equal values in these fields belong to the same evaluation.
 _IDENTITY = (

@@ -7,18 +7,19 @@ import hashlib
 import itertools
 import json
 
-from export.common.atomic_files import remove_temporary_files, write_json
 from export.common.errors import InputError
-from export.common.paths import (
+from export.common.processes import folder_lock
+from export.common.progress_bar import ProgressBar
+from export.common.storage import (
     error_reason,
     explain_file_errors,
     explain_read_errors,
     is_local,
     list_names,
+    remove_temporary_files,
     resolve_path,
+    write_json,
 )
-from export.common.processes import folder_lock
-from export.common.progress_bar import ProgressBar
 from trainers.synthesis.models import (
     FILES,
     TranslationJob,

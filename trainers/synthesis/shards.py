@@ -10,9 +10,13 @@ import sqlite3
 import typing
 from collections.abc import Callable, Iterable
 
-from export.common.atomic_files import atomic_write, remove_temporary_files
 from export.common.errors import InputError
-from export.common.paths import convert_remote_errors, explain_file_errors
+from export.common.storage import (
+    atomic_write,
+    convert_remote_errors,
+    explain_file_errors,
+    remove_temporary_files,
+)
 from export.lines.files import read_lines
 
 # Errors raised by files of any other form.

@@ -25,8 +25,8 @@ import typing
 import numpy as np
 from absl import logging
 
-from export.common.atomic_files import atomic_write, remove_temporary_files
 from export.common.errors import InputError
+from export.common.storage import atomic_write, remove_temporary_files
 
 # The zip format has a checksum of each array, but not of the names.
 _NAMES = "names"

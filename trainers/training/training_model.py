@@ -101,7 +101,7 @@ class TrainingTransformer(kt.Transformer):
     """A Transformer for `model.fit` under any tf.distribute strategy.
 
     Create and compile it in the strategy's scope; get the data for fit from
-    `trainers.batches.input_pipeline`.
+    `trainers.batches.token_pairs`.
 
     With `compile_gradient`, XLA compiles loss and gradient, once for each
     shape; Keras' `jit_compile` includes the strategy, which fails with several

@@ -19,8 +19,8 @@ from export.ctranslate2.ctranslate2_model import (
 )
 from export.model_directory import ModelDirectory
 from export.pretrained.marian_reader import read_marian
+from export.tokenizers.python_tokenizers import join_vocabularies
 from export.tokenizers.tokenizer import Tokenizer
-from export.tokenizers.vocabulary_file import join_vocabularies
 from export.translators.translator import Translator
 from keras_transformer.config import BEGIN_ID, END_ID
 from tests import made_up_text

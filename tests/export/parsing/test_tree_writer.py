@@ -11,8 +11,8 @@ from export.parsing.linearization import (
     delinearize,
     linearize,
 )
-from export.parsing.tree_writer import TreeWriter
 from export.parsing.trees import ROOT, format_tree, tree_words
+from export.serving.served_parser import TreeWriter
 from tests.export.parsing import made_trees
 
 LABELS = [*made_trees.LABELS, "ROOT", ROOT, "α"]

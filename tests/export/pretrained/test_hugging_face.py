@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from export.pretrained.checkpoint import Checkpoint
-from export.translators.text_ids import pad_ids
+from export.translators.batches import pad_ids
 from export.translators.translator import Translator
 
 # Theirs may have 12 ids more than the source and its end; only ours count the

@@ -12,7 +12,7 @@ from export.ctranslate2.ctranslate2_model import save_ctranslate2
 from export.pretrained.hugging_face_reader import read_hugging_face
 from export.pretrained.hugging_face_writer import write_hugging_face
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
-from export.tokenizers.vocabulary_file import join_vocabularies
+from export.tokenizers.python_tokenizers import join_vocabularies
 from keras_transformer.config import field_names
 from tests import made_up_text
 from tests.export import tiny

@@ -19,12 +19,12 @@ from export.serving.session import (
     read_meta_graph,
     signatures_of,
 )
+from export.translators.batches import pad_ids
 from export.translators.output_vocabulary_files import (
     SHORTLIST_FILE,
     read_ids,
     read_shortlist,
 )
-from export.translators.text_ids import pad_ids
 from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import commands, tiny

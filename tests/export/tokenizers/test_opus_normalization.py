@@ -11,10 +11,11 @@ from export.tokenizers.pretrained_tokenizers import (
     TaggedTokenizer,
     load_tokenizer,
 )
-from export.tokenizers.python_tokenizers import OPUS_MT, load_python_tokenizers
-from export.tokenizers.vocabulary_file import (
+from export.tokenizers.python_tokenizers import (
+    OPUS_MT,
     add_normalizer,
     join_vocabularies,
+    load_python_tokenizers,
     split_vocabulary,
 )
 from tests.export.pretrained import marian_directory

@@ -11,7 +11,7 @@ from export.common.errors import InputError
 from export.serving.exported_translator import load_translator
 from export.serving.served_translator import ServedTranslator
 from export.translators import output_vocabulary_files
-from export.translators.text_ids import pad_ids
+from export.translators.batches import pad_ids
 from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import tiny

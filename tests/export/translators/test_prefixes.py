@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_transformer as kt
-from export.translators.text_ids import UnknownCharacter
+from export.translators.batches import UnknownCharacter
 from export.translators.text_translator import Translation, word_alignment
 from tests import made_up_text
 from tests.export import commands

@@ -7,7 +7,7 @@ from export.attention_views.reader import AttentionReader
 from export.common.errors import InputError
 from export.serving.exported_translator import ExportedTranslator
 from export.tokenizers.tokenizer import Tokenizer
-from export.translators.text_ids import list_of_texts
+from export.translators.batches import list_of_texts
 from export.translators.text_translator import word_alignment
 from tests import made_up_text
 

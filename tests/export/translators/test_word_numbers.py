@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from export.tokenizers.python_tokenizers import OPUS_MT
-from export.translators.text_ids import pad_ids
+from export.translators.batches import pad_ids
 from export.translators.text_ops import source_word_spans, target_word_spans
 from keras_transformer.config import END_ID
 from tests.export import odd_vocabularies

@@ -23,8 +23,8 @@ from trainers.cost.cost_estimate import (
     training_cost,
     update_seconds,
 )
+from trainers.cost.cost_report import published_updates
 from trainers.cost.devices import DEVICES, cpu_device, parse_gpus
-from trainers.cost.published_speeds import published_updates
 
 BASE = kt.TransformerConfig.preset("base")
 BIG = kt.TransformerConfig.preset("big")

@@ -2,8 +2,8 @@
 
 import contextlib
 
-from export.common import atomic_files
-from export.common.atomic_files import atomic_write
+from export.common import storage
+from export.common.storage import atomic_write
 from trainers.data import preparation, prepared_corpus
 
 
@@ -17,7 +17,7 @@ def at_write(
     number=None,
     when="after",
     error=Killed,
-    modules=(atomic_files, preparation, prepared_corpus),
+    modules=(storage, preparation, prepared_corpus),
 ):
     """Raises `error` at one write of these modules.
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from export.common.errors import InputError
 from export.lines.files import join_lines
-from export.translators.text_ids import IdPair
+from export.translators.batches import IdPair
 from export.translators.text_translator import Translation
 from tests.trainers.data.memory_corpus import MemoryCorpus, prepare
 from tests.trainers.synthesis import jobs

@@ -11,7 +11,7 @@ import sacrebleu
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.translators.text_ids import IdPair
+from export.translators.batches import IdPair
 from export.translators.text_translator import Translation
 from tests import made_up_text
 from tests.trainers import commands

@@ -10,9 +10,9 @@ import os
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from export.common import atomic_files
+from export.common import storage
 from export.common.errors import InputError
-from export.common.paths import resolve_path
+from export.common.storage import resolve_path
 from export.lines.files import join_lines
 from tests.damage import flip_bit
 from tests.trainers.data import interruptions
@@ -30,9 +30,7 @@ from trainers.synthesis import shards
 from trainers.synthesis.models import FILES
 from trainers.synthesis.shards import text_source
 
-at_write = functools.partial(
-    interruptions.at_write, modules=(atomic_files, shards)
-)
+at_write = functools.partial(interruptions.at_write, modules=(storage, shards))
 
 
 @pytest.fixture(params=["path", "url"])

@@ -9,8 +9,8 @@ import platform
 
 import pytest
 
-from export.common.atomic_files import atomic_write, write_json
 from export.common.errors import InputError
+from export.common.storage import atomic_write, write_json
 
 
 class Fault(Exception):
