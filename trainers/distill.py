@@ -31,15 +31,13 @@ from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers.data import dataset_flags, dataset_kind, validate_kind
-from trainers.distillation.journal import (
-    JOURNAL_FILE,
-    read_finished_commands,
-    run_steps,
-)
 from trainers.distillation.steps import (
+    JOURNAL_FILE,
     Distillation,
     compare_bleu,
     find_mismatch,
+    read_finished_commands,
+    run_steps,
     student_config,
 )
 from trainers.scores import bleu_tokenizers
@@ -110,12 +108,11 @@ flags.DEFINE_multi_string(
     "A flag of trainers.wmt, such as --wmt_flag=--precision=mixed_bfloat16.",
 )
 
-# Flags of trainers.wmt, and the flags of trainers.distill that set them.
-_STUDENT_FLAGS = {name: name for name in ("preset", "set", "train_steps")} | {
-    "model_dir": "output_dir",
-    "prepared_dir": "output_dir",
-    "init_layers_from": "init_layers",
-}
+# Flags of trainers.wmt that trainers.distill sets.
+_STUDENT_FLAGS = (
+    *("preset", "set", "train_steps"),
+    *("model_dir", "prepared_dir", "init_layers_from"),
+)
 _NEED_DEV = ("keep_best", "patience", "dev_bleu_sentences")
 
 
@@ -201,8 +198,8 @@ def _corpus(teacher):
         name = flag.lstrip("-").partition("=")[0]
         if name in _STUDENT_FLAGS:
             raise InputError(
-                f"--wmt_flag=--{name} is not for the student: trainers.distill "
-                f"has --{_STUDENT_FLAGS[name]} for it."
+                f"--wmt_flag=--{name} is set by trainers.distill; use its "
+                "flags."
             )
         if name in _NEED_DEV and "dev" not in splits:
             raise InputError(

@@ -17,8 +17,7 @@ corpus, --best_of=N chooses the one of N most similar to the reference.
 counted.
 
 Finished shards of lines are kept, and the same command resumes. The pairs
-depend only on lines, models and flags, not on the number of --workers or their
-failures. --ray translates on a Ray cluster.
+depend only on lines, models and flags. --ray translates on a Ray cluster.
 """
 
 import dataclasses
@@ -55,10 +54,7 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("split", "train", "Of --dataset: train, dev or test.")
 flags.DEFINE_multi_string(
-    "model",
-    None,
-    "Model directory; repeat it for an ensemble.",
-    required=True,
+    "model", None, "Model directory; repeat it for an ensemble.", required=True
 )
 flags.DEFINE_string(
     "output_dir",
@@ -214,7 +210,6 @@ def _source():
 
 
 def _options(source, source_language, target_language):
-    """Returns the SynthesisOptions of the flags."""
     _validate_flags(source)
     tokenize = "13a"
     if FLAGS.best_of > 1 and FLAGS.metric == "bleu":

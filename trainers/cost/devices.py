@@ -20,7 +20,7 @@ class Device:
 
     name: str
     # Peak FLOP/s of dense matrix products by dtype: float32 (TF32 where
-    # TensorFlow uses it), bfloat16, float16.
+    # TensorFlow uses it), bfloat16.
     flops: dict
     # Assumed fraction of `flops` that an update's products reach, by dtype.
     utilization: dict
@@ -47,12 +47,12 @@ class Device:
         return self.flops[dtype] * self.utilization[dtype]
 
 
-# Fitted to the figures of single GPUs in trainers.cost.cost_report; the
-# figures of several GPUs are then predictions (docs/scaling.md).
+# Fitted to published figures of single GPUs; those of several GPUs are then
+# predictions (docs/scaling.md).
 _UTILIZATION = {
     "P100": {"float32": 0.38},
-    "V100": {"float32": 0.95, "float16": 0.75},
-    "A100": {"float32": 0.75, "bfloat16": 0.75, "float16": 0.75},
+    "V100": {"float32": 0.95},
+    "A100": {"float32": 0.75, "bfloat16": 0.75},
 }
 # PyTorch without a compiler, on V100 and A100: about 50 ms for 6 + 6 layers.
 _LAYER_SECONDS = 0.050 / 12
@@ -75,10 +75,10 @@ def _gpu(name, tflops, gib, memory_gb, nvlink_gb, watts):
     )
 
 
-_VOLTA = {"float32": 15.7, "float16": 125}
-_AMPERE = {"float32": 156, "bfloat16": 312, "float16": 312}
+_VOLTA = {"float32": 15.7}
+_AMPERE = {"float32": 156, "bfloat16": 312}
 # The datasheet gives the rates with sparsity, which doubles them.
-_HOPPER = {"float32": 989 / 2, "bfloat16": 1979 / 2, "float16": 1979 / 2}
+_HOPPER = {"float32": 989 / 2, "bfloat16": 1979 / 2}
 
 DEVICES = {
     device.name: device

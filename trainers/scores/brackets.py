@@ -1,10 +1,8 @@
 """Bracket F1 of trees, as EVALB computes it with COLLINS.prm.
 
-A bracket is a label over a span of words. Brackets count as a multiset of
-(label, start, end), summed over all sentences before precision and recall are
-computed. Tags of single words and TOP do not count. Words tagged as punctuation
-are removed before spans are counted, and with them empty brackets; ADVP and PRT
-are one label.
+Brackets (label, start, end) count as a multiset, summed over all sentences.
+Tags of single words and TOP do not count. Words tagged as punctuation are
+removed first, and with them empty brackets; ADVP and PRT are one label.
 
 Where predicted and gold tree disagree on which words are punctuation, EVALB
 skips the sentence, which favors a parser that predicts tags. Here it counts,
@@ -78,9 +76,7 @@ class BracketCounts:
             "average_crossing": self.crossing / max(1, self.sentences),
         }
 
-    @property
-    def line(self):
-        """The scores as a line of text."""
+    def __str__(self):
         return (
             "F1 = {f1:.2f} (precision {precision:.2f}, recall {recall:.2f}), "
             "complete match {complete_match:.2f}, tags "
@@ -97,10 +93,10 @@ class BracketCounts:
 
 @dataclasses.dataclass(frozen=True)
 class BracketScores:
-    """BracketCounts of all and of short sentences, by this and EVALB's rules.
+    """BracketCounts of all sentences and of those of at most `SHORT` words.
 
-    Short sentences have at most `SHORT` words. `evalb` and `evalb_short`
-    exclude sentences that EVALB skips; `interval` is for the F1 of `overall`.
+    `evalb` and `evalb_short` exclude sentences that EVALB skips; `interval` is
+    for the F1 of `overall`.
     """
 
     overall: BracketCounts
@@ -113,9 +109,9 @@ class BracketScores:
     def lines(self):
         """The lines to print, list of str."""
         lines = [
-            f"All lengths: {self.overall.line}",
+            f"All lengths: {self.overall}",
             self.interval.line("F1 "),
-            f"At most {SHORT} words: {self.short.line}",
+            f"At most {SHORT} words: {self.short}",
             f"Rules: {SIGNATURE}",
         ]
         skipped = self.overall.sentences - self.evalb.sentences
@@ -156,12 +152,15 @@ def score_brackets(predicted, gold):
     rows, short, agreed = [], [], []
     for number, trees in enumerate(zip(predicted, gold), 1):
         output, right = map(_flatten, trees)
+        output_mask, mask = (
+            [tag not in _DELETED for tag in tree.tags]
+            for tree in (output, right)
+        )
         if output.words != right.words:
             raise InputError(
                 f"Expected the words of the gold tree of sentence {number:,}, "
                 f"{' '.join(right.words)!r}, got {' '.join(output.words)!r}."
             )
-        output_mask, mask = _word_mask(output), _word_mask(right)
         output_words = _select(output.words, output_mask)
         agreed.append(output_words == _select(right.words, mask))
         if not agreed[-1]:
@@ -170,11 +169,11 @@ def score_brackets(predicted, gold):
         short.append(len(right.words) <= SHORT)
     rows, short, agreed = map(np.array, (rows, short, agreed))
     return BracketScores(
-        _sum(rows),
-        _sum(rows[short]),
-        _interval(rows),
-        _sum(rows[agreed]),
-        _sum(rows[short & agreed]),
+        overall=_sum(rows),
+        short=_sum(rows[short]),
+        interval=_interval(rows),
+        evalb=_sum(rows[agreed]),
+        evalb_short=_sum(rows[short & agreed]),
     )
 
 
@@ -199,10 +198,6 @@ def _flatten(tree):
             span = (node.label(), starts.pop(), len(flat.words))
             flat.brackets.append(span)
     return flat
-
-
-def _word_mask(tree):
-    return [tag not in _DELETED for tag in tree.tags]
 
 
 def _select(items, mask):

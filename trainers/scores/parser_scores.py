@@ -1,7 +1,5 @@
 """Scores a parser on a split and saves the scores in scores.json."""
 
-import typing
-
 import tensorflow as tf
 
 from export.common.progress_bar import ProgressBar
@@ -22,13 +20,6 @@ from trainers.scores.score_records import save_scores
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
-class ParserScores(typing.NamedTuple):
-    """The best tree of each sentence as a line, and the lines to print."""
-
-    trees: list
-    lines: list
-
-
 def score_parser(
     directory,
     gold,
@@ -40,10 +31,10 @@ def score_parser(
 ):
     """Parses the sentences of gold trees, scores them and saves the scores.
 
-    `directory` is a parser's ModelDirectory, `gold` a list of normalized
-    nltk.Tree; `data` and `provenance` are those of `save_scores`. `search` has
-    other values of beam_size and alpha. `unconstrained` also searches without
-    the grammar, and counts the outputs that are not trees.
+    Returns the best trees as texts, and the lines to print. `gold` is a list of
+    normalized nltk.Tree; `data` and `provenance` are those of `save_scores`.
+    `search` has other values of beam_size and alpha. `unconstrained` also
+    searches without the grammar, and counts the outputs that are not trees.
     """
     search = search or {}
     parser = Parser.from_directory(
@@ -69,14 +60,13 @@ def score_parser(
         )
     config = directory.read_config().replace(**search)
     save_scores(directory, parser.model, record, config, data, provenance)
-    return ParserScores([each.text for each in best], lines)
+    return [each.text for each in best], lines
 
 
 def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
     """Counts outputs that are not a tree over exactly a sentence's words.
 
-    The translator is a GraphTranslator of a parser's model, without a grammar;
-    sentences are lists of words.
+    The translator is a GraphTranslator without a grammar.
     """
     symbols = load_symbols(directory)
     tokenizer = WordTokenizer(directory.read_vocabulary())

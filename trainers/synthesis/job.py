@@ -39,19 +39,18 @@ _INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 def synthesize(folder, source, models, options, workers):
-    """Translates lines to a corpus, or resumes that; returns the Manifest.
+    """Translates lines to the corpus `text:FOLDER/`; returns the Manifest.
+
+    Resumes what was interrupted. InputError if the folder holds other files, or
+    pairs of other lines, models or options.
 
     Args:
-        folder: path or URL of the output; the corpus is `text:FOLDER/`.
+        folder: path or URL of the output.
         source: LineSource.
         models: tuple of ModelFiles.
         options: SynthesisOptions.
         workers: function of a TranslationJob and an iterator of Shard that
             yields (Shard, ShardResult) in any order: `workers.run_local`.
-
-    Raises:
-        InputError: a file or model cannot be used, or the folder holds other
-            files, or pairs of other lines, models or options.
     """
     folder = resolve_path(folder)
     validate_output_folder(folder, MANIFEST_FILE, "synthesis.lock")
@@ -94,15 +93,15 @@ def synthesize(folder, source, models, options, workers):
         written = assemble(paths, store, keys, options.keep_duplicates)
         counts["written"] = written
         counts["duplicate"] = counts["translated"] - written
-        counts = {name: counts[name] for name in OUTCOMES}
-        manifest = dataclasses.replace(manifest, counts=counts)
+        manifest = dataclasses.replace(
+            manifest, counts={name: counts[name] for name in OUTCOMES}
+        )
         write_json(folder / MANIFEST_FILE, dataclasses.asdict(manifest))
         store.remove()
         return manifest
 
 
 def _describe(source, models, options):
-    """Reads all lines; returns the keys of the shards and the Manifest."""
     num_lines, keys, digest = 0, [], hashlib.sha256()
     for shard in cut_into_shards(source, options.shard_lines):
         num_lines += len(shard.lines)
@@ -132,9 +131,8 @@ def _translate_shards(job, source, keys, total, store, workers):
             for key, shard in itertools.zip_longest(keys, shards):
                 if shard is None or shard.key != key:
                     raise InputError(
-                        f"{source.name} has changed while it was read; put "
-                        "back what was there and run the same command again, "
-                        "or use another --output_dir."
+                        f"{source.name} has changed while it was read; restore "
+                        "it, or use another --output_dir."
                     )
                 result = store.read(shard.number, key)
                 if result is None:
@@ -152,10 +150,7 @@ def _translate_shards(job, source, keys, total, store, workers):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """Input, models and options of synthetic pairs, in a folder's JSON file.
-
-    `counts` are lines or pairs by `OUTCOMES`, and {} until the end.
-    """
+    """Content of manifest.json; `counts` by `OUTCOMES` are {} until the end."""
 
     format: int = _FORMAT
     input: dict
@@ -185,10 +180,7 @@ def format_counts(counts):
 
 
 def validate_output_folder(folder, *own_names):
-    """Raises InputError if a folder holds files, but none of `own_names`.
-
-    Temporary files count: their names contain the final name.
-    """
+    """Raises InputError if a folder holds files, but none of `own_names`."""
     try:
         names = list_names(folder)
     except FileNotFoundError:
@@ -197,6 +189,7 @@ def validate_output_folder(folder, *own_names):
         raise InputError(
             f"Cannot use {folder} as --output_dir: {error_reason(error)}."
         ) from error
+    # Names of temporary files contain the final name.
     if names and not any(own in name for own in own_names for name in names):
         raise InputError(
             f"{folder} holds other files, such as {min(names)}; give an empty "
@@ -227,10 +220,7 @@ def read_manifest(folder):
 
 
 def validate_same(folder, before, manifest):
-    """Raises InputError if two manifests describe different pairs.
-
-    File contents are compared, file names are not.
-    """
+    """Raises InputError if two manifests describe different pairs."""
     now = manifest.facts()
     for name, value in before.facts().items():
         if now.get(name) != value:

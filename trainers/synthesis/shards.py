@@ -24,11 +24,7 @@ _INVALID = (OSError, ValueError, TypeError, KeyError, RecursionError)
 
 
 class Line(typing.NamedTuple):
-    """A line to translate.
-
-    `number` is its position in the input, from 0; `text` is stripped; blank
-    text, and a missing reference, is "".
-    """
+    """A stripped line; blank text, and a missing reference, is ""."""
 
     number: int
     text: str
@@ -54,10 +50,9 @@ def text_source(path):
 
 
 def corpus_source(corpus, split, direction):
-    """Returns the LineSource of a corpus split, with references.
+    """Returns the LineSource of a corpus split; its other side is references.
 
-    `direction` "forward" translates sources, "backward" translates targets; the
-    other side becomes the references.
+    `direction` "forward" translates sources, "backward" targets.
     """
 
     def read():
@@ -68,10 +63,7 @@ def corpus_source(corpus, split, direction):
 
 
 class Shard(typing.NamedTuple):
-    """Lines that one worker translates.
-
-    `number` counts shards from 0; `key` is a hex digest of the lines.
-    """
+    """Lines that one worker translates, and their hex digest."""
 
     number: int
     key: str
@@ -152,10 +144,7 @@ def _json_line(content):
 
 
 def assemble(paths, store, keys, keep_duplicates):
-    """Writes a source and a target file; returns the number of pairs.
-
-    InputError if a shard is damaged or a file cannot be written.
-    """
+    """Writes a source and a target file; returns the number of pairs."""
 
     def pairs():
         for number, key in enumerate(keys):
@@ -198,11 +187,7 @@ def drop_duplicates(pairs):
 
 
 def write_parallel(paths, rows):
-    """Writes tuples of texts, one file per column; returns their number.
-
-    Files are written atomically, at paths or URLs. InputError if one cannot be
-    written.
-    """
+    """Writes tuples of texts, a file per column; returns their number."""
     count = 0
     with contextlib.ExitStack() as stack:
         places = [stack.enter_context(atomic_write(path)) for path in paths]

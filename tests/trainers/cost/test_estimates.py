@@ -23,7 +23,6 @@ from trainers.cost.cost_estimate import (
     training_cost,
     update_seconds,
 )
-from trainers.cost.cost_report import published_updates
 from trainers.cost.devices import DEVICES, cpu_device, parse_gpus
 
 BASE = kt.TransformerConfig.preset("base")
@@ -33,9 +32,29 @@ P100S = (ROW, DEVICES["P100"], 8, "float32")
 GIB = 2**30
 
 
+# Preset, vocabulary, number and name of GPUs, target tokens of each (with as
+# many source tokens), seconds of an update; docs/measured/scaling.md has the
+# sources.
+PUBLISHED = (
+    ("base", 37_000, 8, "P100", 3125, 0.4),
+    ("big", 37_000, 8, "P100", 3125, 1.0),
+    ("big", 33_708, 1, "V100", 2560, 0.293),
+    ("big", 33_708, 8, "V100", 2560, 0.345),
+    ("big", 33_708, 1, "V100-32GB", 5120, 0.521),
+    ("big", 33_708, 16, "V100-32GB", 5120, 0.601),
+    ("big", 33_708, 1, "A100-40GB", 10_240, 0.201),
+    ("big", 33_708, 8, "A100-40GB", 10_240, 0.235),
+    ("base", 30_000, 4, "V100", 3500, 0.192),
+)
+
+
 def test_predictions_are_near_the_published_updates():
-    for name, seconds, predicted, _ in published_updates():
-        assert predicted == pytest.approx(seconds, rel=0.25), name
+    for preset, vocabulary, count, gpu, tokens, seconds in PUBLISHED:
+        config = kt.TransformerConfig.preset(preset, vocabulary_size=vocabulary)
+        # A mean length of WMT's; only attention scores depend on it.
+        shape = BatchShape(tokens / 30, 30, 30, tokens)
+        parts = update_seconds(config, shape, "float32", 1, DEVICES[gpu], count)
+        assert total_seconds(parts) == pytest.approx(seconds, rel=0.25), gpu
 
 
 def test_predictions_are_near_our_measured_cpu_updates():
@@ -88,7 +107,6 @@ def test_parts_of_an_update_scale_with_their_inputs():
     assert two["Adam"] == parts["Adam"]
     slow = seconds(precision="float32")
     assert slow["matrix products"] > parts["matrix products"]
-    assert seconds(count=1)["adding gradients in a ring"] == 0
     r_drop = seconds(BIG.replace(r_drop=5.0))
     assert r_drop["matrix products"] == 2 * parts["matrix products"]
     assert seconds(BASE)[LAUNCH] == parts[LAUNCH]
@@ -122,15 +140,6 @@ def test_packed_rows_have_the_ratio_of_the_lengths():
     ):
         row = packed_row(*means, 128)
         assert (row.source_length, row.target_length) == sides
-
-
-def test_accumulate_is_the_least_that_fits():
-    large = BIG.replace(batch_tokens=1_000_000)
-    needed = training_cost(large, *P100S).micro_batches
-    assert needed > 1
-    assert training_cost(large, *P100S, needed).micro_batches == needed
-    with pytest.raises(InputError, match=f"use {needed}"):
-        training_cost(large, *P100S, needed - 1)
 
 
 def test_gpus():
@@ -218,3 +227,7 @@ def test_micro_batches_are_as_few_as_fit():
     small = dataclasses.replace(device, memory=2 * GIB)
     with pytest.raises(InputError, match="does not fit"):
         needed_micro_batches(BASE, ROW, 1, "float32", small)
+    large = BIG.replace(batch_tokens=1_000_000)
+    needed = training_cost(large, *P100S).micro_batches
+    with pytest.raises(InputError, match=f"use {needed}"):
+        training_cost(large, *P100S, needed - 1)

@@ -16,7 +16,6 @@ from tensorboard.backend.event_processing import event_accumulator
 from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
 from tests import made_up_text
-from tests.trainers import event_files
 from tests.trainers.helpers import (
     made_up_pairs,
     minute_model,
@@ -178,16 +177,6 @@ def test_a_full_disk_is_an_input_error(tmp_path):
     assert file.stat().st_size == 65536
 
 
-def test_events_are_on_disk_when_their_block_ends(tmp_path):
-    writer = EventWriter(tmp_path, "run")
-    for step in (3, 40):
-        with writer.at_step(step):
-            tf.summary.scalar("figure", step / 2)
-        found = event_files.scalars(tmp_path / "run")
-        assert found["figure"][-1] == (step, step / 2)
-    assert found == {"figure": [(3, 1.5), (40, 20.0)]}
-
-
 def _pairs(*lengths):
     return token_pairs(*([[4] * (n - 1) + [3] for n in lengths],) * 2)
 
@@ -196,12 +185,9 @@ def _pairs(*lengths):
     ("lengths", "count", "expected"),
     [
         ((1, 6, 30, 7, 8, 40, 9), 2, [1, 4]),
-        ((1, 6, 30, 7, 8, 40, 9), 4, [1, 3, 4, 6]),
         # Too few of a good length: the nearest, too.
         ((1, 6, 30, 7, 14, 40), 3, [1, 3, 4]),
-        ((1, 2, 300), 2, [1, 2]),
         ((1, 2), 5, [1]),
-        ((1,), 2, []),
     ],
 )
 def test_sentences_that_can_be_drawn_are_chosen(lengths, count, expected):
