@@ -141,7 +141,7 @@ def _evaluate_model(translator, search):
 def _evaluate_parser(search):
     # See _evaluate_model.
     from export.model_directory import ModelDirectory
-    from trainers.scores.parser_scores import score_parser
+    from trainers.scores.brackets import score_parser
 
     for name in ("references", "tokenize", "tokenized"):
         if FLAGS[name].present:

@@ -83,7 +83,7 @@ class Parsing(launch.Task):
             return
         # nltk takes seconds to load.
         from export.parsing.trees import read_tree
-        from trainers.scores.parser_scores import score_parser
+        from trainers.scores.brackets import score_parser
 
         _, lines = score_parser(
             inputs.directory,

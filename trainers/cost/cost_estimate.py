@@ -1,11 +1,8 @@
 """Estimates memory, seconds, energy and price of a training.
 
 Bytes of weights, moments and gradients are exact. Bytes of activations are what
-the backward pass of a layer needs by its formulas; a compiler may recompute
-some.
-
-Only the input pipeline overlaps with the rest of an update; docs/scaling.md
-lists the other assumptions.
+the backward pass of a layer needs by its formulas. docs/scaling.md lists what
+is assumed.
 """
 
 import dataclasses
@@ -163,10 +160,7 @@ def largest_rows(config, row, precision, micro_batches, device):
 
 
 def needed_micro_batches(config, row, rows, precision, device):
-    """Returns the minimum number of micro-batches for a device's `rows`.
-
-    InputError if not even one row fits.
-    """
+    """Returns the minimum number of micro-batches for a device's `rows`."""
     if device.memory is None or rows <= largest_rows(
         config, row, precision, 1, device
     ):
@@ -174,10 +168,8 @@ def needed_micro_batches(config, row, rows, precision, device):
     fitting = largest_rows(config, row, precision, 2, device)
     if not fitting:
         raise InputError(
-            f"The model does not fit into the {device.memory / 2**30:,.3g} "
-            f"GiB of {device.name}, even with one row of {row.target_length} "
-            "target positions; use a smaller model, a smaller --row_tokens "
-            "or a GPU with more memory."
+            f"Not even one row fits into the {device.memory / 2**30:,.3g} GiB "
+            f"of {device.name}; use a smaller model or --row_tokens."
         )
     return math.ceil(rows / fitting)
 
@@ -304,8 +296,8 @@ def training_cost(config, row, device, count, precision, accumulate=None):
     )
     if count > rows:
         raise InputError(
-            f"Expected at most {rows:,} devices, one for each row of an "
-            f"update, got {count:,}; use fewer, or raise --set=batch_tokens."
+            f"Expected at most {rows:,} devices, one for each row, got "
+            f"{count:,}; use fewer, or raise --set=batch_tokens."
         )
     share = -(-rows // count)
     needed = needed_micro_batches(config, row, share, precision, device)

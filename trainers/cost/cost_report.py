@@ -14,9 +14,8 @@ _PAIRS_PER_SECOND = 13_500
 def make_report(name, cost, hour_price, pairs, means):
     """Returns the report of a TrainingCost as Markdown.
 
-    `hour_price` is the price of one device's hour, in any currency, or None;
     `pairs` is the number of sentence pairs of the train split, or None, and
-    `means` are the mean lengths of source and target sentences in tokens.
+    `means` are their mean lengths in tokens.
     """
     device = cost.device
     rates = ", ".join(

@@ -25,12 +25,12 @@ class Device:
     # Assumed fraction of `flops` that an update's products reach, by dtype.
     utilization: dict
     # Bytes, and bytes/s.
-    memory: float | None
+    memory: float | None = None
     bandwidth: float
     # Bytes/s of one direction of its links to other devices.
-    link: float | None
+    link: float | None = None
     # Power at full load.
-    watts: float | None
+    watts: float | None = None
     # Assumed time to launch a layer's forward and backward operations.
     layer_seconds: float
     # Float32 arrays of the logits' size that a step holds at once.
@@ -95,19 +95,13 @@ DEVICES = {
 
 
 def cpu_device(flops, bandwidth=50 * _GIGA):
-    """Returns the Device of a CPU with measured FLOP/s, a dict by dtype.
-
-    The default bandwidth is what Adam reached on 2 cores
-    (docs/measured/training_step.md).
-    """
+    """Returns the Device of a CPU with measured FLOP/s, a dict by dtype."""
+    # 50 GB/s is what Adam reached on 2 cores (docs/measured/training_step.md).
     return Device(
         name="cpu",
         flops=flops,
         utilization=dict.fromkeys(flops, 1.0),
-        memory=None,
         bandwidth=bandwidth,
-        link=None,
-        watts=None,
         layer_seconds=0.001,
         logits_arrays=UNCOMPILED_LOGITS,
         source="measured",
@@ -124,9 +118,7 @@ def parse_gpus(text):
     names = {name.lower(): name for name in (*DEVICES, "cpu")}
     if match[2].lower() not in names:
         raise InputError(
-            f"--gpus={text}: {match[2]!r} is not in the table of "
-            f"{', '.join(names.values())}. Take the nearest, and give its "
-            "own --flops, --bfloat16_flops, --memory, --memory_bandwidth, "
-            "--link and --watts."
+            f"--gpus={text}: expected one of {', '.join(names.values())}; take "
+            "the nearest, and give its --flops, --memory, --watts and so on."
         )
     return int(match[1] or 1), names[match[2].lower()]

@@ -5,6 +5,8 @@ are repeated.
 """
 
 import dataclasses
+import functools
+import itertools
 import json
 import pathlib
 import typing
@@ -84,8 +86,7 @@ class Distillation:
     """Settings of a distillation, from the flags.
 
     `config` is the student's, `split` the one to score, or None; `flags` are
-    additional flags by purpose: "data", "workers", "tokenize", "synthesize" and
-    "wmt".
+    more flags by purpose.
     """
 
     folder: pathlib.Path
@@ -218,26 +219,22 @@ def write_mixture(folder, corpus, synthetic, keep_original):
     """
     languages = corpus.source_language, corpus.target_language
 
-    def pairs():
-        if keep_original:
-            yield from corpus.pairs("train")
-        for each in synthetic:
-            paths = [each / f"train.{language}" for language in languages]
-            yield from aligned_lines(paths)
-
     def paths(split, *suffixes):
         names = [f"{split}.{language}" for language in languages]
         return [folder / name for name in (*names, *suffixes)]
 
-    remove_temporary_files(folder, "*")
-    with ProgressBar("Mixing", None, "pairs") as bar:
-
-        def counted():
-            for pair in pairs():
+    def pairs():
+        streams = [corpus.pairs("train")] if keep_original else []
+        for each in synthetic:
+            names = [each / f"train.{language}" for language in languages]
+            streams.append(aligned_lines(names))
+        with ProgressBar("Mixing", None, "pairs") as bar:
+            for pair in itertools.chain.from_iterable(streams):
                 yield pair
                 bar.update(1)
 
-        count = write_parallel(paths("train"), drop_duplicates(counted()))
+    remove_temporary_files(folder, "*")
+    count = write_parallel(paths("train"), drop_duplicates(pairs()))
     for split in ("dev", "test"):
         if split in corpus.splits():
             held_out = corpus.evaluation_set(split)
@@ -279,10 +276,7 @@ def compare_bleu(paths, evaluation_set, tokenize, output):
 
 
 def run_steps(steps, folder, facts, run_command):
-    """Runs the unfinished steps; returns 0 or a failed command's exit code.
-
-    `run_command` is `processes.run_subcommand`.
-    """
+    """Runs the unfinished steps; returns 0 or a failed command's exit code."""
     done = read_finished_commands(folder, facts)
     remove_temporary_files(folder, JOURNAL_FILE)
     for number, step in enumerate(steps):
@@ -293,12 +287,9 @@ def run_steps(steps, folder, facts, run_command):
         print(f"{head}.", flush=True)
         done = done[:number]
         _write(folder, facts, done)
-        code = 0
-        if step.function:
-            step.function()
-        else:
-            module, *arguments = step.command
-            code = run_command(module, arguments)
+        module, *arguments = step.command
+        run = step.function or functools.partial(run_command, module, arguments)
+        code = run()
         if code:
             reason = f"failed with exit code {code}."
             if code > 128:
@@ -324,7 +315,7 @@ def read_finished_commands(folder, facts):
         with explain_read_errors(path):
             content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != _FORMAT:
-            raise ValueError("it is of another version of this program")
+            raise ValueError("another format")
         before, done = dict(content["facts"]), list(content["done"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(
@@ -334,15 +325,13 @@ def read_finished_commands(folder, facts):
     # Before a step is finished, different facts do no harm.
     changed = [name for name in facts if before.get(name) != facts[name]]
     if done and changed:
-        name = changed[0]
-        old, new = before.get(name), facts[name]
-        change = f"{name} {old}, not {new}"
-        if name == "fingerprint":
-            what = describe_fingerprint_change(str(old), new)
-            change = f"another {facts['dataset']}: {what}"
+        old, new = before.get(changed[0]), facts[changed[0]]
+        change = f"{changed[0]} {old}, not {new}"
+        if changed[0] == "fingerprint":
+            change = describe_fingerprint_change(str(old), new)
         raise InputError(
-            f"{folder} was begun with {change}; restore it and give the same "
-            "flags to resume, or give another --output_dir."
+            f"{folder} was begun with other settings ({change}); restore "
+            "them, or give another --output_dir."
         )
     return done
 

@@ -125,17 +125,14 @@ def _escape(text):
     return re.sub(r"[!-/:-@\[-`{-~]", lambda match: f"&#{ord(match[0])};", text)
 
 
-def row_entropies(weights):
-    """Returns nats of each row of weights [L, H, Q, M], float64 [L, H, Q]."""
-    weights = weights.astype(np.float64)
-    logarithms = np.log(np.where(weights > 0.0, weights, 1.0))
-    return -(weights * logarithms).sum(axis=-1)
-
-
 def _write_entropies(maps, kind):
-    rows = [row_entropies(getattr(each, kind)) for each in maps]
-    means = np.concatenate(rows, axis=-1).mean(axis=-1)
-    for (layer, head), mean in np.ndenumerate(means):
+    sums, rows = 0.0, 0
+    for each in maps:
+        weights = getattr(each, kind).astype(np.float64)
+        logarithms = np.log(np.where(weights > 0.0, weights, 1.0))
+        sums = sums - (weights * logarithms).sum(axis=(-2, -1))
+        rows += weights.shape[-2]
+    for (layer, head), mean in np.ndenumerate(sums / rows):
         name = f"{kind}/layer_{layer + 1}/head_{head + 1}"
         tf.summary.scalar(f"attention_entropy/{name}", mean)
 

@@ -93,11 +93,8 @@ def _hardware():
 class TrainingLog:
     """The file training.json of a ModelDirectory.
 
-    - `runs`: first and last step, seconds since the first update, command,
-      hardware and date of each run of the training command.
-    - `weights`: `step` and `made_from` of model.weights.h5.
-
-    InputError if the file is damaged.
+    `runs` has first and last step, seconds, command, hardware and date of each
+    run; `weights` has `step` and `made_from` of model.weights.h5.
     """
 
     def __init__(self, directory):

@@ -41,16 +41,10 @@ _INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 def synthesize(folder, source, models, options, workers):
     """Translates lines to the corpus `text:FOLDER/`; returns the Manifest.
 
-    Resumes what was interrupted. InputError if the folder holds other files, or
-    pairs of other lines, models or options.
-
-    Args:
-        folder: path or URL of the output.
-        source: LineSource.
-        models: tuple of ModelFiles.
-        options: SynthesisOptions.
-        workers: function of a TranslationJob and an iterator of Shard that
-            yields (Shard, ShardResult) in any order: `workers.run_local`.
+    Resumes what was interrupted. InputError if the folder, a path or URL, holds
+    other files, or pairs of other lines, models or options. `source` is a
+    LineSource, `models` a tuple of ModelFiles, and `workers` a function of a
+    TranslationJob and an iterator of Shard that yields (Shard, ShardResult).
     """
     folder = resolve_path(folder)
     validate_output_folder(folder, MANIFEST_FILE, "synthesis.lock")
@@ -88,7 +82,7 @@ def synthesize(folder, source, models, options, workers):
         if not counts["translated"]:
             raise InputError(
                 f"No pair is left: {format_counts(counts)}; give other lines "
-                "or softer filters, and another --output_dir."
+                "or filters, and another --output_dir."
             )
         written = assemble(paths, store, keys, options.keep_duplicates)
         counts["written"] = written
@@ -226,6 +220,5 @@ def validate_same(folder, before, manifest):
         if now.get(name) != value:
             raise InputError(
                 f"{folder} was made with {name} {value}, not {now.get(name)}; "
-                "restore it and give the same flags to resume, or "
-                "give another --output_dir."
+                "restore that, or give another --output_dir."
             )

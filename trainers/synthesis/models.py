@@ -70,8 +70,7 @@ def hash_model_files(path):
     folder = pathlib.Path(path)
     if (folder / "symbols.json").exists():
         raise InputError(
-            f"{folder} holds a parser, which translates nothing; give the "
-            "model directory of a translator."
+            f"{folder} holds a parser; give a translator's model directory."
         )
     digests = []
     for name in FILES:
@@ -114,10 +113,9 @@ def validate_unchanged(models):
 
 @dataclasses.dataclass(frozen=True)
 class TranslationJob:
-    """A picklable function of a sequence of Line, called by workers.
+    """A picklable function of lines, called by workers.
 
-    On machines of one kind, its result depends only on the numbered lines, the
-    model files and the options. Several models form an ensemble.
+    On machines of one kind, its result depends on nothing else.
     """
 
     models: tuple[ModelFiles, ...]

@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import dataclasses
 import hashlib
 import itertools
 import json
@@ -31,13 +30,11 @@ class Line(typing.NamedTuple):
     reference: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class LineSource:
+class LineSource(typing.NamedTuple):
     """Lines from a file or a corpus; `read` yields (text, reference)."""
 
     name: str
     read: Callable[[], Iterable[tuple[str, str]]]
-    has_references: bool
 
 
 def text_source(path):
@@ -46,7 +43,7 @@ def text_source(path):
     def read():
         return ((text.strip(), "") for text in read_lines(path))
 
-    return LineSource(str(path), read, has_references=False)
+    return LineSource(str(path), read)
 
 
 def corpus_source(corpus, split, direction):
@@ -59,7 +56,7 @@ def corpus_source(corpus, split, direction):
         order = 1 if direction == "forward" else -1
         return (pair[::order] for pair in corpus.pairs(split))
 
-    return LineSource(f"{corpus.name}, {split}", read, has_references=True)
+    return LineSource(f"{corpus.name}, {split}", read)
 
 
 class Shard(typing.NamedTuple):

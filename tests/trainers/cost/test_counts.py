@@ -61,7 +61,7 @@ def products_in(graph):
         left = operation.inputs[0].shape
         *batch, m, n = operation.outputs[0].shape
         k = left[-2] if transposed else left[-1]
-        # One of length 1 is a sum: layer normalisation's gradient has some.
+        # One of length 1 is a sum: layer normalization's gradient has some.
         if min(m, k, n) > 1:
             found[math.prod(batch), *sorted((m, k, n))] += 1
     return found

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from export.common.errors import InputError
-from tests.export import conftest, tiny
+from tests.export import tiny
 from tests.trainers import cipher
 from trainers.data import open_corpus
 from trainers.distillation.steps import (
@@ -18,8 +18,6 @@ from trainers.distillation.steps import (
     write_mixture,
 )
 from trainers.training import config_flags
-
-small_disk = conftest.small_disk
 
 PAIRS = [("a b", "x y"), ("c", "z"), ("a b", "x y"), ("d", "w")]
 TRANSLATED = [[("a b", "x y"), ("c", "zz")], [("c", "zz"), ("d", "v v")]]
@@ -61,14 +59,6 @@ def test_each_pair_is_written_once(original, tmp_path, keep_original):
         )
         assert before == after
     assert len(after.references[0]) == 2
-
-
-def test_a_really_full_disk_is_refused(original, small_disk, tmp_path):
-    pairs = [(f"{number:050}", "x" * 50) for number in range(40_000)]
-    much = _write(tmp_path / "much", "train", pairs)
-    with pytest.raises(InputError, match="No space left"):
-        write_mixture(small_disk / "mixed", original, [much], True)
-    assert not [*small_disk.glob("mixed/*train*")]
 
 
 TEACHER = tiny.config(dropout=0.3)

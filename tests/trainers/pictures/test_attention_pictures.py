@@ -32,7 +32,7 @@ def _maps_of(kind, weights):
 
 
 def _legend(picture):
-    """int [N, 3]: the colours that the picture says weights 0 to 1 have."""
+    """int [N, 3]: the colors that the picture says weights 0 to 1 have."""
     row = np.asarray(picture).astype(int)[10]
     (start, end) = max(_runs(row[:, 2] > row[:, 0]), key=np.ptp)
     # Its frame is bluish as well.
@@ -40,11 +40,11 @@ def _legend(picture):
 
 
 def _weights(picture, places):
-    """Reads weights off colours by the legend; places (x, y) are [..., 2]."""
+    """Reads weights off colors by the legend; places (x, y) are [..., 2]."""
     legend = _legend(picture)
     columns, rows = np.moveaxis(places, -1, 0)
-    colours = np.asarray(picture).astype(int)[rows, columns]
-    far = np.abs(colours[..., None, :] - legend).sum(axis=-1)
+    colors = np.asarray(picture).astype(int)[rows, columns]
+    far = np.abs(colors[..., None, :] - legend).sum(axis=-1)
     # As near as the legend's own steps are to each other.
     assert far.min(axis=-1).max() <= 6
     return far.argmin(axis=-1) / (len(legend) - 1)

@@ -29,7 +29,6 @@ from trainers.pictures.summaries import (
     AttentionSummaries,
     EventWriter,
     choose_attention_sentences,
-    row_entropies,
     two_column_table,
 )
 from trainers.training.callbacks import StepCounter
@@ -117,15 +116,6 @@ def test_every_second_step_and_the_last_are_written(events, logs):
     # The weights of the step, not of when the graph was made.
     first, last = (maps[0].encoder for maps in logs[2])
     assert not np.array_equal(first, last)
-
-
-def test_row_entropies_of_known_weights():
-    weights = np.zeros((1, 2, 2, 4), np.float32)
-    weights[0, 0] = np.eye(4)[:2]
-    weights[0, 1, 0] = 0.25
-    weights[0, 1, 1] = [0.5, 0.5, 0, 0]
-    expected = [[[0.0, 0.0], [math.log(4), math.log(2)]]]
-    np.testing.assert_allclose(row_entropies(weights), expected, atol=1e-7)
 
 
 def _last(events, tag):

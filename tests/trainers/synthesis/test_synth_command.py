@@ -1,6 +1,7 @@
 """`python -m trainers.synthesize`, as a user runs it."""
 
 import contextlib
+import gzip
 import json
 import shutil
 import signal
@@ -11,21 +12,43 @@ import time
 import psutil
 import pytest
 
+from tests import made_up_text
 from tests.processes import ROOT, user_environment
 from tests.trainers import commands
-from tests.trainers.synthesis.jobs import made_up_model
+from tests.trainers.synthesis.jobs import made_up_model, pairs_in
 
 LANGUAGES = ("--source_language=aa", "--target_language=bb")
 TEXT = ("--text=text", *LANGUAGES)
 
 
-def test_what_is_refused(model_path, tmp_path):
+@pytest.fixture(scope="module")
+def command():
+    worker = commands.Worker("trainers.synthesize")
+    yield worker
+    worker.close()
+
+
+def test_the_command_makes_a_corpus(command, model_path, translator, tmp_path):
+    texts = made_up_text.sentences(12)
+    packed = gzip.compress("\n".join([*texts, "", texts[0]]).encode())
+    (tmp_path / "text.gz").write_bytes(packed)
+    result = command.run(
+        *(f"--model={model_path}", "--text=text.gz", "--output_dir=out"),
+        *(*LANGUAGES, "--shard_lines=5", "--workers=1"),
+        folder=tmp_path,
+    )
+    assert result.code == 0, result.err
+    assert "out: 14 read, 1 blank, 1 duplicate, 12 written." in result.out
+    answers = [each.text for each in translator.translate(texts)]
+    assert pairs_in(tmp_path / "out") == [*zip(texts, answers)]
+
+
+def test_what_is_refused(command, model_path, tmp_path):
     (tmp_path / "text").write_text("ba\n")
     (tmp_path / "trees.train.ptb").write_text("(S (N a))\n")
     made_up_model(tmp_path / "reverse")
     run = {"source_language": "bb", "target_language": "aa"}
     (tmp_path / "reverse" / "run.json").write_text(json.dumps(run))
-    command = commands.Worker("trainers.synthesize")
     for flags, named in (
         ((), "--text"),
         ((*TEXT, "--dataset=text:a"), "--dataset"),
@@ -48,7 +71,6 @@ def test_what_is_refused(model_path, tmp_path):
         )
         commands.assert_one_clear_line(result, named)
         assert not (tmp_path / "out").exists()
-    command.close()
 
 
 def start(text, model_path, output, *flags):

@@ -1,11 +1,9 @@
 """A synthesis: killed anywhere, resumed, refused if it is another one."""
 
 import dataclasses
-import errno
 import functools
 import itertools
 import json
-import os
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
@@ -27,7 +25,6 @@ from tests.trainers.synthesis.jobs import (
 )
 from trainers.data import open_corpus
 from trainers.synthesis import shards
-from trainers.synthesis.shards import text_source
 
 at_write = functools.partial(interruptions.at_write, modules=(storage, shards))
 
@@ -87,22 +84,6 @@ def test_killed_anywhere_the_same_command_resumes(
         with at_write(monkeypatch) as again:
             synthesis.run()
         assert not again
-
-
-def test_a_full_disk_leaves_nothing_half_written(
-    new, monkeypatch, uninterrupted
-):
-    expected, names = uninterrupted
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    for number in range(len(names)):
-        synthesis = new(f"{number}")
-        refused = pytest.raises(InputError, match="No space left on device")
-        with at_write(monkeypatch, number, "half", full), refused as error:
-            synthesis.run()
-        assert "\n" not in str(error.value)
-        assert not any(name.startswith(".") for name in synthesis.contents())
-        synthesis.run()
-        assert synthesis.contents() == expected
 
 
 @pytest.fixture
@@ -212,14 +193,3 @@ def test_a_second_one_in_the_folder_is_refused(tmp_path):
         return jobs.in_order(job, todo)
 
     synthesis.run(workers)
-
-
-def test_a_url_that_cannot_be_opened_is_refused(tmp_path):
-    reads = Synthesis(tmp_path, tmp_path / "out")
-    reads.source = text_source("nosuch://a")
-    writes = Synthesis(tmp_path, tmp_path / "out")
-    writes.output = "nosuch://a"
-    for synthesis in (reads, writes):
-        with pytest.raises(InputError, match="nosuch"):
-            synthesis.run()
-    assert not reads.output.exists()
