@@ -30,7 +30,6 @@ from trainers.synthesis.shards import drop_duplicates, write_parallel
 from trainers.training import config_flags
 
 JOURNAL_FILE = "distill.json"
-_FORMAT = 1
 _VOCABULARY = ("vocabulary_size", "source_vocabulary_size")
 _LAYERS = ("num_layers", "num_decoder_layers")
 
@@ -314,8 +313,6 @@ def read_finished_commands(folder, facts):
     try:
         with explain_read_errors(path):
             content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != _FORMAT:
-            raise ValueError("another format")
         before, done = dict(content["facts"]), list(content["done"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(
@@ -337,5 +334,4 @@ def read_finished_commands(folder, facts):
 
 
 def _write(folder, facts, done):
-    content = {"format": _FORMAT, "facts": facts, "done": done}
-    write_json(folder / JOURNAL_FILE, content)
+    write_json(folder / JOURNAL_FILE, {"facts": facts, "done": done})

@@ -33,7 +33,6 @@ OUTCOMES = (
     *("read", "blank", "too_long", "empty_translation", "length_ratio"),
     *("low_score", "duplicate", "written"),
 )
-_FORMAT = 1
 # Errors raised by JSON of any other form.
 _INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
@@ -146,7 +145,6 @@ def _translate_shards(job, source, keys, total, store, workers):
 class Manifest:
     """Content of manifest.json; `counts` by `OUTCOMES` are {} until the end."""
 
-    format: int = _FORMAT
     input: dict
     models: list
     options: dict
@@ -200,8 +198,6 @@ def read_manifest(folder):
                 return None
             text = path.read_text(encoding="utf-8")
         manifest = Manifest(**json.loads(text))
-        if manifest.format != _FORMAT:
-            raise ValueError(f"format {manifest.format}, not {_FORMAT}")
         # These raise on malformed values.
         manifest.facts()
         format_counts(manifest.counts)

@@ -175,7 +175,7 @@ def test_damaged_journals_and_other_files_are_refused(tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(InputError, match="thesis.tex"):
         read_finished_commands(tmp_path, FACTS)
-    for text in ("", "[]", '{"format": 2}', '{"format": 1, "facts": {}}'):
+    for text in ("", "[]", '{"facts": {}}'):
         (tmp_path / JOURNAL_FILE).write_text(text)
         with pytest.raises(InputError, match=JOURNAL_FILE):
             read_finished_commands(tmp_path, FACTS)

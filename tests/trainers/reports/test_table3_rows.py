@@ -12,7 +12,8 @@ from trainers.reports.table3_rows import (
 )
 from trainers.training.config_flags import make_config
 
-# N, d_model, d_ff, h, d_k, d_v, P_drop, eps_ls; "." is base's. Read off arXiv 1706.03762v7.
+# N, d_model, d_ff, h, d_k, d_v, P_drop, eps_ls; "." is base's. From
+# arXiv 1706.03762v7.
 PRINTED = """
 base       6 512 2048 8 64 64 0.1 0.1
 A1         . . . 1 512 512 . .

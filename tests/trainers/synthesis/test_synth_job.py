@@ -163,7 +163,7 @@ def test_a_folder_of_something_else_is_refused(new):
     for name, content in (
         ("train.aa", "precious"),
         ("manifest.json", "[]"),
-        ("manifest.json", '{"format": 9}'),
+        ("manifest.json", '{"other": 9}'),
     ):
         synthesis = new(f"{len(content)}")
         synthesis.output.mkdir(parents=True)
