@@ -6,15 +6,12 @@ The student learns from the teachers' translations of a corpus and from its
 original pairs (sequence-level knowledge distillation: Kim and Rush 2016). Each
 step writes a folder of --output_dir:
 
-  translations/  translations by the ensemble of teachers and by each alone,
-                 from trainers.synthesize
+  translations/  by the ensemble of teachers and by each alone
   corpus/        translations and original pairs without duplicates
-  data/          that corpus with the teacher's vocabulary, from
-                 trainers.prepare
-  student/       model directory, from trainers.wmt; starts with layers of the
-                 first teacher if only the numbers of layers differ
-  scores/        translations of the test split, and comparison.json: BLEU and
-                 the difference with its 95 % interval
+  data/          that corpus with the teacher's vocabulary
+  student/       model directory; starts with layers of the first teacher if
+                 only the numbers of layers differ
+  scores/        translations of the test split, and comparison.json
 
 Ctrl-C saves. The same command resumes and skips finished steps.
 """
@@ -31,15 +28,13 @@ from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers.data import dataset_flags, dataset_kind, validate_kind
-from trainers.distillation.journal import (
-    JOURNAL_FILE,
-    read_finished_commands,
-    run_steps,
-)
 from trainers.distillation.steps import (
+    JOURNAL_FILE,
     Distillation,
     compare_bleu,
     find_mismatch,
+    read_finished_commands,
+    run_steps,
     student_config,
 )
 from trainers.scores import bleu_tokenizers
@@ -110,12 +105,11 @@ flags.DEFINE_multi_string(
     "A flag of trainers.wmt, such as --wmt_flag=--precision=mixed_bfloat16.",
 )
 
-# Flags of trainers.wmt, and the flags of trainers.distill that set them.
-_STUDENT_FLAGS = {name: name for name in ("preset", "set", "train_steps")} | {
-    "model_dir": "output_dir",
-    "prepared_dir": "output_dir",
-    "init_layers_from": "init_layers",
-}
+# Flags of trainers.wmt that trainers.distill sets.
+_STUDENT_FLAGS = (
+    *("preset", "set", "train_steps"),
+    *("model_dir", "prepared_dir", "init_layers_from"),
+)
 _NEED_DEV = ("keep_best", "patience", "dev_bleu_sentences")
 
 
@@ -173,8 +167,8 @@ def _hash_teachers(teachers):
         if vocabulary != models[0].sha256[1]:
             raise InputError(
                 f"{models[0].path} and {model.path} have different "
-                "vocabularies; teachers of one student need the same one, "
-                "with trainers.prepare --vocabulary."
+                "vocabularies; train teachers with the same one "
+                "(trainers.prepare --vocabulary)."
             )
     return [model.sha256[-1] for model in models]
 
@@ -194,20 +188,19 @@ def _corpus(teacher):
     splits = corpus.splits()
     if "train" not in splits:
         raise InputError(
-            f"{corpus.name} has no train split to learn from; it has "
-            f"{', '.join(splits)}."
+            f"Expected a train split in {corpus.name}, got {', '.join(splits)}."
         )
     for flag in FLAGS.wmt_flag:
         name = flag.lstrip("-").partition("=")[0]
         if name in _STUDENT_FLAGS:
             raise InputError(
-                f"--wmt_flag=--{name} is not for the student: trainers.distill "
-                f"has --{_STUDENT_FLAGS[name]} for it."
+                f"--wmt_flag=--{name} is set by trainers.distill; use its "
+                "flags."
             )
         if name in _NEED_DEV and "dev" not in splits:
             raise InputError(
-                f"{corpus.name} has no dev split for --{name} to measure; "
-                "omit the flag, or add a dev split."
+                f"--{name} needs a dev split, which {corpus.name} lacks; omit "
+                "it."
             )
     return corpus
 
@@ -217,17 +210,15 @@ def _distillation(teachers, corpus):
     splits = [name for name in ("test", "dev") if name in corpus.splits()]
     if not splits:
         print(f"{corpus.name} has neither test nor dev: there is no score.")
+    # trainers.synthesize accepts --tokenize only with --best_of above 1.
+    names = ("best_of", "tokenize") if FLAGS.best_of > 1 else ("best_of",)
     given = {
         "data": command.serialize_flags("data_dir", "manual_dir"),
         "workers": command.serialize_flags("workers"),
         "tokenize": command.serialize_flags("tokenize"),
-        "synthesize": command.serialize_flags("best_of")
-        + FLAGS.synthesize_flag,
+        "synthesize": command.serialize_flags(*names) + FLAGS.synthesize_flag,
         "wmt": FLAGS.wmt_flag,
     }
-    if FLAGS.best_of > 1:
-        # trainers.synthesize accepts --tokenize only with --best_of above 1.
-        given["synthesize"] = given["tokenize"] + given["synthesize"]
     return Distillation(
         folder=pathlib.Path(FLAGS.output_dir),
         corpus=corpus,

@@ -4,10 +4,9 @@ M is a model directory, an exported version, or the folder of its versions. The
 data are by default the model directory's training data; exports need --dataset
 and both languages.
 Prints sacreBLEU with its signature and a 95 % interval, chrF, the paper's
-compound-split BLEU, and the un-smoothed perplexity of the references; for a
-parser EVALB's labeled F1, precision, recall and more. Saves the scores of a
-model directory in its scores.json, with beam, penalty, step, data, command,
-hardware and date; repeating an evaluation replaces its entry.
+compound-split BLEU, and perplexity; for a parser EVALB's labeled F1, precision
+and recall. Saves the scores of a model directory in its scores.json; repeating
+an evaluation replaces its entry.
 """
 
 import dataclasses
@@ -120,11 +119,13 @@ def _evaluate_model(translator, search):
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = _open_corpus(directory, "text")
     evaluation_set = corpus.evaluation_set(FLAGS.split)
-    evaluation = _evaluate(translator, corpus.target_language, evaluation_set)
+    record, lines = _evaluate(
+        translator, corpus.target_language, evaluation_set
+    )
     save_scores(
         directory,
         translator.model,
-        evaluation.record,
+        record,
         directory.read_config().replace(**search),
         {
             "dataset": corpus.name,
@@ -134,13 +135,13 @@ def _evaluate_model(translator, search):
         },
         describe_run("trainers.evaluate"),
     )
-    print(*evaluation.lines, f"Saved in {directory.scores_path}.", sep="\n")
+    print(*lines, f"Saved in {directory.scores_path}.", sep="\n")
 
 
 def _evaluate_parser(search):
     # See _evaluate_model.
     from export.model_directory import ModelDirectory
-    from trainers.scores.parser_scores import score_parser
+    from trainers.scores.brackets import score_parser
 
     for name in ("references", "tokenize", "tokenized"):
         if FLAGS[name].present:
@@ -150,7 +151,7 @@ def _evaluate_parser(search):
             )
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = _open_corpus(directory, "trees")
-    scores = score_parser(
+    trees, lines = score_parser(
         directory,
         list(itertools.islice(corpus.trees(FLAGS.split), FLAGS.limit)),
         {"dataset": corpus.name, "split": FLAGS.split},
@@ -159,8 +160,8 @@ def _evaluate_parser(search):
         FLAGS.batch_tokens,
         FLAGS.unconstrained,
     )
-    _write_output(scores.trees)
-    print(*scores.lines, f"Saved in {directory.scores_path}.", sep="\n")
+    _write_output(trees)
+    print(*lines, f"Saved in {directory.scores_path}.", sep="\n")
 
 
 def _evaluate_export(translator):
@@ -169,13 +170,13 @@ def _evaluate_export(translator):
             f"{FLAGS.model_dir} is an export, which does not name its data: "
             "give --dataset, --source_language and --target_language."
         )
-    _validate_kind(FLAGS.dataset, "text")
+    validate_kind(FLAGS.dataset, dataset_kind(FLAGS.dataset), "text")
     language_and_set = dataset_flags.read_evaluation_set_in_subprocess(
         FLAGS.split
     )
-    evaluation = _evaluate(translator, *language_and_set)
+    _, lines = _evaluate(translator, *language_and_set)
     print(
-        *evaluation.lines,
+        *lines,
         f"Not saved: {FLAGS.model_dir} is an export; give the model directory "
         "to save the scores in its scores.json.",
         sep="\n",
@@ -189,12 +190,8 @@ def _open_corpus(directory, kind):
     if not FLAGS["dataset"].present:
         name = run.get("dataset", name)
     # Before opening it, which raises for the languages of the other kind.
-    _validate_kind(name, kind)
+    validate_kind(name, dataset_kind(name), kind)
     return dataset_flags.corpus(run)
-
-
-def _validate_kind(dataset, kind):
-    validate_kind(dataset, dataset_kind(dataset), kind)
 
 
 def _evaluate(translator, target_language, evaluation_set):
@@ -207,15 +204,6 @@ def _evaluate(translator, target_language, evaluation_set):
             )
         tokenize = "none"
     tokenize = bleu_tokenizers.choose_tokenizer(target_language, tokenize)
-    evaluation_set = _select_lines(evaluation_set)
-    texts = translate_sentences(translator, evaluation_set.sources)
-    _write_output(texts)
-    perplexity = measure_perplexity(translator, evaluation_set)
-    return evaluate(texts, evaluation_set, tokenize, perplexity)
-
-
-def _select_lines(evaluation_set):
-    """Applies --references and --limit."""
     if FLAGS.references:
         references = _read_references(evaluation_set.sources)
         evaluation_set = dataclasses.replace(
@@ -228,7 +216,10 @@ def _select_lines(evaluation_set):
             f"None of the first {len(evaluation_set.sources):,} lines of split "
             f"{FLAGS.split} has text on both sides; raise --limit."
         )
-    return evaluation_set
+    texts = translate_sentences(translator, evaluation_set.sources)
+    _write_output(texts)
+    perplexity = measure_perplexity(translator, evaluation_set)
+    return evaluate(texts, evaluation_set, tokenize, perplexity)
 
 
 def _read_references(sources):

@@ -83,15 +83,15 @@ class Parsing(launch.Task):
             return
         # nltk takes seconds to load.
         from export.parsing.trees import read_tree
-        from trainers.scores.parser_scores import score_parser
+        from trainers.scores.brackets import score_parser
 
-        scores = score_parser(
+        _, lines = score_parser(
             inputs.directory,
             [read_tree(text) for (text,) in inputs.test.references],
             {"dataset": inputs.dataset, "split": "test"},
             run_info,
         )
-        print("", "Test:", *scores.lines, sep="\n", flush=True)
+        print("", "Test:", *lines, sep="\n", flush=True)
 
     def print_next_steps(self, inputs):
         """Prints commands to run next."""

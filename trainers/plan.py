@@ -13,7 +13,7 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from trainers.cost.cost_estimate import PRECISIONS, packed_row, training_cost
-from trainers.cost.cost_report import compare_published_updates, make_report
+from trainers.cost.cost_report import make_report
 from trainers.cost.devices import DEVICES, MAX_GPUS, cpu_device, parse_gpus
 from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.training.config_flags import make_config
@@ -69,11 +69,6 @@ flags.DEFINE_integer(
 flags.DEFINE_float(
     "gpu_hour_price", None, "Price of a device's hour.", lower_bound=0.0
 )
-flags.DEFINE_bool(
-    "published",
-    False,
-    "Print only published times of updates with their predictions.",
-)
 flags.DEFINE_float(
     "flops", None, "FLOP/s of a device's float32 products, as 416e9.", 1.0
 )
@@ -102,17 +97,12 @@ command.require_finite(
 def main(arguments):
     """Prints the estimate."""
     del arguments
-    if FLAGS.published:
-        print(compare_published_updates())
-        return
     config = make_config(FLAGS.preset, FLAGS.set)
     pairs, means = _corpus_size(config)
     row = packed_row(*means, FLAGS.row_tokens)
     device, count = _devices()
-    precision = FLAGS.precision
-    if precision is None:
-        is_fast = "bfloat16" in device.flops
-        precision = "mixed_bfloat16" if is_fast else "float32"
+    is_fast = "bfloat16" in device.flops
+    precision = FLAGS.precision or ("mixed_bfloat16" if is_fast else "float32")
     cost = training_cost(
         config, row, device, count, precision, FLAGS.accumulate
     )

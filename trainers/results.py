@@ -3,9 +3,8 @@
 python -m trainers.results --scores=runs/demo --scores=runs/multi30k \
     --output=docs/measured/results.md
 
-Shows each score with data, command, updates, time, hardware, date and
-signature, next to published ones; shortens folders in commands and data names.
-Replaces only the text between the two marks in --output.
+Shows each score with its origin, and replaces only the text between the two
+marks in --output.
 """
 
 import json
@@ -15,7 +14,7 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from export.common.storage import atomic_write
+from export.common.storage import atomic_write, explain_read_errors
 from trainers.reports.results_page import (
     make_results_page,
     replace_between_marks,
@@ -69,12 +68,8 @@ def _read_scores(name):
 
 def _read_text(path):
     try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"Cannot read {path}: {error.strerror}; give a model directory "
-            "scored by trainers.evaluate."
-        ) from error
+        with explain_read_errors(path):
+            return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path} is not UTF-8; choose another file."

@@ -3,22 +3,13 @@
 Translates --text=FILE, or a side of --dataset, with --model, or several as an
 ensemble, into pairs that --dataset=text:OUTPUT_DIR/ reads.
 
-  --direction=forward   lines are sources, translations targets: for
-                        distillation (Kim and Rush 2016)
-  --direction=backward  lines are targets, translations sources, of models from
-                        target to source: back-translation (Sennrich et al.
-                        2016)
+  --direction=forward   lines are sources, for distillation (Kim and Rush 2016)
+  --direction=backward  lines are targets, for back-translation (Sennrich et al.
+                        2016) by a model from target to source
 
 --source_language and --target_language are the languages of the pairs.
-
-Translations come from beam search or sampling (--decoding=sample); with a
-corpus, --best_of=N chooses the one of N most similar to the reference.
---word_drop, --word_swap and --tag change the sources. Filtered pairs are
-counted.
-
 Finished shards of lines are kept, and the same command resumes. The pairs
-depend only on lines, models and flags, not on the number of --workers or their
-failures. --ray translates on a Ray cluster.
+depend only on lines, models and flags.
 """
 
 import dataclasses
@@ -55,10 +46,7 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("split", "train", "Of --dataset: train, dev or test.")
 flags.DEFINE_multi_string(
-    "model",
-    None,
-    "Model directory; repeat it for an ensemble.",
-    required=True,
+    "model", None, "Model directory; repeat it for an ensemble.", required=True
 )
 flags.DEFINE_string(
     "output_dir",
@@ -163,7 +151,7 @@ def main(arguments):
     """Translates and filters; prints how to train on the pairs."""
     del arguments
     source, languages = _source()
-    options = _options(source, *languages)
+    options = _options(*languages)
     models = tuple(hash_model_files(path) for path in FLAGS.model)
     for path in FLAGS.model:
         validate_model_direction(path, *options.model_languages)
@@ -196,16 +184,14 @@ def _source():
         corpus = dataset_flags.corpus()
         if corpus.kind != "text":
             raise InputError(
-                f"{corpus.name} holds trees, which are not translated; give "
-                "a corpus of text."
+                f"{corpus.name} holds trees; give a corpus of text."
             )
         source = corpus_source(corpus, FLAGS.split, FLAGS.direction)
         return source, (corpus.source_language, corpus.target_language)
     languages = FLAGS.source_language, FLAGS.target_language
     if None in languages:
         raise InputError(
-            "--text needs --source_language and --target_language, those of "
-            "the pairs to make, such as en and de."
+            "--text needs --source_language and --target_language of the pairs."
         )
     for code in languages:
         validate_language_code(code, "give the pairs' languages.")
@@ -213,9 +199,8 @@ def _source():
     return text_source(FLAGS.text), languages
 
 
-def _options(source, source_language, target_language):
-    """Returns the SynthesisOptions of the flags."""
-    _validate_flags(source)
+def _options(source_language, target_language):
+    _validate_flags()
     tokenize = "13a"
     if FLAGS.best_of > 1 and FLAGS.metric == "bleu":
         answers = {"forward": target_language, "backward": source_language}
@@ -234,7 +219,7 @@ def _options(source, source_language, target_language):
     return SynthesisOptions(**values)
 
 
-def _validate_flags(source):
+def _validate_flags():
     """Raises InputError for flags without effect."""
     needed = {}
     if FLAGS.decoding == "beam":
@@ -244,7 +229,7 @@ def _validate_flags(source):
         needed |= dict.fromkeys(names, "--decoding=beam")
     if FLAGS.best_of == 1:
         needed |= dict.fromkeys(("metric", "tokenize"), "--best_of above 1")
-    elif not source.has_references:
+    elif FLAGS.text is not None:
         needed["best_of"] = "the references of a --dataset"
     if FLAGS.ray is None:
         needed["ray_gpus"] = "--ray"

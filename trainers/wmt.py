@@ -63,7 +63,7 @@ class Translation(launch.Task):
         directory = inputs.directory
         translator = Translator.from_directory(directory.path)
         texts = translate_sentences(translator, evaluation_set.sources)
-        evaluation = evaluate(texts, evaluation_set, options.tokenize)
+        record, lines = evaluate(texts, evaluation_set, options.tokenize)
         run = directory.read_run()
         data = {
             "dataset": inputs.dataset,
@@ -74,13 +74,13 @@ class Translation(launch.Task):
         save_scores(
             directory,
             translator.model,
-            evaluation.record,
+            record,
             inputs.config,
             data,
             run_info,
         )
         _print_samples(texts, evaluation_set)
-        print("", f"Test: {evaluation.bleu.line}", sep="\n", flush=True)
+        print("", f"Test: {lines[0]}", sep="\n", flush=True)
 
     def print_next_steps(self, inputs):
         """Prints commands to run next."""

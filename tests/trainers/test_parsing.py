@@ -17,8 +17,7 @@ from tests import processes
 from tests.export import tiny
 from tests.processes import ROOT
 from tests.trainers import cipher, commands
-from trainers.scores.brackets import score_brackets
-from trainers.scores.parser_scores import count_broken
+from trainers.scores.brackets import count_broken, score_brackets
 
 PREFIX = ROOT / "tests" / "data" / "craft" / "craft"
 TINY = (

@@ -1,17 +1,11 @@
 """Estimates memory, seconds, energy and price of a training.
 
 Bytes of weights, moments and gradients are exact. Bytes of activations are what
-the backward pass of a layer needs by its formulas; a compiler may recompute
-some.
-
-A device computes matrix products at a fraction of its peak rate, moves the
-activations through its memory several times, and launches operations layer by
-layer; then the devices sum their gradients in a ring and each runs Adam. Only
-the input pipeline overlaps with the rest.
+the backward pass of a layer needs by its formulas. docs/scaling.md lists what
+is assumed.
 """
 
 import dataclasses
-import functools
 import math
 import typing
 
@@ -51,9 +45,9 @@ INPUT = "input, overlapped"
 
 
 class BatchShape(typing.NamedTuple):
-    """Shape of a micro-batch: B, S, T, and target positions with logits.
+    """B, S, T of a device's micro-batch, and target positions with logits.
 
-    It is that of one device; `rows` is a mean and may be no integer.
+    `rows` is a mean and may be no integer.
     """
 
     rows: float
@@ -69,10 +63,9 @@ class BatchShape(typing.NamedTuple):
 
 
 def packed_row(source_mean, target_mean, row_tokens):
-    """Returns the BatchShape of a packed row, as the trainer packs it.
+    """Returns the BatchShape of a packed row, `row_tokens` on its longer side.
 
-    It has `row_tokens` positions on its longer side; the length of the other
-    side follows from the mean lengths of source and target sentences.
+    The other side's length follows from the mean lengths of the sentences.
     """
     longer = max(source_mean, target_mean)
     source, target = (
@@ -83,18 +76,13 @@ def packed_row(source_mean, target_mean, row_tokens):
 
 
 def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
-    """Estimates the bytes that a forward pass stores for the backward pass.
-
-    Returns a dict of `activations` of the stacks and `logits and softmax`,
-    float32 in both precisions.
-    """
+    """Estimates the bytes that a forward pass stores, a dict by part."""
     width = _BFLOAT16 if precision == "mixed_bfloat16" else _FLOAT32
     s, t = shape.source_length, shape.target_length
     window, dropped = config.attention_window, bool(config.dropout)
     # Of a residual connection: the dropout mask, the norm's output and, in
     # float32, its normalized input.
     residual = config.d_model * (width + _FLOAT32 + _BOOL * dropped)
-    feed_forward = _feed_forward(config, width) + residual
     keys_values = width * config.num_heads * (config.d_k + config.d_v)
 
     def self_attention(length, causal):
@@ -102,6 +90,10 @@ def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
         met = blocks * queries * keys / length
         return _queries(config, width, met) + keys_values + residual
 
+    # The gradient of ReLU needs only its output, others also their input.
+    copies = 1 if config.activation == "relu" else 2
+    inner = copies * width + (width + _BOOL) * bool(config.activation_dropout)
+    feed_forward = config.d_ff * inner + residual
     encoder_layer = s * (self_attention(s, False) + feed_forward)
     cross_attention = t * (_queries(config, width, s) + residual)
     decoder_layer = (
@@ -120,13 +112,6 @@ def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
         "activations": passes * shape.rows * stacks,
         "logits and softmax": passes * logits_arrays * logits,
     }
-
-
-def _feed_forward(config, width):
-    # The gradient of ReLU needs only its output, others also their input.
-    copies = 1 if config.activation == "relu" else 2
-    dropped = (width + _BOOL) * bool(config.activation_dropout)
-    return config.d_ff * (copies * width + dropped)
 
 
 def _queries(config, width, keys):
@@ -175,43 +160,33 @@ def largest_rows(config, row, precision, micro_batches, device):
 
 
 def needed_micro_batches(config, row, rows, precision, device):
-    """Returns the minimum number of micro-batches for a device's `rows`.
-
-    InputError if not even one row fits.
-    """
-    if device.memory is None:
-        return 1
-    if rows <= largest_rows(config, row, precision, 1, device):
+    """Returns the minimum number of micro-batches for a device's `rows`."""
+    if device.memory is None or rows <= largest_rows(
+        config, row, precision, 1, device
+    ):
         return 1
     fitting = largest_rows(config, row, precision, 2, device)
     if not fitting:
         raise InputError(
-            f"The model does not fit into the {device.memory / 2**30:,.3g} "
-            f"GiB of {device.name}, even with one row of {row.target_length} "
-            "target positions; use a smaller model, a smaller --row_tokens "
-            "or a GPU with more memory."
+            f"Not even one row fits into the {device.memory / 2**30:,.3g} GiB "
+            f"of {device.name}; use a smaller model or --row_tokens."
         )
     return math.ceil(rows / fitting)
 
 
 def update_seconds(config, shape, precision, micro_batches, device, count):
-    """Estimates the seconds of an update on `count` devices, by part.
+    """Estimates the seconds of an update on `count` devices, a dict by part.
 
-    `shape` is the BatchShape of one micro-batch of one device, `micro_batches`
-    the number of them in each device's share. `precision` is one of PRECISIONS,
-    or "float16" for a trainer that computes all products in float16, logits
-    too. Returns a dict for `total_seconds`.
+    Each device computes `micro_batches` of a BatchShape.
     """
-    stored = "mixed_bfloat16" if precision == "float16" else precision
-    activations = sum(activation_bytes(config, shape, stored).values())
+    activations = sum(activation_bytes(config, shape, precision).values())
     parameters = sum(parameters_by_part(config).values())
     layers = config.num_layers + config.decoder_layers
     tokens = shape.rows * (shape.source_length + shape.target_length)
     passes = micro_batches * (2 if config.r_drop else 1)
     products = flops_by_part(step_products(config, *shape))
-    # This trainer computes logits in float32 under every policy.
-    logits_dtype = "float16" if precision == "float16" else "float32"
-    logits = products.pop(EMBEDDINGS) / device.rate(logits_dtype)
+    # Logits are computed in float32 under every policy.
+    logits = products.pop(EMBEDDINGS) / device.rate("float32")
     dtype = precision.removeprefix("mixed_")
     others = sum(products.values()) / device.rate(dtype)
     return {
@@ -251,8 +226,7 @@ def ring_seconds(size, link, count):
 class TrainingCost:
     """Estimated cost of a training on `count` equal devices.
 
-    An update has `rows` packed rows of shape `row` on all devices together;
-    each device computes its share in `micro_batches` parts.
+    An update has `rows` packed rows of shape `row` on all devices together.
     """
 
     config: object
@@ -288,7 +262,7 @@ class TrainingCost:
         numbers = self.precision, self.micro_batches
         return self.config, self.shape, *numbers, self.device
 
-    @functools.cached_property
+    @property
     def seconds(self):
         """Seconds of an update by part, see `update_seconds`."""
         return update_seconds(*self._update, self.count)
@@ -322,8 +296,8 @@ def training_cost(config, row, device, count, precision, accumulate=None):
     )
     if count > rows:
         raise InputError(
-            f"Expected at most {rows:,} devices, one for each row of an "
-            f"update, got {count:,}; use fewer, or raise --set=batch_tokens."
+            f"Expected at most {rows:,} devices, one for each row, got "
+            f"{count:,}; use fewer, or raise --set=batch_tokens."
         )
     share = -(-rows // count)
     needed = needed_micro_batches(config, row, share, precision, device)

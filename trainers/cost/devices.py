@@ -20,17 +20,17 @@ class Device:
 
     name: str
     # Peak FLOP/s of dense matrix products by dtype: float32 (TF32 where
-    # TensorFlow uses it), bfloat16, float16.
+    # TensorFlow uses it), bfloat16.
     flops: dict
     # Assumed fraction of `flops` that an update's products reach, by dtype.
     utilization: dict
     # Bytes, and bytes/s.
-    memory: float | None
+    memory: float | None = None
     bandwidth: float
     # Bytes/s of one direction of its links to other devices.
-    link: float | None
+    link: float | None = None
     # Power at full load.
-    watts: float | None
+    watts: float | None = None
     # Assumed time to launch a layer's forward and backward operations.
     layer_seconds: float
     # Float32 arrays of the logits' size that a step holds at once.
@@ -47,12 +47,12 @@ class Device:
         return self.flops[dtype] * self.utilization[dtype]
 
 
-# Fitted to the figures of single GPUs in trainers.cost.cost_report; the
-# figures of several GPUs are then predictions (docs/scaling.md).
+# Fitted to published figures of single GPUs; those of several GPUs are then
+# predictions (docs/scaling.md).
 _UTILIZATION = {
     "P100": {"float32": 0.38},
-    "V100": {"float32": 0.95, "float16": 0.75},
-    "A100": {"float32": 0.75, "bfloat16": 0.75, "float16": 0.75},
+    "V100": {"float32": 0.95},
+    "A100": {"float32": 0.75, "bfloat16": 0.75},
 }
 # PyTorch without a compiler, on V100 and A100: about 50 ms for 6 + 6 layers.
 _LAYER_SECONDS = 0.050 / 12
@@ -75,10 +75,10 @@ def _gpu(name, tflops, gib, memory_gb, nvlink_gb, watts):
     )
 
 
-_VOLTA = {"float32": 15.7, "float16": 125}
-_AMPERE = {"float32": 156, "bfloat16": 312, "float16": 312}
+_VOLTA = {"float32": 15.7}
+_AMPERE = {"float32": 156, "bfloat16": 312}
 # The datasheet gives the rates with sparsity, which doubles them.
-_HOPPER = {"float32": 989 / 2, "bfloat16": 1979 / 2, "float16": 1979 / 2}
+_HOPPER = {"float32": 989 / 2, "bfloat16": 1979 / 2}
 
 DEVICES = {
     device.name: device
@@ -95,19 +95,13 @@ DEVICES = {
 
 
 def cpu_device(flops, bandwidth=50 * _GIGA):
-    """Returns the Device of a CPU with measured FLOP/s, a dict by dtype.
-
-    The default bandwidth is what Adam reached on 2 cores
-    (docs/measured/training_step.md).
-    """
+    """Returns the Device of a CPU with measured FLOP/s, a dict by dtype."""
+    # 50 GB/s is what Adam reached on 2 cores (docs/measured/training_step.md).
     return Device(
         name="cpu",
         flops=flops,
         utilization=dict.fromkeys(flops, 1.0),
-        memory=None,
         bandwidth=bandwidth,
-        link=None,
-        watts=None,
         layer_seconds=0.001,
         logits_arrays=UNCOMPILED_LOGITS,
         source="measured",
@@ -124,9 +118,7 @@ def parse_gpus(text):
     names = {name.lower(): name for name in (*DEVICES, "cpu")}
     if match[2].lower() not in names:
         raise InputError(
-            f"--gpus={text}: {match[2]!r} is not in the table of "
-            f"{', '.join(names.values())}. Take the nearest, and give its "
-            "own --flops, --bfloat16_flops, --memory, --memory_bandwidth, "
-            "--link and --watts."
+            f"--gpus={text}: expected one of {', '.join(names.values())}; take "
+            "the nearest, and give its --flops, --memory, --watts and so on."
         )
     return int(match[1] or 1), names[match[2].lower()]

@@ -1,9 +1,7 @@
 """Counts parameters, and the matrix products of a training step.
 
-Letters: B rows, S and T source and target positions of a row, D d_model, H
-heads, F d_ff, V target vocabulary. A product [m, k] @ [k, n] has 2 m k n FLOPs,
-and a training step computes three: forward, and for the gradient of each
-factor.
+A product [m, k] @ [k, n] has 2 m k n FLOPs, and a training step computes three:
+forward, and for the gradient of each factor.
 """
 
 import dataclasses
@@ -114,7 +112,6 @@ def weight_products(
 ):
     """Returns a forward pass's products with weights, a list of Product.
 
-    Biases, norms and embedding look-ups are not counted; padding is.
     `with_logits` is the number of target positions with logits, by default all.
     """
     source, target = rows * source_length, rows * target_length
@@ -134,11 +131,7 @@ def weight_products(
 
 
 def self_attention_blocks(length, window, causal):
-    """Returns (blocks, queries of a block, keys that each query attends to).
-
-    Without a window there is one block, in which every query attends to every
-    key; section 4 of the paper has the window.
-    """
+    """Returns (blocks, queries of a block, keys that each query attends to)."""
     size = block_size(length, window) if window else length
     if size == length:
         return 1, length, length

@@ -1,20 +1,35 @@
-"""The student of a distillation: configuration, corpus, steps and scores."""
+"""The steps of a distillation, and the journal of those that are finished.
+
+`distill.json` records finished commands. If a step is repeated, all later steps
+are repeated.
+"""
 
 import dataclasses
+import functools
+import itertools
+import json
 import pathlib
+import typing
+from collections.abc import Callable
 
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
-from export.common.storage import remove_temporary_files, write_json
+from export.common.storage import (
+    explain_read_errors,
+    remove_temporary_files,
+    write_json,
+)
 from export.lines.files import aligned_lines, read_sentences
 from export.model_directory import ModelDirectory
 from trainers.data import Corpus
-from trainers.distillation.journal import Step
+from trainers.data.corpus import describe_fingerprint_change
 from trainers.scores.evaluation import bleu_difference, score_bleu
+from trainers.synthesis.job import validate_output_folder
 from trainers.synthesis.shards import drop_duplicates, write_parallel
 from trainers.training import config_flags
 
+JOURNAL_FILE = "distill.json"
 _VOCABULARY = ("vocabulary_size", "source_vocabulary_size")
 _LAYERS = ("num_layers", "num_decoder_layers")
 
@@ -23,16 +38,15 @@ def student_config(teacher, preset, assignments):
     """Returns the student's TransformerConfig, with the teacher's vocabulary.
 
     Without `preset`, it is the teacher's with one decoder layer. `assignments`
-    is a list of "field=value" that change it. Raises InputError for an unknown
-    preset or field, a value out of range, or another vocabulary size.
+    is a list of "field=value" that change it.
     """
     changes = config_flags.parse_assignments(assignments)
     sizes = {name: getattr(teacher, name) for name in _VOCABULARY}
     for name, value in sizes.items():
         if changes.get(name, value) != value:
             raise InputError(
-                f"--set={name}={changes[name]} is not the teacher's {value}, "
-                "and a student has the vocabulary of its teacher; omit it."
+                f"Expected the teacher's {name}={value}, got {changes[name]}; "
+                "omit it."
             )
     if preset is not None:
         own = [f"{name}={value}" for name, value in sizes.items()]
@@ -46,10 +60,7 @@ def student_config(teacher, preset, assignments):
 
 
 def find_mismatch(student, teacher):
-    """Returns why a teacher's layers do not fit a student, or "".
-
-    An example is "d_model=64, not 128".
-    """
+    """Returns why layers do not fit, as "d_model=64, not 128", or ""."""
     own, expected = student.architecture(), teacher.architecture()
     for name, value in expected.items():
         if name not in _LAYERS and own[name] != value:
@@ -57,14 +68,24 @@ def find_mismatch(student, teacher):
     return ""
 
 
+class Step(typing.NamedTuple):
+    """A command, as a module and its flags, or a function called instead.
+
+    `output` exists once it is finished.
+    """
+
+    title: str
+    command: list[str]
+    output: pathlib.Path
+    function: Callable[[], None] | None = None
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Distillation:
     """Settings of a distillation, from the flags.
 
-    `folder` is the output's, `config` the student's, `split` the one to score,
-    or None. `init_layers`, `keep_original` and `each_alone` are the flags of
-    these names, and `flags` are additional flags by purpose: "data",
-    "workers", "tokenize", "synthesize" and "wmt".
+    `config` is the student's, `split` the one to score, or None; `flags` are
+    more flags by purpose.
     """
 
     folder: pathlib.Path
@@ -193,32 +214,26 @@ def write_mixture(folder, corpus, synthetic, keep_original):
     """Writes the student's corpus, `text:FOLDER/`; prints its size.
 
     Dev and test are those of `corpus`. The train split has the distinct pairs
-    of `synthetic`, a list of output folders of trainers.synthesize, and of
-    `corpus` with `keep_original`. InputError if a file cannot be read or
-    written.
+    of the folders `synthetic`, and of `corpus` with `keep_original`.
     """
     languages = corpus.source_language, corpus.target_language
-
-    def pairs():
-        if keep_original:
-            yield from corpus.pairs("train")
-        for each in synthetic:
-            paths = [each / f"train.{language}" for language in languages]
-            yield from aligned_lines(paths)
 
     def paths(split, *suffixes):
         names = [f"{split}.{language}" for language in languages]
         return [folder / name for name in (*names, *suffixes)]
 
-    remove_temporary_files(folder, "*")
-    with ProgressBar("Mixing", None, "pairs") as bar:
-
-        def counted():
-            for pair in pairs():
+    def pairs():
+        streams = [corpus.pairs("train")] if keep_original else []
+        for each in synthetic:
+            names = [each / f"train.{language}" for language in languages]
+            streams.append(aligned_lines(names))
+        with ProgressBar("Mixing", None, "pairs") as bar:
+            for pair in itertools.chain.from_iterable(streams):
                 yield pair
                 bar.update(1)
 
-        count = write_parallel(paths("train"), drop_duplicates(counted()))
+    remove_temporary_files(folder, "*")
+    count = write_parallel(paths("train"), drop_duplicates(pairs()))
     for split in ("dev", "test"):
         if split in corpus.splits():
             held_out = corpus.evaluation_set(split)
@@ -235,11 +250,7 @@ def write_mixture(folder, corpus, synthetic, keep_original):
 
 
 def compare_bleu(paths, evaluation_set, tokenize, output):
-    """Scores translations of student and teachers; returns lines to print.
-
-    `paths` are the student's and the teachers' translations, `tokenize` names
-    sacreBLEU's tokenizer, and `output` is the .json file for the scores.
-    """
+    """Scores the files of student and teachers; returns lines to print."""
     indices = evaluation_set.scored_indices
     scored = evaluation_set.subset(indices)
     lines = [list(read_sentences(path)) for path in paths]
@@ -261,3 +272,66 @@ def compare_bleu(paths, evaluation_set, tokenize, output):
         "{high:+.2f} (paired {bootstrap})".format_map(paired),
         f"{len(indices):,} sentences, {student.signature}",
     ]
+
+
+def run_steps(steps, folder, facts, run_command):
+    """Runs the unfinished steps; returns 0 or a failed command's exit code."""
+    done = read_finished_commands(folder, facts)
+    remove_temporary_files(folder, JOURNAL_FILE)
+    for number, step in enumerate(steps):
+        head = f"{step.title}, step {number + 1} of {len(steps)}"
+        if done[number : number + 1] == [step.command] and step.output.exists():
+            print(f"{head}: finished before.", flush=True)
+            continue
+        print(f"{head}.", flush=True)
+        done = done[:number]
+        _write(folder, facts, done)
+        module, *arguments = step.command
+        run = step.function or functools.partial(run_command, module, arguments)
+        code = run()
+        if code:
+            reason = f"failed with exit code {code}."
+            if code > 128:
+                reason = "was interrupted; the same command resumes."
+            print(f"Step {number + 1} {reason}")
+            return code
+        done.append(step.command)
+        _write(folder, facts, done)
+    return 0
+
+
+def read_finished_commands(folder, facts):
+    """Returns the commands of the finished steps.
+
+    `facts` is a JSON dict of all settings that change the student; InputError
+    if the folder holds a distillation with others, or other files.
+    """
+    validate_output_folder(folder, JOURNAL_FILE, "distillation.lock")
+    path = folder / JOURNAL_FILE
+    if not path.exists():
+        return []
+    try:
+        with explain_read_errors(path):
+            content = json.loads(path.read_text(encoding="utf-8"))
+        before, done = dict(content["facts"]), list(content["done"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise InputError(
+            f"{path} is not the journal of a distillation ({error!r}); give "
+            "another --output_dir."
+        ) from error
+    # Before a step is finished, different facts do no harm.
+    changed = [name for name in facts if before.get(name) != facts[name]]
+    if done and changed:
+        old, new = before.get(changed[0]), facts[changed[0]]
+        change = f"{changed[0]} {old}, not {new}"
+        if changed[0] == "fingerprint":
+            change = describe_fingerprint_change(str(old), new)
+        raise InputError(
+            f"{folder} was begun with other settings ({change}); restore "
+            "them, or give another --output_dir."
+        )
+    return done
+
+
+def _write(folder, facts, done):
+    write_json(folder / JOURNAL_FILE, {"facts": facts, "done": done})

@@ -49,11 +49,9 @@ class Label(typing.NamedTuple):
 
 
 def draw_layer(maps, kind, layer):
-    """Draws every head of a layer, with the tokens of rows and columns.
+    """Draws every head of a layer, counted from 1, as a PIL.Image.
 
-    `maps` are AttentionMaps; `layer` counts from 1. Returns a PIL.Image, WIDTH
-    pixels wide. Of longer sentences the first MAX_TOKENS tokens are shown, with
-    a note.
+    Of longer sentences the first MAX_TOKENS tokens are shown, with a note.
     """
     labels, notes = [], []
     for name, side in zip(("rows", "columns"), KINDS[kind]):
@@ -98,11 +96,7 @@ def draw_layer(maps, kind, layer):
 
 
 def token_label(token):
-    """Returns the Label of a token.
-
-    Characters that are in no font of this machine are shown as code points,
-    such as U+4F60. Long labels are truncated with an ellipsis.
-    """
+    """Returns the Label of a token; a letter without a font is U+4F60, say."""
     # SentencePiece's mark would look like a black bar beside each word.
     text = token.replace(_SPACE, "_")
     able = [f for f in _fonts() if all(_has(f, letter) for letter in text)]
@@ -133,7 +127,6 @@ def _has(font, letter):
 
 
 def _label_column(labels, pitch, side):
-    """Draws labels below each other, flush left ("l") or right ("r")."""
     width = _widest(labels)
     column = Image.new("RGB", (width, pitch * len(labels)), "white")
     for number, (text, font, _) in enumerate(labels):

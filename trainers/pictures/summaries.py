@@ -31,8 +31,7 @@ class EventWriter:
     def at_step(self, step):
         """Opens a block whose events belong to a step, and flushes at its end.
 
-        The last event should be a scalar: TensorFlow reports that the disk was
-        full for a large event only when it writes a small one.
+        End it with a scalar: only then TensorFlow reports a full disk.
         """
         with self._explain_errors(), self._writer.as_default(step):
             yield
@@ -54,18 +53,10 @@ class EventWriter:
 class AttentionSummaries(keras.callbacks.Callback):
     """Translates the same sentences every N updates, and draws attention.
 
-    Uses the current weights and the model's own beam search, and no random
-    numbers, so that training is unchanged bit for bit. Writes the TensorBoard
-    run `attention`:
-
-    - `attention_KIND/layer_N`: pictures, KIND encoder, decoder or cross, a
-      sample for each sentence,
-    - `attention_entropy/KIND/layer_N/head_M`: nats, mean over the rows of all
-      sentences,
-    - `translations`: text, beside the references.
-
-    `counter` is a StepCounter, `every` the number of updates between pictures;
-    the last update is drawn as well. InputError if `log_dir` cannot be written.
+    Uses no random numbers, so that training is unchanged bit for bit. Writes
+    the TensorBoard run `attention`: a picture of each layer and sentence, the
+    entropy of each head in nats, and the translations beside the references.
+    `counter` is a StepCounter; the last update is drawn as well.
     """
 
     def __init__(
@@ -106,11 +97,10 @@ class AttentionSummaries(keras.callbacks.Callback):
 
 
 def choose_attention_sentences(pairs, count):
-    """Selects up to `count` sentences of TokenPairs that can be drawn well.
+    """Returns numbers of up to `count` TokenPairs to draw, int [N].
 
-    Returns numbers of pairs without blank sources, int [N], evenly spread over
-    those with 5 to 12 tokens on the longer side; if there are too few, those
-    with the nearest lengths. The choice is deterministic.
+    They have 5 to 12 tokens on the longer side, or the nearest lengths, and no
+    blank source.
     """
     longer = np.maximum(pairs.source_lengths, pairs.target_lengths)
     distance = np.abs(longer - longer.clip(*_LENGTHS))
@@ -135,21 +125,14 @@ def _escape(text):
     return re.sub(r"[!-/:-@\[-`{-~]", lambda match: f"&#{ord(match[0])};", text)
 
 
-def row_entropies(weights):
-    """Returns the entropy of each row in nats, float64 [L, H, Q].
-
-    The rows of `weights`, float [L, H, Q, M], sum to 1. The entropy is from 0,
-    for attention to a single token, to log M.
-    """
-    weights = weights.astype(np.float64)
-    logarithms = np.log(np.where(weights > 0.0, weights, 1.0))
-    return -(weights * logarithms).sum(axis=-1)
-
-
 def _write_entropies(maps, kind):
-    rows = [row_entropies(getattr(each, kind)) for each in maps]
-    means = np.concatenate(rows, axis=-1).mean(axis=-1)
-    for (layer, head), mean in np.ndenumerate(means):
+    sums, rows = 0.0, 0
+    for each in maps:
+        weights = getattr(each, kind).astype(np.float64)
+        logarithms = np.log(np.where(weights > 0.0, weights, 1.0))
+        sums = sums - (weights * logarithms).sum(axis=(-2, -1))
+        rows += weights.shape[-2]
+    for (layer, head), mean in np.ndenumerate(sums / rows):
         name = f"{kind}/layer_{layer + 1}/head_{head + 1}"
         tf.summary.scalar(f"attention_entropy/{name}", mean)
 

@@ -1,4 +1,4 @@
-"""Formats entries of scores.json as a Markdown page, with published scores."""
+"""Formats entries of scores.json as Markdown."""
 
 import functools
 import re
@@ -17,51 +17,6 @@ _COLUMNS = (
 )
 
 
-_PAPER = "Vaswani et al. 2017, Table 2"
-_SPLIT = "tokenized, compound-split"
-_WU = "Wu et al. 2021, arXiv 2105.14462"
-_TOK = "lower-cased, Moses-tokenized; sacrebleu --tokenize none"
-
-# Model, BLEU, how it was counted and the source, by data set, source and
-# target language.
-_WMT14 = {
-    ("wmt14_translate/de-en", "en", "de"): (
-        ("base", "27.3", _SPLIT, _PAPER),
-        ("big", "28.4", _SPLIT, _PAPER),
-        ("base", "27.7", "lower-cased", "TensorFlow Model Garden"),
-        ("base", "26.93", "sacreBLEU", "OpenNMT-tf"),
-        ("base", "24.38", "sacreBLEU", "JoeyNMT"),
-        ("big", "28.6", "sacreBLEU", "fairseq (29.3 compound-split)"),
-    ),
-    ("wmt14_translate/fr-en", "en", "fr"): (
-        ("base", "38.1", _SPLIT, _PAPER),
-        ("big", "41.8", _SPLIT, _PAPER),
-    ),
-}
-# Multi30k's test set of 2016 is read from text files of any name, so it is
-# recognized by languages and numbers of sentences and reference tokens.
-_MULTI30K = {
-    ("en", "de", 1000, 12_103): (
-        ("Transformer-Tiny", "41.02", _TOK, _WU),
-        ("Transformer-Small", "39.68", _TOK, f"{_WU}, indirectly"),
-        ("Transformer-Base", "38.33", _TOK, f"{_WU}, indirectly"),
-    ),
-    ("en", "fr", 1000, 13_988): (("Transformer-Tiny", "61.8", _TOK, _WU),),
-}
-
-
-def published_scores(record):
-    """Returns the published scores on the test set of a scores.json entry."""
-    languages = (record.get("source_language"), record.get("target_language"))
-    dataset = record.get("dataset", "").partition(":")[0]
-    if record.get("split") == "test" and (dataset, *languages) in _WMT14:
-        return _WMT14[dataset, *languages]
-    size = (record.get("sentences"), record.get("reference_length"))
-    if "tok:none" not in record.get("signature", ""):
-        return ()
-    return _MULTI30K.get((*languages, *size), ())
-
-
 def make_results_page(records):
     """Returns Markdown of entries of scores.json, a section per test set."""
     sections = {}
@@ -78,11 +33,7 @@ def make_results_page(records):
 
 
 def replace_between_marks(page, text):
-    """Replaces the text between the two marks of a page.
-
-    If the page has no marks, appends them with the text. InputError if one mark
-    is missing, or they are in the wrong order.
-    """
+    """Replaces the text between the two marks of a page, or appends both."""
     marked = f"{BEGIN}\n\n{text}\n\n{END}"
     if BEGIN not in page and END not in page:
         return f"{page.rstrip()}\n\n{marked}\n".lstrip()
@@ -103,31 +54,20 @@ def markdown_table(header, rows):
 
 def hide_folders(text):
     """Shortens each path outside of the working folder to its last name."""
-
-    def name(match):
-        path = match[2]
-        end = "/" * path.endswith("/")
-        return match[1] + path.rstrip("/").rpartition("/")[2] + end
-
-    return re.sub(r"(^|[=:,\s'\"])((?:~|\.\.)?/[^\s'\",]+)", name, text)
+    return re.sub(
+        r"(^|[=:,\s'\"])(?:~|\.\.)?/(?:[^\s'\",]*/)?([^\s'\",/]+/?)",
+        r"\1\2",
+        text,
+    )
 
 
 def _section(title, records):
-    rows = [_row(number, each) for number, each in enumerate(records, 1)]
-    parts = [
-        f"### {title}",
-        markdown_table(_COLUMNS, rows),
-        "\n".join(
-            f"{number}. {_provenance(record)}"
-            for number, record in enumerate(records, 1)
-        ),
-    ]
-    published = next(filter(None, map(published_scores, records)), ())
-    if published:
-        header = ["model", "BLEU", "how counted", "source"]
-        parts.append("Published on the same set:")
-        parts.append(markdown_table(header, published))
-    return "\n\n".join(parts)
+    rows, notes = [], []
+    for number, record in enumerate(records, 1):
+        rows.append(_row(number, record))
+        notes.append(f"{number}. {_provenance(record)}")
+    table = markdown_table(_COLUMNS, rows)
+    return "\n\n".join([f"### {title}", table, "\n".join(notes)])
 
 
 def _row(number, record):
@@ -162,7 +102,6 @@ def _format(record, text):
 
 
 def _provenance(record):
-    """Returns the commands, weights, sizes and signatures of an entry."""
     training = record.get("training") or {}
     commands = [training.get("command"), record.get("command")]
     facts = [f"`{each}`" for each in dict.fromkeys(filter(None, commands))]

@@ -48,10 +48,7 @@ _SHARED = {
 
 
 class Table3Row(typing.NamedTuple):
-    """A row's name and configuration.
-
-    `assignments` is the configuration as "field=value" for preset base.
-    """
+    """A row's configuration, and its "field=value" different from base."""
 
     name: str
     config: kt.TransformerConfig
@@ -62,19 +59,22 @@ def make_table3_rows(names, own, common, scale, train_steps):
     """Returns the rows as a list of Table3Row, base first.
 
     `names` are rows of the paper, `own` the user's rows as
-    "name:field=value,field=value", differences from base, and `common` a list
-    of "field=value" for all rows, which `own` overrides. `scale` is the factor
-    on d_model, d_ff, d_k and d_v, not on the heads. Raises InputError for an
-    unknown or repeated name, or an invalid value.
+    "name:field=value,field=value", and `common` a list of "field=value" for all
+    rows, which `own` overrides. `scale` is the factor on the widths.
     """
-    changes = {}
+    changes, budget = {}, field_names("duration")
     for name in ["base", *names]:
         if name not in TABLE_3:
             raise InputError(
                 f"Table 3 has no row {name!r}; its rows are "
                 f"{', '.join(TABLE_3)}."
             )
-        changes[name] = _paper_changes(name)
+        # All rows have the same budget, so its fields are excluded.
+        changes[name] = [
+            f"{field}={value}"
+            for field, value in PRESETS[name].items()
+            if PRESETS["base"].get(field) != value and field not in budget
+        ]
     for text in own:
         name, colon, fields = text.partition(":")
         if not colon or not re.fullmatch(r"\w[\w.-]*", name) or not fields:
@@ -89,9 +89,9 @@ def make_table3_rows(names, own, common, scale, train_steps):
         changes[name] = fields.split(",")
         _validate_fields(changes[name])
     _validate_fields(common)
-    budget = [f"train_steps={train_steps}", "average_checkpoints=0"]
+    shared = [f"train_steps={train_steps}", "average_checkpoints=0"]
     return [
-        _make_row(name, [*common, *each, *budget], scale)
+        _make_row(name, [*common, *each, *shared], scale)
         for name, each in changes.items()
     ]
 
@@ -102,17 +102,6 @@ def _validate_fields(assignments):
             raise InputError(
                 f"{field} is the same for all rows; {_SHARED[field]}."
             )
-
-
-def _paper_changes(name):
-    base = PRESETS["base"]
-    # All rows have the same budget, so its fields are excluded.
-    budget = field_names("duration")
-    return [
-        f"{field}={value}"
-        for field, value in PRESETS[name].items()
-        if base.get(field) != value and field not in budget
-    ]
 
 
 def _make_row(name, assignments, scale):
@@ -136,9 +125,8 @@ def _make_row(name, assignments, scale):
 class Table3Runs:
     """Trains and scores rows, each in `rows/NAME` of a folder, on one data set.
 
-    The flags are lists of str: those that name the data set, and more for
-    trainers.wmt and for trainers.evaluate. `run` is a function of a command's
-    module and its flags that returns its exit code.
+    `run` is a function of a command's module and its flags that returns its
+    exit code.
     """
 
     def __init__(self, folder, data_flags, training_flags, scoring_flags, run):
@@ -222,8 +210,7 @@ _COLUMNS = (
 def make_table3_page(rows, scores, scale):
     """Returns Table 3; values equal to base's are blank, as in the paper.
 
-    `rows` are Table3Rows, base first; `scores` is a dict of each finished row's
-    name to its entry of scores.json; `scale` is the factor on the widths.
+    `scores` is a dict of each finished row's name to its entry of scores.json.
     """
     base = rows[0].config
     base_values = _values(base)
@@ -252,7 +239,6 @@ def _short(value):
 
 
 def _other_fields(config, base):
-    """Returns the fields without a column that differ from base."""
     shown = {*_FIELDS.values(), "num_decoder_layers"}
     others = [
         f"{field}={value}"

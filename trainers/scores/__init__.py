@@ -1,5 +1,1 @@
-"""Scores translations and trees, with signature, interval and provenance.
-
-Translations or trees are scored against references, and the results become
-entries of scores.json.
-"""
+"""Scores translations and trees; the results are entries of scores.json."""

@@ -1,18 +1,13 @@
 """Bracket F1 of trees, as EVALB computes it with COLLINS.prm.
 
-A bracket is a label over a span of words. Brackets count as a multiset of
-(label, start, end), summed over all sentences before precision and recall are
-computed. Tags of single words and TOP do not count. Words tagged as punctuation
-are removed before spans are counted, and with them empty brackets; ADVP and PRT
-are one label.
+Brackets (label, start, end) count as a multiset, summed over all sentences.
+Tags of single words and TOP do not count. Words tagged as punctuation are
+removed first, and with them empty brackets; ADVP and PRT are one label.
 
-Where predicted and gold tree disagree on which words are punctuation, EVALB
-skips the sentence, which favors a parser that predicts tags. Here it counts,
-without the words that are punctuation in the gold tree; EVALB's figures are
-reported as well.
-
-Black et al. 1991, "A Procedure for Quantitatively Comparing the Syntactic
-Coverage of English Grammars"; Sekine and Collins 1997, EVALB.
+Where the trees disagree on which words are punctuation, EVALB (Sekine and
+Collins 1997; Black et al. 1991) skips the sentence, which favors a parser that
+predicts tags. Here it counts, without the words that are punctuation in the
+gold tree; EVALB's figures are reported as well.
 """
 
 import collections
@@ -21,15 +16,28 @@ import itertools
 import typing
 
 import numpy as np
+import tensorflow as tf
 from sacrebleu.significance import estimate_ci
 
 from export.common.errors import InputError
-from export.parsing.trees import OPEN, WORD, traverse
+from export.common.progress_bar import ProgressBar
+from export.parsing.linearization import delinearize
+from export.parsing.parser import Parser, load_symbols
+from export.parsing.trees import OPEN, WORD, traverse, tree_words
+from export.parsing.word_tokenizer import WordTokenizer
+from export.translators.batches import (
+    BATCH_TOKENS,
+    pad_ids,
+    translate_in_batches,
+)
+from export.translators.graph_translator import GraphTranslator
+from keras_transformer.config import END_ID
 from trainers.scores.evaluation import (
     BOOTSTRAP_SAMPLES,
     BOOTSTRAP_SEED,
     Interval,
 )
+from trainers.scores.score_records import save_scores
 
 # Maximum words of a short sentence, punctuation included, as in EVALB.
 SHORT = 40
@@ -40,6 +48,7 @@ SIGNATURE = (
 
 _DELETED = frozenset(["TOP", "-NONE-", ",", ":", "``", "''", "."])
 _EQUAL = {"PRT": "ADVP"}
+_IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,9 +87,7 @@ class BracketCounts:
             "average_crossing": self.crossing / max(1, self.sentences),
         }
 
-    @property
-    def line(self):
-        """The scores as a line of text."""
+    def __str__(self):
         return (
             "F1 = {f1:.2f} (precision {precision:.2f}, recall {recall:.2f}), "
             "complete match {complete_match:.2f}, tags "
@@ -97,10 +104,10 @@ class BracketCounts:
 
 @dataclasses.dataclass(frozen=True)
 class BracketScores:
-    """BracketCounts of all and of short sentences, by this and EVALB's rules.
+    """BracketCounts of all sentences and of those of at most `SHORT` words.
 
-    Short sentences have at most `SHORT` words. `evalb` and `evalb_short`
-    exclude sentences that EVALB skips; `interval` is for the F1 of `overall`.
+    `evalb` and `evalb_short` exclude sentences that EVALB skips; `interval` is
+    for the F1 of `overall`.
     """
 
     overall: BracketCounts
@@ -113,9 +120,9 @@ class BracketScores:
     def lines(self):
         """The lines to print, list of str."""
         lines = [
-            f"All lengths: {self.overall.line}",
+            f"All lengths: {self.overall}",
             self.interval.line("F1 "),
-            f"At most {SHORT} words: {self.short.line}",
+            f"At most {SHORT} words: {self.short}",
             f"Rules: {SIGNATURE}",
         ]
         skipped = self.overall.sentences - self.evalb.sentences
@@ -156,12 +163,15 @@ def score_brackets(predicted, gold):
     rows, short, agreed = [], [], []
     for number, trees in enumerate(zip(predicted, gold), 1):
         output, right = map(_flatten, trees)
+        output_mask, mask = (
+            [tag not in _DELETED for tag in tree.tags]
+            for tree in (output, right)
+        )
         if output.words != right.words:
             raise InputError(
                 f"Expected the words of the gold tree of sentence {number:,}, "
                 f"{' '.join(right.words)!r}, got {' '.join(output.words)!r}."
             )
-        output_mask, mask = _word_mask(output), _word_mask(right)
         output_words = _select(output.words, output_mask)
         agreed.append(output_words == _select(right.words, mask))
         if not agreed[-1]:
@@ -170,11 +180,11 @@ def score_brackets(predicted, gold):
         short.append(len(right.words) <= SHORT)
     rows, short, agreed = map(np.array, (rows, short, agreed))
     return BracketScores(
-        _sum(rows),
-        _sum(rows[short]),
-        _interval(rows),
-        _sum(rows[agreed]),
-        _sum(rows[short & agreed]),
+        overall=_sum(rows),
+        short=_sum(rows[short]),
+        interval=_interval(rows),
+        evalb=_sum(rows[agreed]),
+        evalb_short=_sum(rows[short & agreed]),
     )
 
 
@@ -199,10 +209,6 @@ def _flatten(tree):
             span = (node.label(), starts.pop(), len(flat.words))
             flat.brackets.append(span)
     return flat
-
-
-def _word_mask(tree):
-    return [tag not in _DELETED for tag in tree.tags]
 
 
 def _select(items, mask):
@@ -277,3 +283,82 @@ def _percent(part, whole):
 
 def _f1(matched, gold, predicted):
     return 200 * matched / np.maximum(1, gold + predicted)
+
+
+def score_parser(
+    directory,
+    gold,
+    data,
+    provenance,
+    search=None,
+    batch_tokens=BATCH_TOKENS,
+    unconstrained=False,
+):
+    """Parses the sentences of gold trees, scores them and saves the scores.
+
+    Returns the best trees as texts, and the lines to print. `gold` is a list of
+    normalized nltk.Tree; `data` and `provenance` are those of `save_scores`.
+    `search` has other values of beam_size and alpha. `unconstrained` also
+    searches without the grammar, and counts the outputs that are not trees.
+    """
+    search = search or {}
+    parser = Parser.from_directory(
+        directory.path, batch_tokens=batch_tokens, **search
+    )
+    sentences = [tree_words(tree) for tree in gold]
+    print(
+        f"Parsing {len(gold):,} sentences, beam {parser.beam_size}.", flush=True
+    )
+    with ProgressBar("Parsing", len(gold), "sentences") as bar:
+        texts = [" ".join(sentence) for sentence in sentences]
+        parses = parser.parse(texts, on_progress=bar.update)
+    best = [each[0] for each in parses]
+    scores = score_brackets([each.tree for each in best], gold)
+    record, lines = scores.record() | {"sentences": len(gold)}, scores.lines
+    if unconstrained:
+        translator = GraphTranslator(parser.model, **search)
+        broken = count_broken(translator, directory, sentences, batch_tokens)
+        record["broken_without_grammar"] = broken
+        lines.append(
+            f"Without the grammar {broken:,} of {len(gold):,} answers "
+            f"({broken / len(gold):.1%}) are no tree over exactly the words."
+        )
+    config = directory.read_config().replace(**search)
+    save_scores(directory, parser.model, record, config, data, provenance)
+    return [each.text for each in best], lines
+
+
+def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
+    """Counts outputs that are not a tree over exactly a sentence's words.
+
+    The translator is a GraphTranslator without a grammar.
+    """
+    symbols = load_symbols(directory)
+    tokenizer = WordTokenizer(directory.read_vocabulary())
+    sources = tokenizer.encode([" ".join(each) for each in sentences])
+    search = tf.function(
+        translator.search, input_signature=[_IDS], autograph=False
+    )
+
+    def count_batch(batch):
+        tokens = search(pad_ids([sources[number] for number in batch])).tokens
+        return [
+            _is_broken(row, symbols, sentences[number])
+            for row, number in zip(tokens[:, 0].numpy().tolist(), batch)
+        ]
+
+    print("Parsing again without the grammar.", flush=True)
+    with ProgressBar("Parsing", len(sentences), "sentences") as bar:
+        lengths = list(map(len, sources))
+        return sum(
+            translate_in_batches(lengths, batch_tokens, count_batch, bar.update)
+        )
+
+
+def _is_broken(row, symbols, sentence):
+    try:
+        # A row without the end id raises ValueError, too.
+        delinearize(symbols.decode(row[: row.index(END_ID)]), sentence)
+    except ValueError:
+        return True
+    return False

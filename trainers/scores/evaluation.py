@@ -1,17 +1,14 @@
 """Corpus scores by sacreBLEU, with signature and interval, and perplexity.
 
-Compound-split BLEU is the paper's metric: tokenized text in which "rich-text"
-counts as the three tokens "rich ##AT##-##AT## text", after typographic quotes
-were replaced by ASCII. The script of the authors' first code, get_ende_bleu.sh,
-tokenized translations with Moses' tokenizer.perl, took tokenized references and
-counted with multi-bleu.perl: no smoothing, case-sensitive. Here both sides are
-tokenized by the sacreBLEU tokenizer of BLEU; the signature names it.
+Compound-split BLEU is the paper's metric, of get_ende_bleu.sh in the authors'
+first code: typographic quotes are replaced by ASCII, and "rich-text" counts as
+the three tokens "rich ##AT##-##AT## text"; no smoothing, case-sensitive. The
+tokenizer is that of BLEU instead of Moses'; the signature names it.
 """
 
 import dataclasses
 import math
 import re
-import typing
 
 import numpy as np
 import sacrebleu
@@ -28,7 +25,7 @@ BOOTSTRAP_SEED = 12345
 class Score:
     """A corpus score, 0 to 100; signature and line as sacreBLEU's.
 
-    `reference_length` is the number of reference tokens; 0 for chrF.
+    `reference_length` is the number of reference tokens, 0 for chrF.
     """
 
     score: float
@@ -43,10 +40,7 @@ class Score:
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """The 95 % interval of resampled scores, within 0 and 100.
-
-    `bootstrap` has the number of samples and the seed in sacreBLEU's format.
-    """
+    """The 95 % interval of resampled scores, and their number and seed."""
 
     low: float
     high: float
@@ -86,10 +80,7 @@ def score_bleu(hypotheses, evaluation_set, tokenize):
 
 
 def bleu_interval(hypotheses, evaluation_set, tokenize):
-    """Returns the Interval of `score_bleu`, with the same arguments.
-
-    The seed is 12345 unless SACREBLEU_SEED is set.
-    """
+    """Returns the Interval of `score_bleu`, with the seed SACREBLEU_SEED."""
     metric = bleu_tokenizers.make_bleu(tokenize)
     streams = evaluation_set.reference_streams()
     result = metric.corpus_score(
@@ -145,8 +136,8 @@ def score_compound_split(hypotheses, evaluation_set, tokenize):
 class Perplexity:
     """exp of the mean negative log-probability of a token, un-smoothed.
 
-    `per_token` is not comparable between vocabularies; `tokens` includes end
-    tokens; `skipped` pairs exceed the model's maximum length.
+    It is not comparable between vocabularies. `tokens` include end tokens;
+    `skipped` pairs exceed the model's maximum length.
     """
 
     per_token: float
@@ -157,8 +148,7 @@ class Perplexity:
 def measure_perplexity(translator, evaluation_set):
     """Returns the Perplexity of all references given their sources.
 
-    It is None if every pair is too long. The translator is a Translator or an
-    ExportedTranslator.
+    It is None if every pair is too long.
     """
     pairs = [
         (evaluation_set.sources[index], reference)
@@ -192,18 +182,10 @@ def translate_sentences(translator, sources):
     return [translation.text for translation in translations]
 
 
-class Evaluation(typing.NamedTuple):
-    """BLEU, the record for scores.json, and the lines to print."""
-
-    bleu: Score
-    record: dict
-    lines: list[str]
-
-
 def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
-    """Returns the Evaluation of translations, a str for each source.
+    """Scores translations, a str for each source.
 
-    `tokenize` is the name of sacreBLEU's tokenizer, `perplexity` a Perplexity.
+    Returns the record for scores.json and the lines to print, BLEU first.
     """
     indices = evaluation_set.scored_indices
     scored = evaluation_set.subset(indices)
@@ -243,16 +225,15 @@ def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
             f"Not scored: {not_scored:,} of {len(hypotheses):,} lines, which "
             "have no source or no reference."
         )
-    return Evaluation(bleu, record, lines)
+    return record, lines
 
 
 def bleu_difference(hypotheses, other_hypotheses, evaluation_set, tokenize):
     """Compares two systems by paired bootstrap resampling (Koehn 2004).
 
-    sacreBLEU's paired test gives a p-value and no interval of the difference.
-    Returns a dict: `difference`, above 0 if `hypotheses` are better than
-    `other_hypotheses`; `low` and `high`, the 2.5th and 97.5th percentile on
-    resampled sentences; and `bootstrap`, the number of samples and the seed.
+    Returns a dict: `difference`, above 0 if `hypotheses` are better; `low` and
+    `high`, its 95 % interval; and `bootstrap`, the number of samples and the
+    seed. sacreBLEU's paired test gives a p-value, but no interval.
     """
     metric = bleu_tokenizers.make_bleu(tokenize)
     references = evaluation_set.reference_streams()

@@ -45,10 +45,9 @@ def add_record(records, record):
 def save_scores(directory, model, scores, config, data, provenance):
     """Adds an entry to scores.json, or replaces that of the same evaluation.
 
-    `model` is the Transformer of the ModelDirectory; `scores` is a dict of
-    metric, score, signature and so on, `config` the TransformerConfig of the
-    search, `data` a dict of dataset, languages and split, and `provenance` the
-    result of `describe_run`.
+    `scores` is a dict of metric, score, signature and so on, `config` the
+    TransformerConfig of the search, `data` a dict of dataset, languages and
+    split, and `provenance` the result of `describe_run`.
     """
     log = TrainingLog(directory)
     record = {
@@ -77,7 +76,6 @@ def describe_run(module):
 
 
 def _hardware():
-    """Returns the name of TensorFlow's GPUs, otherwise of the processor."""
     # Imported here: an export's session needs a process without TensorFlow.
     import tensorflow as tf
 
@@ -85,26 +83,18 @@ def _hardware():
     if gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
         return f"{len(gpus)} x {details.get('device_name', 'GPU')}"
-    return f"{processes.processor_count()} cores of {_processor()}"
-
-
-def _processor():
-    try:
-        text = pathlib.Path("/proc/cpuinfo").read_text()
-    except OSError:
-        text = ""
+    cpuinfo = pathlib.Path("/proc/cpuinfo")
+    text = cpuinfo.read_text() if cpuinfo.exists() else ""
     name = re.search(r"^model name\s*:\s*(.*)$", text, re.MULTILINE)
-    return name[1] if name else platform.processor() or platform.machine()
+    processor = name[1] if name else platform.machine()
+    return f"{processes.processor_count()} cores of {processor}"
 
 
 class TrainingLog:
     """The file training.json of a ModelDirectory.
 
-    - `runs`: first and last step, seconds since the first update, command,
-      hardware and date of each run of the training command.
-    - `weights`: `step` and `made_from` of model.weights.h5.
-
-    InputError if the file is damaged.
+    `runs` has first and last step, seconds, command, hardware and date of each
+    run; `weights` has `step` and `made_from` of model.weights.h5.
     """
 
     def __init__(self, directory):
@@ -118,10 +108,7 @@ class TrainingLog:
         return self._content["weights"]
 
     def start_run(self, step, run_info):
-        """Adds a run, with `step` updates made before, without writing it.
-
-        `run_info` is a dict of command, hardware and date.
-        """
+        """Adds a run that begins after a step; `run_info` of `describe_run`."""
         self._started = time.monotonic()
         run = {"first_step": step, "last_step": step, "seconds": 0.0}
         self._content["runs"].append(run | run_info)
@@ -139,10 +126,7 @@ class TrainingLog:
         write_json(self._path, self._content)
 
     def summary(self):
-        """Returns a dict for a score's record; empty without runs.
-
-        Steps that were lost when a run was killed are included.
-        """
+        """Returns a dict for a score's record, with steps that were lost."""
         runs = self._content["runs"]
         if not runs:
             return {}

@@ -17,10 +17,7 @@ _NUM_SEEDS = 2**31
 
 
 def generate_pairs(translator, lines, options):
-    """Translates Lines and filters the pairs; returns a ShardResult.
-
-    Raises InputError if `best_of` exceeds the beam size.
-    """
+    """Translates Lines and filters the pairs; returns a ShardResult."""
     counts = collections.Counter(read=len(lines))
     lengths = translator.lengths([line.text for line in lines])
     accepted, pairs = [], []
@@ -98,9 +95,8 @@ def _generate_translations(translator, lines, options):
 def _search(translator, lines, options):
     if options.best_of > translator.beam_size:
         raise InputError(
-            f"--best_of={options.best_of} is more than the beam holds, "
-            f"{translator.beam_size}; search with "
-            f"--beam_size={options.best_of}, or compare fewer."
+            f"Expected --best_of of at most the beam's {translator.beam_size}, "
+            f"got {options.best_of}; give a larger --beam_size."
         )
     # A sentence may occur several times with different references.
     texts = [*dict.fromkeys(line.text for line in lines)]
@@ -118,10 +114,7 @@ def _sample(translator, lines, options):
 
 
 def add_noise(text, number, options):
-    """Drops and permutes words of a source, and prepends the tag.
-
-    The noise depends only on the seed and the line number, from 0.
-    """
+    """Drops and permutes words of a source, by seed and line; adds the tag."""
     if options.word_drop or options.word_swap:
         generator = np.random.default_rng((options.seed, number))
         words = drop_words(text.split(), options.word_drop, generator)
@@ -137,10 +130,7 @@ def drop_words(words, probability, generator):
 
 
 def permute_words(words, distance, generator):
-    """Permutes words at random, each by at most `distance` positions.
-
-    Source: Lample et al. (2018), section 2.3.
-    """
+    """Moves words by at most `distance` (Lample et al. 2018, section 2.3)."""
     keys = np.arange(len(words))
     keys = keys + generator.uniform(0, distance + 1, len(words))
     return [words[index] for index in np.argsort(keys, kind="stable")]

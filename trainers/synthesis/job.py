@@ -33,25 +33,17 @@ OUTCOMES = (
     *("read", "blank", "too_long", "empty_translation", "length_ratio"),
     *("low_score", "duplicate", "written"),
 )
-_FORMAT = 1
 # Errors raised by JSON of any other form.
 _INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 def synthesize(folder, source, models, options, workers):
-    """Translates lines to a corpus, or resumes that; returns the Manifest.
+    """Translates lines to the corpus `text:FOLDER/`; returns the Manifest.
 
-    Args:
-        folder: path or URL of the output; the corpus is `text:FOLDER/`.
-        source: LineSource.
-        models: tuple of ModelFiles.
-        options: SynthesisOptions.
-        workers: function of a TranslationJob and an iterator of Shard that
-            yields (Shard, ShardResult) in any order: `workers.run_local`.
-
-    Raises:
-        InputError: a file or model cannot be used, or the folder holds other
-            files, or pairs of other lines, models or options.
+    Resumes what was interrupted. InputError if the folder, a path or URL, holds
+    other files, or pairs of other lines, models or options. `source` is a
+    LineSource, `models` a tuple of ModelFiles, and `workers` a function of a
+    TranslationJob and an iterator of Shard that yields (Shard, ShardResult).
     """
     folder = resolve_path(folder)
     validate_output_folder(folder, MANIFEST_FILE, "synthesis.lock")
@@ -89,20 +81,20 @@ def synthesize(folder, source, models, options, workers):
         if not counts["translated"]:
             raise InputError(
                 f"No pair is left: {format_counts(counts)}; give other lines "
-                "or softer filters, and another --output_dir."
+                "or filters, and another --output_dir."
             )
         written = assemble(paths, store, keys, options.keep_duplicates)
         counts["written"] = written
         counts["duplicate"] = counts["translated"] - written
-        counts = {name: counts[name] for name in OUTCOMES}
-        manifest = dataclasses.replace(manifest, counts=counts)
+        manifest = dataclasses.replace(
+            manifest, counts={name: counts[name] for name in OUTCOMES}
+        )
         write_json(folder / MANIFEST_FILE, dataclasses.asdict(manifest))
         store.remove()
         return manifest
 
 
 def _describe(source, models, options):
-    """Reads all lines; returns the keys of the shards and the Manifest."""
     num_lines, keys, digest = 0, [], hashlib.sha256()
     for shard in cut_into_shards(source, options.shard_lines):
         num_lines += len(shard.lines)
@@ -132,9 +124,8 @@ def _translate_shards(job, source, keys, total, store, workers):
             for key, shard in itertools.zip_longest(keys, shards):
                 if shard is None or shard.key != key:
                     raise InputError(
-                        f"{source.name} has changed while it was read; put "
-                        "back what was there and run the same command again, "
-                        "or use another --output_dir."
+                        f"{source.name} has changed while it was read; restore "
+                        "it, or use another --output_dir."
                     )
                 result = store.read(shard.number, key)
                 if result is None:
@@ -152,12 +143,8 @@ def _translate_shards(job, source, keys, total, store, workers):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """Input, models and options of synthetic pairs, in a folder's JSON file.
+    """Content of manifest.json; `counts` by `OUTCOMES` are {} until the end."""
 
-    `counts` are lines or pairs by `OUTCOMES`, and {} until the end.
-    """
-
-    format: int = _FORMAT
     input: dict
     models: list
     options: dict
@@ -185,10 +172,7 @@ def format_counts(counts):
 
 
 def validate_output_folder(folder, *own_names):
-    """Raises InputError if a folder holds files, but none of `own_names`.
-
-    Temporary files count: their names contain the final name.
-    """
+    """Raises InputError if a folder holds files, but none of `own_names`."""
     try:
         names = list_names(folder)
     except FileNotFoundError:
@@ -197,6 +181,7 @@ def validate_output_folder(folder, *own_names):
         raise InputError(
             f"Cannot use {folder} as --output_dir: {error_reason(error)}."
         ) from error
+    # Names of temporary files contain the final name.
     if names and not any(own in name for own in own_names for name in names):
         raise InputError(
             f"{folder} holds other files, such as {min(names)}; give an empty "
@@ -213,8 +198,6 @@ def read_manifest(folder):
                 return None
             text = path.read_text(encoding="utf-8")
         manifest = Manifest(**json.loads(text))
-        if manifest.format != _FORMAT:
-            raise ValueError(f"format {manifest.format}, not {_FORMAT}")
         # These raise on malformed values.
         manifest.facts()
         format_counts(manifest.counts)
@@ -227,15 +210,11 @@ def read_manifest(folder):
 
 
 def validate_same(folder, before, manifest):
-    """Raises InputError if two manifests describe different pairs.
-
-    File contents are compared, file names are not.
-    """
+    """Raises InputError if two manifests describe different pairs."""
     now = manifest.facts()
     for name, value in before.facts().items():
         if now.get(name) != value:
             raise InputError(
                 f"{folder} was made with {name} {value}, not {now.get(name)}; "
-                "restore it and give the same flags to resume, or "
-                "give another --output_dir."
+                "restore that, or give another --output_dir."
             )

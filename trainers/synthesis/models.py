@@ -15,11 +15,7 @@ FILES = ("config.json", "vocabulary.model", "model.weights.h5")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SynthesisOptions:
-    """The flags of trainers.synthesize that determine the pairs.
-
-    Search options of None mean the model's own value. `batch_tokens` and
-    `threads` may change the last bit of a score.
-    """
+    """The flags of trainers.synthesize that determine the pairs."""
 
     direction: str
     source_language: str
@@ -70,15 +66,11 @@ class ModelFiles:
 
 
 def hash_model_files(path):
-    """Returns the ModelFiles of a translator's model directory.
-
-    Raises InputError if it is not such a directory.
-    """
+    """Returns the ModelFiles of a translator's model directory."""
     folder = pathlib.Path(path)
     if (folder / "symbols.json").exists():
         raise InputError(
-            f"{folder} holds a parser, which translates nothing; give the "
-            "model directory of a translator."
+            f"{folder} holds a parser; give a translator's model directory."
         )
     digests = []
     for name in FILES:
@@ -87,9 +79,8 @@ def hash_model_files(path):
                 digests.append(hashlib.file_digest(file, "sha256").hexdigest())
         except OSError as error:
             raise InputError(
-                f"The model {path} cannot be used: {folder / name} cannot be "
-                f"read ({error.strerror}); give a model directory, as "
-                "trainers.wmt writes it."
+                f"Cannot read {folder / name} of the model "
+                f"({error.strerror}); give a model directory."
             ) from error
     return ModelFiles(str(path), tuple(digests))
 
@@ -115,24 +106,23 @@ def validate_unchanged(models):
     for model in models:
         if hash_model_files(model.path) != model:
             raise InputError(
-                f"The model {model.path} has changed while it was used; put "
-                "back what was there, or use another --output_dir."
+                f"The model {model.path} has changed while it was used; "
+                "restore it, or use another --output_dir."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class TranslationJob:
-    """A picklable function from lines to pairs, called by workers.
+    """A picklable function of lines, called by workers.
 
-    On machines of one kind, its result depends only on the numbered lines, the
-    model files and the options. Several models form an ensemble.
+    On machines of one kind, its result depends on nothing else.
     """
 
     models: tuple[ModelFiles, ...]
     options: SynthesisOptions
 
     def __call__(self, lines):
-        """Returns the ShardResult of a sequence of Line."""
+        """Returns the ShardResult of `lines`."""
         # The main process does not need TensorFlow.
         from trainers.synthesis.generate import generate_pairs
 
@@ -141,10 +131,7 @@ class TranslationJob:
 
 @functools.lru_cache(maxsize=1)
 def load_translator(job):
-    """Returns the Translator of a TranslationJob, cached per process.
-
-    Raises InputError if a model changed or cannot be loaded.
-    """
+    """Returns the Translator of a TranslationJob, cached per process."""
     import tensorflow as tf
 
     from export.translators.translator import Translator, load_models
@@ -176,10 +163,9 @@ _LOADED = {}
 
 
 def load_shipped_models(job, fetch):
-    """Returns a TranslationJob for this machine, loaded once per process.
+    """Returns a job of another machine for this one, loaded once per process.
 
-    `job` has paths on another machine, and `fetch` returns the result of
-    `read_model_files` there.
+    `fetch` returns the result of `read_model_files` there.
     """
     if job not in _LOADED:
         # Removed after loading: a killed worker could not clean up later.

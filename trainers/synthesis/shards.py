@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import dataclasses
 import hashlib
 import itertools
 import json
@@ -24,24 +23,18 @@ _INVALID = (OSError, ValueError, TypeError, KeyError, RecursionError)
 
 
 class Line(typing.NamedTuple):
-    """A line to translate.
-
-    `number` is its position in the input, from 0; `text` is stripped; blank
-    text, and a missing reference, is "".
-    """
+    """A stripped line; blank text, and a missing reference, is ""."""
 
     number: int
     text: str
     reference: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class LineSource:
+class LineSource(typing.NamedTuple):
     """Lines from a file or a corpus; `read` yields (text, reference)."""
 
     name: str
     read: Callable[[], Iterable[tuple[str, str]]]
-    has_references: bool
 
 
 def text_source(path):
@@ -50,28 +43,24 @@ def text_source(path):
     def read():
         return ((text.strip(), "") for text in read_lines(path))
 
-    return LineSource(str(path), read, has_references=False)
+    return LineSource(str(path), read)
 
 
 def corpus_source(corpus, split, direction):
-    """Returns the LineSource of a corpus split, with references.
+    """Returns the LineSource of a corpus split; its other side is references.
 
-    `direction` "forward" translates sources, "backward" translates targets; the
-    other side becomes the references.
+    `direction` "forward" translates sources, "backward" targets.
     """
 
     def read():
         order = 1 if direction == "forward" else -1
         return (pair[::order] for pair in corpus.pairs(split))
 
-    return LineSource(f"{corpus.name}, {split}", read, has_references=True)
+    return LineSource(f"{corpus.name}, {split}", read)
 
 
 class Shard(typing.NamedTuple):
-    """Lines that one worker translates.
-
-    `number` counts shards from 0; `key` is a hex digest of the lines.
-    """
+    """Lines that one worker translates, and their hex digest."""
 
     number: int
     key: str
@@ -152,10 +141,7 @@ def _json_line(content):
 
 
 def assemble(paths, store, keys, keep_duplicates):
-    """Writes a source and a target file; returns the number of pairs.
-
-    InputError if a shard is damaged or a file cannot be written.
-    """
+    """Writes a source and a target file; returns the number of pairs."""
 
     def pairs():
         for number, key in enumerate(keys):
@@ -198,11 +184,7 @@ def drop_duplicates(pairs):
 
 
 def write_parallel(paths, rows):
-    """Writes tuples of texts, one file per column; returns their number.
-
-    Files are written atomically, at paths or URLs. InputError if one cannot be
-    written.
-    """
+    """Writes tuples of texts, a file per column; returns their number."""
     count = 0
     with contextlib.ExitStack() as stack:
         places = [stack.enter_context(atomic_write(path)) for path in paths]

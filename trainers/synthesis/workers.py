@@ -1,8 +1,7 @@
 """Workers that translate shards: local processes or Ray tasks.
 
-Ray tasks receive lines and return pairs, so the machines share no disk. Models
-and this program's code are sent once to each machine, where the packages of
-requirements.txt must be installed.
+Machines of a Ray cluster share no disk: tasks receive lines and return pairs,
+and models and this program's code are sent once to each machine.
 """
 
 import concurrent.futures
@@ -31,11 +30,9 @@ _PACKAGES = ("trainers", "export", "keras_transformer")
 
 
 def run_local(job, shards, num_workers):
-    """Translates shards in worker processes.
+    """Yields (Shard, ShardResult) of worker processes as they finish.
 
-    Yields (Shard, ShardResult) as they finish. `job` is a TranslationJob or
-    another picklable function of lines. Raises InputError if `job` does, or if
-    a process was killed.
+    Raises InputError if `job` does, or if a process was killed.
     """
     with _process_pool(num_workers) as pool:
         try:
@@ -102,13 +99,11 @@ def _exit_when(closed):
 
 
 def run_on_ray(job, shards, address, gpus=0.0):
-    """Translates shards as tasks of a Ray cluster.
+    """Yields (Shard, ShardResult) of a Ray cluster's tasks as they finish.
 
-    Yields (Shard, ShardResult) as they finish. `address` is "auto" for this
-    machine's cluster, or host:port of the head. `gpus`, possibly a fraction,
-    are reserved per shard; if not 0, Ray starts a new process for each shard.
-    Raises InputError if `job` does, if Ray is not installed, if the cluster
-    cannot be reached or is too small, or if a shard's workers die repeatedly.
+    `address` is "auto" for this machine's cluster, or host:port of the head;
+    `gpus` are reserved per shard. Raises InputError if `job` does, the cluster
+    cannot be used or is too small, or a shard's workers die repeatedly.
     """
     try:
         import ray
@@ -194,7 +189,6 @@ def _validate_answers(address):
 
 
 def _count_slots(ray, resources):
-    """Returns how many shards the cluster can translate concurrently."""
     return sum(
         min(
             int(node["Resources"].get(name, 0) // amount)

@@ -23,7 +23,6 @@ from trainers.cost.cost_estimate import (
     training_cost,
     update_seconds,
 )
-from trainers.cost.cost_report import published_updates
 from trainers.cost.devices import DEVICES, cpu_device, parse_gpus
 
 BASE = kt.TransformerConfig.preset("base")
@@ -33,9 +32,29 @@ P100S = (ROW, DEVICES["P100"], 8, "float32")
 GIB = 2**30
 
 
+# Preset, vocabulary, number and name of GPUs, target tokens of each (with as
+# many source tokens), seconds of an update; docs/measured/scaling.md has the
+# sources.
+PUBLISHED = (
+    ("base", 37_000, 8, "P100", 3125, 0.4),
+    ("big", 37_000, 8, "P100", 3125, 1.0),
+    ("big", 33_708, 1, "V100", 2560, 0.293),
+    ("big", 33_708, 8, "V100", 2560, 0.345),
+    ("big", 33_708, 1, "V100-32GB", 5120, 0.521),
+    ("big", 33_708, 16, "V100-32GB", 5120, 0.601),
+    ("big", 33_708, 1, "A100-40GB", 10_240, 0.201),
+    ("big", 33_708, 8, "A100-40GB", 10_240, 0.235),
+    ("base", 30_000, 4, "V100", 3500, 0.192),
+)
+
+
 def test_predictions_are_near_the_published_updates():
-    for name, seconds, predicted, _ in published_updates():
-        assert predicted == pytest.approx(seconds, rel=0.25), name
+    for preset, vocabulary, count, gpu, tokens, seconds in PUBLISHED:
+        config = kt.TransformerConfig.preset(preset, vocabulary_size=vocabulary)
+        # A mean length of WMT's; only attention scores depend on it.
+        shape = BatchShape(tokens / 30, 30, 30, tokens)
+        parts = update_seconds(config, shape, "float32", 1, DEVICES[gpu], count)
+        assert total_seconds(parts) == pytest.approx(seconds, rel=0.25), gpu
 
 
 def test_predictions_are_near_our_measured_cpu_updates():
@@ -53,24 +72,10 @@ def test_predictions_are_near_our_measured_cpu_updates():
         assert total_seconds(parts) == pytest.approx(seconds, rel=0.25)
 
 
-@pytest.mark.parametrize("count", [2, 3, 8])
-def test_ring_sends_what_a_simulated_ring_sends(count):
-    """Each device passes one chunk on in each of 2 (count - 1) steps."""
-    arrays = np.random.default_rng(1).normal(size=(count, 24))
-    chunks = [list(np.array_split(array, count)) for array in arrays]
-    sent = 0
-    for step in range(2 * count - 2):
-        for device in range(count):
-            index = (device - step) % count
-            moving = chunks[device][index]
-            sent += moving.nbytes / count
-            neighbour = chunks[(device + 1) % count]
-            is_sum = step < count - 1
-            neighbour[index] = moving + is_sum * neighbour[index]
-    for each in chunks:
-        np.testing.assert_allclose(np.concatenate(each), arrays.sum(axis=0))
-    seconds = ring_seconds(arrays[0].nbytes, 100.0, count)
-    assert seconds == pytest.approx(sent / (100.0 * LINK_UTILIZATION))
+def test_a_ring_sends_each_part_twice():
+    # Each of 4 devices passes on a quarter of the bytes in each of 6 steps.
+    seconds = ring_seconds(1e9, 100.0, 4)
+    assert seconds == pytest.approx(6 * 1e9 / 4 / (100.0 * LINK_UTILIZATION))
     assert ring_seconds(1e9, None, 1) == 0
 
 
@@ -88,7 +93,6 @@ def test_parts_of_an_update_scale_with_their_inputs():
     assert two["Adam"] == parts["Adam"]
     slow = seconds(precision="float32")
     assert slow["matrix products"] > parts["matrix products"]
-    assert seconds(count=1)["adding gradients in a ring"] == 0
     r_drop = seconds(BIG.replace(r_drop=5.0))
     assert r_drop["matrix products"] == 2 * parts["matrix products"]
     assert seconds(BASE)[LAUNCH] == parts[LAUNCH]
@@ -115,29 +119,16 @@ def test_the_papers_trainings():
 
 
 def test_packed_rows_have_the_ratio_of_the_lengths():
-    for means, sides in (
-        ((30, 30), (128, 128)),
-        ((20, 30), (85, 128)),
-        ((90, 30), (128, 43)),
-    ):
-        row = packed_row(*means, 128)
-        assert (row.source_length, row.target_length) == sides
-
-
-def test_accumulate_is_the_least_that_fits():
-    large = BIG.replace(batch_tokens=1_000_000)
-    needed = training_cost(large, *P100S).micro_batches
-    assert needed > 1
-    assert training_cost(large, *P100S, needed).micro_batches == needed
-    with pytest.raises(InputError, match=f"use {needed}"):
-        training_cost(large, *P100S, needed - 1)
+    row, other = packed_row(20, 30, 128), packed_row(90, 30, 128)
+    assert (row.source_length, row.target_length) == (85, 128)
+    assert (other.source_length, other.target_length) == (128, 43)
 
 
 def test_gpus():
     assert parse_gpus("8xH100") == (8, "H100")
     assert parse_gpus("h200") == (1, "H200")
     assert parse_gpus("1xcpu") == (1, "cpu")
-    for text in ("8xB9000", "x", "0xH100", "-1xH100", "8 H100", "", "1e9xH100"):
+    for text in ("8xB9000", "0xH100", "8 H100", ""):
         with pytest.raises(InputError, match=f"--gpus={text}"):
             parse_gpus(text)
 
@@ -216,5 +207,9 @@ def test_micro_batches_are_as_few_as_fit():
         found = needed_micro_batches(BASE, ROW, rows, "float32", device)
         assert found == expected
     small = dataclasses.replace(device, memory=2 * GIB)
-    with pytest.raises(InputError, match="does not fit"):
+    with pytest.raises(InputError, match="Not even one row"):
         needed_micro_batches(BASE, ROW, 1, "float32", small)
+    large = BIG.replace(batch_tokens=1_000_000)
+    needed = training_cost(large, *P100S).micro_batches
+    with pytest.raises(InputError, match=f"use {needed}"):
+        training_cost(large, *P100S, needed - 1)

@@ -37,8 +37,6 @@ def test_a_plan(plan):
     # Six FLOPs a weight, but for what is looked up and no matrix.
     assert forward + backward == pytest.approx(6 * 214, rel=0.05)
     assert "36,000,000 pairs" in done.out
-    flops = float(re.search(r"300,000 updates, (\S+) FLOPs", done.out)[1])
-    assert flops == pytest.approx(6 * 214e6 * 7.5e9, rel=0.05)
 
 
 def test_own_figures_and_a_price(plan):
@@ -69,26 +67,16 @@ def test_prepared_data(plan, tmp_path):
     commands.assert_one_clear_line(plan(where), f"vocabulary_size={SIZE}")
 
 
-def test_published_updates(plan):
-    done = plan("--published")
-    assert done.code == 0, done.err
-    paper = cells(done.out, "8 x P100, big,")
-    assert paper[1] == "1.000"
-
-
 def test_refusals(plan):
     for arguments, named in (
         (["--gpus=8xGTX"], "GTX"),
         (["--preset=huge"], "huge"),
-        (["--set=d_model=0"], "d_model"),
         (["--gpus=cpu"], "--flops"),
         (["--gpus=64xH100"], "--link"),
-        (["--gpus=400xH100", "--link=25"], "400"),
         (["--gpus=2xcpu", "--flops=1e11"], "--link"),
         (["--gpus=P100", "--precision=mixed_bfloat16"], "P100"),
         (["--prepared_dir=none"], "none"),
         (["--prepared_dir=none", "--pairs=3"], "--pairs"),
-        (["--gpus=P100", "--memory=0.5"], "memory|GiB"),
     ):
         commands.assert_one_clear_line(plan(*arguments), named)
     for flag in ("pairs=-1", "pairs=nan", "flops=inf"):

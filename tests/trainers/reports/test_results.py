@@ -11,7 +11,6 @@ from trainers.reports.results_page import (
     BEGIN,
     END,
     make_results_page,
-    published_scores,
     replace_between_marks,
 )
 
@@ -70,9 +69,6 @@ def test_every_score_stands_with_its_provenance():
         "compound-split `quotes:plain|pretok:none|hyphens:split|nrefs:1|",
     ):
         assert fact in section
-    published = [line[:2] for line in cells(section)]
-    assert ["Transformer-Tiny", "41.02"] in published
-    assert "Published" not in older
     # No folder of the machine is shown.
     for name in ("/home", "/my", "..", "runs"):
         assert name not in page
@@ -96,7 +92,6 @@ def test_the_command(tmp_path):
     flags = ("--scores=s.json", "--output=page.md")
     for content, before, named in (
         (b"{", b"page", "s.json"),
-        (b'{"score": 1}', b"page", "s.json"),
         (b'[{"score": "high"}]', b"page", "s.json"),
         (json.dumps([RECORD]).encode(), b"caf\xe9", "page.md"),
     ):
@@ -112,34 +107,3 @@ def test_the_command(tmp_path):
     assert result.code == 0, result.err
     assert "**44.00**" in page.read_text()
     assert "**40.53**" in page.read_text()
-
-
-MULTI30K = {
-    "dataset": "text:data/",
-    "split": "test",
-    "source_language": "en",
-    "target_language": "de",
-    "signature": "nrefs:1|case:mixed|tok:none|version:2.6.0",
-    "sentences": 1000,
-    "reference_length": 12_103,
-}
-FRENCH = {"target_language": "fr", "reference_length": 13_988}
-WMT14 = {"dataset": "wmt14_translate/de-en"}
-WMT14_FRENCH = {"dataset": "wmt14_translate/fr-en", "target_language": "fr"}
-
-
-def test_sets_with_published_scores_are_recognised():
-    for changes, score in (
-        ({}, "41.02"),
-        (FRENCH, "61.8"),
-        (WMT14, "27.3"),
-        (WMT14_FRENCH, "38.1"),
-        ({"target_language": "fr"}, None),
-        ({"source_language": "de", "target_language": "en"}, None),
-        ({"sentences": 999}, None),
-        ({"reference_length": 12_104}, None),
-        ({"signature": "nrefs:1|case:mixed|tok:13a|version:2.6.0"}, None),
-        (WMT14_FRENCH | {"split": "dev"}, None),
-    ):
-        published = published_scores(MULTI30K | changes)
-        assert (published[0][1] if published else None) == score, changes

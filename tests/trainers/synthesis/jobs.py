@@ -58,7 +58,7 @@ def translated(lines):
 def shards():
     """Fourteen shards of 40 lines."""
     lines = [(f"line {number}", "") for number in range(40)]
-    return cut_into_shards(LineSource("lines", lambda: lines, False), 3)
+    return cut_into_shards(LineSource("lines", lambda: lines), 3)
 
 
 def dies(lines):

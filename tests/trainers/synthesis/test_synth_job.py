@@ -1,11 +1,9 @@
 """A synthesis: killed anywhere, resumed, refused if it is another one."""
 
 import dataclasses
-import errno
 import functools
 import itertools
 import json
-import os
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
@@ -27,8 +25,6 @@ from tests.trainers.synthesis.jobs import (
 )
 from trainers.data import open_corpus
 from trainers.synthesis import shards
-from trainers.synthesis.models import FILES
-from trainers.synthesis.shards import text_source
 
 at_write = functools.partial(interruptions.at_write, modules=(storage, shards))
 
@@ -65,11 +61,7 @@ def test_pairs_are_a_corpus_and_all_lines_are_counted(new, uninterrupted):
     assert sorted(contents) == ["manifest.json", "train.aa", "train.bb"]
     corpus = open_corpus(f"text:{synthesis.output}/", "aa", "bb")
     assert [*corpus.pairs("train")] == PAIRS
-    written = json.loads(contents["manifest.json"])
-    assert written["counts"] == counts
-    assert written["options"] == dataclasses.asdict(OPTIONS)
-    assert written["input"]["lines"] == 12
-    assert list(written["models"][0]["sha256"]) == list(FILES)
+    assert json.loads(contents["manifest.json"])["counts"] == counts
 
 
 def test_killed_anywhere_the_same_command_resumes(
@@ -92,22 +84,6 @@ def test_killed_anywhere_the_same_command_resumes(
         with at_write(monkeypatch) as again:
             synthesis.run()
         assert not again
-
-
-def test_a_full_disk_leaves_nothing_half_written(
-    new, monkeypatch, uninterrupted
-):
-    expected, names = uninterrupted
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    for number in range(len(names)):
-        synthesis = new(f"{number}")
-        refused = pytest.raises(InputError, match="No space left on device")
-        with at_write(monkeypatch, number, "half", full), refused as error:
-            synthesis.run()
-        assert "\n" not in str(error.value)
-        assert not any(name.startswith(".") for name in synthesis.contents())
-        synthesis.run()
-        assert synthesis.contents() == expected
 
 
 @pytest.fixture
@@ -184,15 +160,12 @@ def test_lines_and_models_that_change_meanwhile_are_refused(begun):
 
 
 def test_a_folder_of_something_else_is_refused(new):
-    for number, (name, content) in enumerate(
-        (
-            ("train.aa", "precious"),
-            ("manifest.json", "nothing"),
-            ("manifest.json", "[]"),
-            ("manifest.json", '{"format": 9}'),
-        )
+    for name, content in (
+        ("train.aa", "precious"),
+        ("manifest.json", "[]"),
+        ("manifest.json", '{"other": 9}'),
     ):
-        synthesis = new(f"{number}")
+        synthesis = new(f"{len(content)}")
         synthesis.output.mkdir(parents=True)
         (synthesis.output / name).write_text(content)
         assert_refused(synthesis, name)
@@ -220,19 +193,3 @@ def test_a_second_one_in_the_folder_is_refused(tmp_path):
         return jobs.in_order(job, todo)
 
     synthesis.run(workers)
-
-
-def test_a_url_that_cannot_be_opened_is_refused(tmp_path):
-    reads = Synthesis(tmp_path, tmp_path / "out")
-    reads.source = text_source("nosuch://a")
-    writes = Synthesis(tmp_path, tmp_path / "out")
-    writes.output = "nosuch://a"
-    for attempt in (
-        reads.run,
-        writes.run,
-        lambda: open_corpus("text:nosuch://a/", "aa", "bb"),
-    ):
-        with pytest.raises(InputError) as caught:
-            attempt()
-        assert "\n" not in str(caught.value)
-    assert not reads.output.exists()
