@@ -12,8 +12,6 @@ from trainers.batches.batch_plan import (
     BatchPlan,
     BatchShape,
     Bucket,
-    balanced_rows,
-    batching_cost,
     max_rows,
     padding_share,
 )
@@ -132,21 +130,6 @@ def test_a_far_step_is_reached_without_those_before_it(monkeypatch):
     assert len(made) == 3
 
 
-@given(
-    st.integers(1, 3000),
-    st.integers(1, 7) | st.integers(1, 40).map(lambda eighth: 8 * eighth),
-)
-def test_rows_are_balanced(rows, limit):
-    batches, unit = -(-rows // limit), 1 if limit < 8 else 8
-    least = min(
-        candidate
-        for candidate in range(unit, limit + 1, unit)
-        if -(-rows // candidate) == batches
-    )
-    assert balanced_rows(rows, limit) == least
-    assert batches * least - rows < unit * batches
-
-
 def test_rows_by_hand():
     """A multiple of eight if so many fit."""
     for source, target, tokens, rows in (
@@ -163,17 +146,6 @@ def test_rows_by_hand():
     assert bucket.shape == (856, 10, 4)
     assert {type(size) for size in bucket.shape} == {int}
     assert bucket.num_batches == 2
-
-
-def test_a_batch_costs_its_positions_and_a_tenth_of_a_full_one():
-    rows = np.array([1, 8, 9, 1700])
-    costs = batching_cost(rows, np.array([3, 20, 20, 10]), 10, 160)
-    # 16, 8, 8 and 16 rows fit.
-    batches, sizes, sides = [1, 1, 2, 107], [8, 8, 8, 16], [13, 30, 30, 20]
-    assert costs.tolist() == [
-        count * (size * side + 32)
-        for count, size, side in zip(batches, sizes, sides)
-    ]
 
 
 @given(PLANS)

@@ -55,18 +55,6 @@ def test_every_pair_is_in_one_batch_within_the_budget(lengths, tokens, shapes):
         assert batches * rows - len(bucket.pairs) < 8 * batches
 
 
-def _partitions(items):
-    """Yields all ways to put items into groups."""
-    if not items:
-        yield []
-        return
-    first, *others = items
-    for groups in _partitions(others):
-        yield [[first], *groups]
-        for number, group in enumerate(groups):
-            yield [*groups[:number], [first, *group], *groups[number + 1 :]]
-
-
 def _segmentations(items, count):
     """Yields all ways to cut a sequence into at most `count` segments."""
     for cuts in range(min(count, len(items))):
@@ -89,31 +77,6 @@ def _cost(groups, tokens):
         )
         total += batches * (rows * (source + target) + 0.1 * 2 * tokens)
     return total
-
-
-def _cost_over_best(cells, tokens, shapes):
-    best = min(
-        _cost(groups, tokens)
-        for groups in _partitions(list(cells.items()))
-        if len(groups) <= shapes
-    )
-    plan = plan_by_length(*_lengths(cells), tokens, shapes, seed=0)
-    cost = plan.num_positions + 0.1 * 2 * tokens * plan.batches_per_epoch
-    return cost / best
-
-
-def test_buckets_cost_little_more_than_the_best():
-    random = np.random.default_rng(0)
-    ratios = []
-    for _ in range(150):
-        lengths = random.integers(1, random.choice([4, 8, 30]), (6, 2)) + 1
-        counts = random.integers(1, random.choice([3, 20, 200]), 6)
-        cells = dict(zip(map(tuple, lengths.tolist()), counts.tolist()))
-        tokens = random.integers(30, random.choice([100, 400, 2000]))
-        ratios.append(_cost_over_best(cells, tokens, random.integers(1, 5)))
-    assert max(ratios) <= 1.5
-    assert np.mean(ratios) <= 1.001
-    assert np.quantile(ratios, 0.99) <= 1.06
 
 
 @given(st.permutations(range(6)), CELLS, st.integers(30, 2000))

@@ -124,41 +124,6 @@ def test_seeds_pack_differently_and_neighbors_are_parted():
     assert neighbors < 5000 / 50
 
 
-def _fewest_rows(pairs, source, target):
-    """Brute force, for a handful of pairs."""
-    fewest = len(pairs)
-
-    def place(rest, rows):
-        nonlocal fewest
-        if len(rows) >= fewest:
-            return
-        if not rest:
-            fewest = len(rows)
-            return
-        (a, b), *others = rest
-        for number, (x, y) in enumerate(rows):
-            if x + a <= source and y + b <= target:
-                grown = [*rows[:number], (x + a, y + b), *rows[number + 1 :]]
-                place(others, grown)
-        place(others, [*rows, (a, b)])
-
-    place(sorted(pairs, reverse=True), [])
-    return fewest
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=9
-    ),
-    st.integers(9, 20),
-)
-def test_a_few_pairs_take_at_most_one_row_more_than_the_best(pairs, row_tokens):
-    plan = plan_packed(*np.array(pairs).T, 10_000, row_tokens, seed=0)
-    _, source, target = plan.shapes[0]
-    fewest = _fewest_rows(pairs, source, target)
-    assert fewest <= len(_rows(plan)) <= fewest + 1
-
-
 def test_long_sentences_are_packed_in_coarser_units():
     lengths = np.random.default_rng(0).integers(1, 1025, (2, 8_000))
     plan = plan_packed(*lengths, 25_000, 2048, seed=0)

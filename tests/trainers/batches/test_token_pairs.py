@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 import keras_transformer as kt
 from tests.keras_transformer.helpers import randomise
 from tests.trainers.batches.batch_loop import (
-    BEGIN,
     assert_equal,
     batch_of,
     pairs_of,
@@ -121,23 +120,6 @@ def test_a_batch_equals_a_loop(texts, padding, packed, data):
     assert_equal(
         make_batch(pairs_of(texts), batch, packed), slowly(texts, batch, packed)
     )
-
-
-TWO = [([5, 6, END], [7, END]), ([END], [8, 9, 10, END])]
-
-
-def test_a_packed_batch_by_hand():
-    batch = batch_of(TWO, [0, 0], room=(0, 1, 0))
-    inputs, labels = make_batch(pairs_of(TWO), batch, packed=True)
-    assert {name: array.tolist() for name, array in inputs.items()} == {
-        "source": [[5, 6, END, END, 0]],
-        "source_segments": [[1, 1, 1, 2, 0]],
-        "source_positions": [[0, 1, 2, 0, 0]],
-        "target": [[BEGIN, 7, BEGIN, 8, 9, 10]],
-        "target_segments": [[1, 1, 2, 2, 2, 2]],
-        "target_positions": [[0, 1, 0, 1, 2, 3]],
-    }
-    assert labels.tolist() == [[7, END, 8, 9, 10, END]]
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,19 @@
 """Options of the command that change how it trains, wired together."""
 
 import json
-import math
 import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from absl.testing import flagsaver
 
+from export.common.errors import InputError
 from export.translators.translator import Translator
 from tests import processes
 from tests.trainers import cipher, commands
 from tests.trainers.wmt import weights_files
+from trainers import wmt
 from trainers.training.checkpoints import Checkpoints
 
 STEPS = 9
@@ -198,41 +201,16 @@ def test_bfloat16_compiled_with_xla_learns_the_same(plain, folder):
     assert _losses(result) == pytest.approx(plain[1], rel=0.02)
 
 
-_PRINT_DETERMINISM = """
-import atexit, runpy
-from tensorflow.python.framework import config
-atexit.register(
-    lambda: print("deterministic:", config.is_op_determinism_enabled())
-)
-runpy.run_module("trainers.wmt", run_name="__main__", alter_sys=True)
-"""
-
-
-def test_deterministic_operations_are_enabled(tmp_path):
+def test_deterministic_operations_are_enabled(monkeypatch):
     """On CPUs that changes no bit; on GPUs it does."""
-    script = tmp_path / "script.py"
-    script.write_text(_PRINT_DETERMINISM)
-    arguments = ["--deterministic", "--dataset=text:none"]
-    done = processes.run({"path": str(script)}, arguments, tmp_path)
-    assert done.code == 2, done.err
-    assert "deterministic: True" in done.out
-
-
-@pytest.mark.slow
-def test_all_options_of_the_readme_together(tmp_path):
-    """Two devices, XLA, bfloat16, packed rows and dropout."""
-    cipher.write(tmp_path)
-    many = zip(*cipher.sentences(2000))
-    cipher.write_split(tmp_path, "toy.train", *many)
-    arguments = [
-        *_without("--batching", "--shapes", "dropout"),
-        *("--set=dropout=0.1", "--row_tokens=64", "--train_steps=200"),
-        *("--dev_steps=50", "--report_steps=50", "--set=learning_rate_scale=3"),
-        *("--strategy=mirrored", "--logical_cpus=2", "--jit"),
-        *("--precision=mixed_bfloat16", "--batch_tokens=512"),
-    ]
-    result = commands.wmt(*arguments, folder=tmp_path)
-    assert result.code == 0, result.err
-    losses = _losses(result)
-    assert "on 2 devices" in result.out
-    assert all(map(math.isfinite, losses)) and losses[-1] < 0.8 * losses[0]
+    calls = []
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "enable_op_determinism",
+        lambda: calls.append("enabled"),
+    )
+    with flagsaver.flagsaver():
+        wmt.FLAGS(["wmt", "--deterministic", "--dataset=text:none"])
+        with pytest.raises(InputError, match="none"):
+            wmt.main([])
+    assert calls == ["enabled"]
