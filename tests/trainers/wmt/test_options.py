@@ -5,15 +5,11 @@ import re
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from absl.testing import flagsaver
 
-from export.common.errors import InputError
 from export.translators.translator import Translator
 from tests import processes
 from tests.trainers import cipher, commands
 from tests.trainers.wmt import weights_files
-from trainers import wmt
 from trainers.training.checkpoints import Checkpoints
 
 STEPS = 9
@@ -201,16 +197,21 @@ def test_bfloat16_compiled_with_xla_learns_the_same(plain, folder):
     assert _losses(result) == pytest.approx(plain[1], rel=0.02)
 
 
-def test_deterministic_operations_are_enabled(monkeypatch):
+_PRINT_DETERMINISM = """
+import atexit, runpy
+from tensorflow.python.framework import config
+atexit.register(
+    lambda: print("deterministic:", config.is_op_determinism_enabled())
+)
+runpy.run_module("trainers.wmt", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_deterministic_operations_are_enabled(tmp_path):
     """On CPUs that changes no bit; on GPUs it does."""
-    calls = []
-    monkeypatch.setattr(
-        tf.config.experimental,
-        "enable_op_determinism",
-        lambda: calls.append("enabled"),
-    )
-    with flagsaver.flagsaver():
-        wmt.FLAGS(["wmt", "--deterministic", "--dataset=text:none"])
-        with pytest.raises(InputError, match="none"):
-            wmt.main([])
-    assert calls == ["enabled"]
+    script = tmp_path / "script.py"
+    script.write_text(_PRINT_DETERMINISM)
+    arguments = ["--deterministic", "--dataset=text:none"]
+    done = processes.run({"path": str(script)}, arguments, tmp_path)
+    assert done.code == 2, done.err
+    assert "deterministic: True" in done.out
