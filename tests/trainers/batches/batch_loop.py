@@ -23,6 +23,20 @@ def pairs_of(texts):
     return token_pairs(*zip(*texts))
 
 
+def shapes_of(plan):
+    return tuple(bucket.shape for bucket in plan.buckets)
+
+
+def positions_of(plan):
+    """Number of positions in an epoch, with padding."""
+    return sum(bucket.num_positions for bucket in plan.buckets)
+
+
+def padding_share(plan, source_lengths, target_lengths):
+    tokens = source_lengths.sum() + target_lengths.sum()
+    return 1 - tokens / positions_of(plan)
+
+
 def batch_of(texts, rows, numbers=None, room=(0, 0, 0)):
     """Some pairs in some rows, with room for more on every side."""
     numbers = range(len(texts)) if numbers is None else numbers

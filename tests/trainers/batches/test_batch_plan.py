@@ -1,11 +1,14 @@
 import itertools
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.trainers.batches.batch_loop import pairs_of, some_texts
+from tests.trainers.batches.batch_loop import (
+    pairs_of,
+    positions_of,
+    some_texts,
+)
 from tests.trainers.training_options import changed
 from trainers.batches import batch_plan, make_plan
 from trainers.batches.batch_plan import (
@@ -13,7 +16,6 @@ from trainers.batches.batch_plan import (
     BatchShape,
     Bucket,
     max_rows,
-    padding_share,
 )
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
@@ -54,6 +56,9 @@ def _listed(batches):
 def test_every_row_comes_once_an_epoch_as_it_was_planned(plan, epoch):
     batches = list(plan.epoch(epoch))
     assert len(batches) == len(plan.epoch(epoch)) == plan.batches_per_epoch
+    assert positions_of(plan) == sum(
+        batch.shape.rows * sum(batch.shape[1:]) for batch in batches
+    )
     found, filled = [], {}
     for batch in batches:
         # Rows ascend, and padding is at the end.
@@ -146,19 +151,6 @@ def test_rows_by_hand():
     assert bucket.shape == (856, 10, 4)
     assert {type(size) for size in bucket.shape} == {int}
     assert bucket.num_batches == 2
-
-
-@given(PLANS)
-def test_padding_is_the_rest_of_the_arrays(plan):
-    pairs = sum(len(bucket.pairs) for bucket in plan.buckets)
-    source, target = np.random.default_rng(0).integers(1, 3, (2, pairs))
-    positions = real = 0
-    for batch in plan.epoch(0):
-        positions += batch.shape.rows * sum(batch.shape[1:])
-        real += (source + target)[batch.pairs].sum()
-    assert plan.num_positions == positions
-    share = padding_share(plan, source, target)
-    assert share == pytest.approx(1 - real / positions)
 
 
 def test_make_plan_uses_the_options():

@@ -5,8 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.trainers.batches.batch_loop import (
+    padding_share,
+    positions_of,
+    shapes_of,
+)
 from trainers.batches import by_length
-from trainers.batches.batch_plan import padding_share
 from trainers.batches.by_length import optimal_segments, plan_by_length
 
 PAIRS = st.lists(
@@ -45,7 +49,7 @@ def test_every_pair_is_in_one_batch_within_the_budget(lengths, tokens, shapes):
         assert rows * max(longest) <= tokens
         seen += batch.pairs.tolist()
     assert sorted(seen) == list(range(len(source)))
-    assert not shapes or len(plan.shapes) <= shapes
+    assert not shapes or len(shapes_of(plan)) <= shapes
     # No needless padding, and no needless batches.
     for bucket in plan.buckets:
         rows, *longest = bucket.shape
@@ -105,11 +109,11 @@ def test_buckets_by_hand():
     cells = {(3, 3): 80, (20, 20): 80, (3, 20): 80, (20, 3): 80}
     lengths = _lengths(cells)
     plan = plan_by_length(*lengths, 160, 4, seed=0)
-    assert sorted(plan.shapes) == [
+    assert sorted(shapes_of(plan)) == [
         *((8, 3, 20), (8, 20, 3), (8, 20, 20), (40, 3, 3))
     ]
     assert padding_share(plan, *lengths) == 0
-    assert plan_by_length(*lengths, 160, 1, seed=0).shapes == ((8, 20, 20),)
+    assert shapes_of(plan_by_length(*lengths, 160, 1, seed=0)) == ((8, 20, 20),)
 
 
 def test_merging_rare_lengths_costs_little(monkeypatch):
@@ -122,5 +126,5 @@ def test_merging_rare_lengths_costs_little(monkeypatch):
     pairs = np.concatenate([bucket.pairs for bucket in merged.buckets])
     assert sorted(pairs.tolist()) == list(range(len(source)))
     assert (
-        exact.num_positions < merged.num_positions < 1.05 * exact.num_positions
+        positions_of(exact) < positions_of(merged) < 1.05 * positions_of(exact)
     )

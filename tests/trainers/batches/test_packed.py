@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.processes import ROOT
-from trainers.batches.batch_plan import padding_share
+from tests.trainers.batches.batch_loop import (
+    padding_share,
+    positions_of,
+    shapes_of,
+)
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed, row_lengths
 from trainers.data.vocabulary import train_vocabulary
@@ -37,7 +41,7 @@ def _rows(plan):
 
 
 def _padding_in_rows(plan, source, target):
-    _, *lengths = plan.shapes[0]
+    _, *lengths = shapes_of(plan)[0]
     positions = len(_rows(plan)) * sum(lengths)
     return 1 - (source.sum() + target.sum()) / positions
 
@@ -104,11 +108,11 @@ def test_outliers_do_not_decide_a_plan(plan, tokens):
         plan(*lengths, tokens, option, 1)
         for lengths in (usual, np.hstack([usual, outliers]))
     )
-    assert all(rows * max(sides) <= tokens for rows, *sides in other.shapes)
+    assert all(rows * max(sides) <= tokens for rows, *sides in shapes_of(other))
     updates = 1.15 * one.batches_per_epoch + 3
     assert other.batches_per_epoch <= updates
-    positions = 1.15 * one.num_positions + 2 * tokens * 3
-    assert other.num_positions <= positions
+    positions = 1.15 * positions_of(one) + 2 * tokens * 3
+    assert positions_of(other) <= positions
 
 
 def test_seeds_pack_differently_and_neighbors_are_parted():
@@ -129,7 +133,7 @@ def test_long_sentences_are_packed_in_coarser_units():
     plan = plan_packed(*lengths, 25_000, 2048, seed=0)
     assert _padding_in_rows(plan, *lengths) < 0.02
     for row in _rows(plan):
-        for side, width in zip(lengths, plan.shapes[0][1:]):
+        for side, width in zip(lengths, shapes_of(plan)[0][1:]):
             assert side[row].sum() <= width
 
 
@@ -173,7 +177,7 @@ def test_real_sentences_have_little_padding(plan, tokens, option, padding):
         needed = max(side.sum() for side in lengths) / tokens
         assert batches.batches_per_epoch <= 1.03 * needed
     else:
-        assert len(batches.shapes) <= (option or 75)
+        assert len(shapes_of(batches)) <= (option or 75)
 
 
 def test_many_pairs_need_little_memory():
