@@ -79,16 +79,6 @@ def test_every_row_comes_once_an_epoch_as_it_was_planned(plan, epoch):
         assert max(counts) - min(counts) <= 1
 
 
-@settings(max_examples=20)
-@given(PLANS, st.integers(0, 9))
-def test_an_epoch_depends_on_seed_and_number_only(plan, epoch):
-    first = _listed(plan.epoch(epoch))
-    np.random.seed(epoch)
-    list(plan.epoch(epoch + 1))
-    assert _listed(plan.epoch(epoch)) == first
-    assert _listed(BatchPlan(plan.buckets, plan.seed).epoch(epoch)) == first
-
-
 @settings(max_examples=40)
 @given(PLANS, st.integers(0, 60))
 def test_from_step_skips_as_many_batches(plan, step):

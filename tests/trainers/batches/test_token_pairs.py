@@ -1,7 +1,6 @@
 import collections
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -122,18 +121,10 @@ def test_a_batch_equals_a_loop(texts, padding, packed, data):
     )
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"positions": "learned", "max_positions": 9},
-        {"attention_window": 2, "norm": "pre"},
-    ],
-)
-def test_packed_pairs_get_the_logits_they_get_alone(changes):
+def test_packed_pairs_get_the_logits_they_get_alone():
     texts = some_texts(17, seed=1)
     pairs = pairs_of(texts)
-    model = kt.Transformer(minute_config(**changes))
+    model = kt.Transformer(minute_config(attention_window=2, norm="pre"))
     randomise(model)
     rows = sorted(np.random.default_rng(2).integers(0, 4, len(texts)).tolist())
     packed = batch_of(texts, rows, room=(1, 2, 3))

@@ -200,18 +200,6 @@ def test_the_time_left(tmp_path, clock, last, stop_after, left):
     assert line.endswith(f", {left} left")
 
 
-def test_a_terminal_has_a_bar_below_the_lines(tmp_path, clock):
-    terminal = io.StringIO()
-    terminal.isatty = lambda: True
-    run = _Run(tmp_path, clock, first=20, last=40, stream=terminal)
-    run.steps(STEPS)
-    run.lines()
-    text = run.stream.getvalue()
-    assert "step 21/40: loss 6.000" in text
-    # The bar begins where an earlier run ended.
-    assert "20/40" in text
-
-
 # SaveCheckpoints.
 
 

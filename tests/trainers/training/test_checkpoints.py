@@ -17,6 +17,8 @@ from tests.trainers.checkpoint_models import (
     same,
     values_of,
 )
+from tests.trainers.training_options import CONFIG
+from trainers.training import fit
 
 SEED = 5
 HISTORY = [{"step": 30, "loss": 1.0}]
@@ -77,6 +79,22 @@ def test_only_its_own_files_are_removed(saved):
     assert checkpoints.steps() == [20, 30, 40]
     assert len(list(checkpoints.folder.iterdir())) == 7
     assert not temporary.exists()
+
+
+@pytest.mark.parametrize(
+    ("cooldown", "step", "first"),
+    [
+        (0, 900, 0),
+        # Of a rate that falls over the last 300, those of the last 100.
+        (300, 900, 800),
+        (300, 800, 800),
+        # It ended before.
+        (300, 799, 0),
+    ],
+)
+def test_a_falling_rate_decides_what_is_averaged(cooldown, step, first):
+    config = CONFIG.replace(train_steps=900, cooldown_steps=cooldown)
+    assert fit._first_step_to_average(config, step) == first
 
 
 @pytest.mark.parametrize("count", [2, 9])

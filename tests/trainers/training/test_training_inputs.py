@@ -119,16 +119,6 @@ def test_another_training_is_refused(corpus, claimed, kind, changes, message):
     assert message in refusal and str(claimed.path) in refusal
 
 
-def test_damaged_run_files_are_refused(corpus, claimed):
-    for path in (claimed.run_path, claimed.config_path):
-        before = path.read_text()
-        for content in ("{", "[]"):
-            path.write_text(content)
-            refusal = _refusal(load_inputs, claimed, CONFIG, corpus, OPTIONS)
-            assert path.name in refusal
-        path.write_text(before)
-
-
 def test_without_dev_what_needs_it_is_refused(tmp_path, directory):
     corpus = prepare(tmp_path / "data", MemoryCorpus({"train": rows(9, 1)}))
     inputs = load_inputs(directory, CONFIG, corpus, OPTIONS)
