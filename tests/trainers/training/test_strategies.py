@@ -82,7 +82,7 @@ def test_what_tensorflow_would_hang_or_crash_on_is_refused(content):
 def test_invalid_configs_are_refused_before_a_cluster_is_waited_for(
     monkeypatch,
 ):
-    texts = ["", "{", "[" * 99_999, "a\nb", "null", *map(json.dumps, INVALID)]
+    texts = ["", "{", "[" * 99_999, "null", *map(json.dumps, INVALID)]
     for text in texts:
         _assert_refused(text)
     monkeypatch.setenv("TF_CONFIG", texts[-1])
