@@ -101,47 +101,32 @@ class BatchPlan:
             bucket.num_batches for bucket in self.buckets
         )
 
-    def epoch(self, number):
-        """Returns a lazy sequence of the batches of one epoch."""
-        return _Epoch(self, number)
+    def epoch(self, number, skip=0):
+        """Yields the batches of one epoch without the first `skip` ones."""
+        counts = [bucket.num_batches for bucket in self.buckets]
+        bucket_of = np.repeat(np.arange(len(counts)), counts)
+        batch_of = np.concatenate([np.arange(count) for count in counts])
+        order = np.random.default_rng([self.seed, number, 0]).permutation(
+            len(bucket_of)
+        )
+        row_orders = [
+            np.random.default_rng([self.seed, number, index]).permutation(
+                len(bucket.starts) - 1
+            )
+            for index, bucket in enumerate(self.buckets, start=1)
+        ]
+        for index in order[skip:]:
+            bucket = bucket_of[index]
+            yield self.buckets[bucket].batch(
+                row_orders[bucket], batch_of[index]
+            )
 
     def from_step(self, step):
         """Yields batches endlessly, skipping the first `step` ones."""
         first, skip = divmod(step, self.batches_per_epoch)
-        for number in itertools.count(first):
-            batches = self.epoch(number)
-            for index in range(skip, len(batches)):
-                yield batches[index]
-            skip = 0
-
-
-class _Epoch:
-    """The batches of one epoch in random order, each made on demand."""
-
-    def __init__(self, plan, number):
-        self._buckets = plan.buckets
-        counts = [bucket.num_batches for bucket in plan.buckets]
-        bucket_of = np.repeat(np.arange(len(counts)), counts)
-        batch_of = np.concatenate([np.arange(count) for count in counts])
-        order = np.random.default_rng([plan.seed, number, 0]).permutation(
-            len(bucket_of)
-        )
-        self._bucket_of, self._batch_of = bucket_of[order], batch_of[order]
-        self._row_orders = [
-            np.random.default_rng([plan.seed, number, index]).permutation(
-                len(bucket.starts) - 1
-            )
-            for index, bucket in enumerate(plan.buckets, start=1)
-        ]
-
-    def __len__(self):
-        return len(self._bucket_of)
-
-    def __getitem__(self, index):
-        bucket = self._bucket_of[index]
-        return self._buckets[bucket].batch(
-            self._row_orders[bucket], self._batch_of[index]
-        )
+        yield from self.epoch(first, skip)
+        for number in itertools.count(first + 1):
+            yield from self.epoch(number)
 
 
 def max_rows(source_length, target_length, batch_tokens):

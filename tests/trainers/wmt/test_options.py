@@ -15,15 +15,9 @@ from trainers.training.checkpoints import Checkpoints
 STEPS = 9
 PLAIN = (
     *commands.MINUTE,
-    "--dataset=text:toy",
-    "--model_dir=m",
-    "--set=dropout=0",
-    "--set=activation=gelu",
-    f"--train_steps={STEPS}",
-    "--dev_steps=3",
-    "--report_steps=3",
-    "--checkpoint_steps=3",
-    "--nojit",
+    *("--dataset=text:toy", "--model_dir=m", f"--train_steps={STEPS}"),
+    *("--set=dropout=0", "--set=activation=gelu", "--nojit"),
+    *("--dev_steps=3", "--report_steps=3", "--checkpoint_steps=3"),
 )
 
 
