@@ -1,12 +1,17 @@
 """Batches of a few made-up pairs, filled in one id at a time."""
 
 import numpy as np
+from hypothesis import strategies as st
 
 from tests.trainers.helpers import END, token_pairs
 from trainers.batches.batch_plan import Batch, BatchShape
 
 BEGIN = 2
 SIDES = ("source", "target")
+# Source and target lengths of pairs.
+LENGTHS = st.lists(
+    st.tuples(st.integers(1, 14), st.integers(1, 14)), min_size=1, max_size=80
+).map(lambda pairs: np.array(pairs).T)
 
 
 def some_texts(count, seed):

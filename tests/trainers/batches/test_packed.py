@@ -7,16 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trainers.batches.batch_loop import (
+    LENGTHS,
     padding_share,
     positions_of,
     shapes_of,
 )
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed, row_lengths
-
-PAIRS = st.lists(
-    st.tuples(st.integers(1, 14), st.integers(1, 14)), min_size=1, max_size=80
-).map(lambda pairs: np.array(pairs).T)
 
 
 def _tatoeba_like(count, seed=0):
@@ -35,13 +32,7 @@ def _rows(plan):
     ]
 
 
-def _padding_in_rows(plan, source, target):
-    _, *lengths = shapes_of(plan)[0]
-    positions = len(_rows(plan)) * sum(lengths)
-    return 1 - (source.sum() + target.sum()) / positions
-
-
-@given(PAIRS, st.integers(14, 400), st.integers(1, 60), st.integers(0, 9))
+@given(LENGTHS, st.integers(14, 400), st.integers(1, 60), st.integers(0, 9))
 def test_every_pair_is_in_one_row_that_it_fits(
     lengths, tokens, row_tokens, seed
 ):
@@ -60,7 +51,7 @@ def test_every_pair_is_in_one_row_that_it_fits(
     assert sorted(seen) == list(range(len(source)))
 
 
-@given(PAIRS, st.integers(14, 400), st.integers(0, 60))
+@given(LENGTHS, st.integers(14, 400), st.integers(0, 60))
 def test_the_sides_of_a_row_have_the_ratio_of_the_data(
     lengths, tokens, row_tokens
 ):
@@ -126,7 +117,7 @@ def test_seeds_pack_differently_and_neighbors_are_parted():
 def test_long_sentences_are_packed_in_coarser_units():
     lengths = np.random.default_rng(0).integers(1, 1025, (2, 8_000))
     plan = plan_packed(*lengths, 25_000, 2048, seed=0)
-    assert _padding_in_rows(plan, *lengths) < 0.02
+    assert padding_share(plan, *lengths) < 0.02
     for row in _rows(plan):
         for side, width in zip(lengths, shapes_of(plan)[0][1:]):
             assert side[row].sum() <= width

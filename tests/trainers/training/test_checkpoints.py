@@ -17,6 +17,7 @@ from tests.trainers.checkpoint_models import (
     same,
     values_of,
 )
+from tests.trainers.data.memory_corpus import contents
 from tests.trainers.training_options import CONFIG
 from trainers.training import fit
 
@@ -30,10 +31,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed file")
 def _collected():
     yield
     gc.collect()
-
-
-def _contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def _assert_restores(checkpoints, step, values):
@@ -135,7 +132,7 @@ def test_the_average_loses_nothing_to_rounding(checkpoints):
 
 def test_a_failed_write_leaves_the_earlier_ones(saved, monkeypatch):
     checkpoints, model, values = saved
-    before = _contents(checkpoints.folder)
+    before = contents(checkpoints.folder)
 
     def savez(path, **arrays):
         path.write_bytes(b"half of it")
@@ -144,7 +141,7 @@ def test_a_failed_write_leaves_the_earlier_ones(saved, monkeypatch):
     monkeypatch.setattr(np, "savez", savez)
     with pytest.raises(InputError):
         checkpoints.save(model, 40)
-    assert _contents(checkpoints.folder) == before
+    assert contents(checkpoints.folder) == before
     _assert_restores(checkpoints, 30, values[30])
 
 
