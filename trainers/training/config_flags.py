@@ -81,7 +81,7 @@ def _parse(assignment):
     name, equals, text = assignment.partition("=")
     if not equals:
         raise InputError(
-            f"Expected --set=name=value, such as --set=dropout=0, got "
+            "Expected --set=name=value, such as --set=dropout=0, got "
             f"--set={assignment}."
         )
     if name not in _KINDS:

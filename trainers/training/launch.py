@@ -261,10 +261,10 @@ def _open_data(task, config, options, init_directory):
         )
     directory = _model_directory(source, init_directory)
     options = task.finalize_options(options, directory, source)
-    vocabularies = _read_vocabularies(task, directory, init_directory)
+    vocabulary, symbols = _read_vocabularies(task, directory, init_directory)
     if is_prepared:
-        validate_vocabulary(folder, corpus.manifest, vocabularies[0])
-        validate_symbols(folder, corpus.manifest, vocabularies[1])
+        validate_vocabulary(folder, corpus.manifest, vocabulary)
+        validate_symbols(folder, corpus.manifest, symbols)
         return corpus, directory, options
     # Before preparing the data, which may take hours.
     known = task.config_from_directory(config, directory)
@@ -278,7 +278,8 @@ def _open_data(task, config, options, init_directory):
         config.encoder_vocabulary_size,
         max_tokens,
         dataset_flags.workers(),
-        *vocabularies,
+        vocabulary,
+        symbols,
         normalization,
         FLAGS.max_unknown,
     )

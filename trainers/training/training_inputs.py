@@ -181,8 +181,8 @@ def _load_pairs(corpus, split, limits):
     )
     if not len(pairs):
         raise InputError(
-            f"All {pairs.dropped:,} sentence pairs of {split} have more than "
-            f"{flag}={max_tokens} tokens on a side; raise it."
+            f"No sentence pair of {split} has at most {flag}={max_tokens} "
+            "tokens on each side; raise it, or check the data."
         )
     return pairs
 

@@ -134,10 +134,7 @@ flags.DEFINE_integer(
     "report_steps", 100, "Updates between reports.", lower_bound=1
 )
 flags.DEFINE_integer(
-    "dev_steps",
-    1000,
-    "Updates between evaluations on the dev split.",
-    lower_bound=1,
+    "dev_steps", 1000, "Updates between evaluations on dev.", lower_bound=1
 )
 flags.DEFINE_integer(
     "dev_bleu_sentences",
