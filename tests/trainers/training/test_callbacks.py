@@ -107,12 +107,13 @@ STEPS = [
 class _Run:
     """Drives Progress as fit does, two seconds a step."""
 
-    def __init__(self, folder, clock, last=1000, every=100, **options):
-        self.stream = options.pop("stream", io.StringIO())
+    def __init__(
+        self, folder, clock, first=0, last=1000, every=100, stop_time=None
+    ):
+        self.stream = io.StringIO()
         self._clock = clock
-        self._counter = StepCounter(options.get("first", 0), last)
+        self._counter = StepCounter(first, last)
         self._counter.set_model(types.SimpleNamespace(stop_training=False))
-        stop_time = options.get("stop_time")
         self.progress = Progress(
             self._counter, folder, every, stop_time, self.stream
         )

@@ -69,12 +69,8 @@ def test_every_number_is_the_same_to_the_bit(tmp_path):
             assert arrays[key].tobytes() == others[key].tobytes(), key
 
 
-# KiB that are free when the disk is full at a file. A vocabulary takes 236, a
-# checkpoint 100.
-FULL_AT = {
-    64: "data/vocabulary.model",
-    660: "checkpoints/step-00000004.npz",
-}
+# Free KiB, and where they end: a vocabulary takes 236, a checkpoint 100.
+FULL_AT = {64: "data/vocabulary.model", 660: "checkpoints/step-00000004.npz"}
 
 
 def test_a_full_disk_is_one_line_and_the_same_command_resumes(
