@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 
 import keras
 import numpy as np
@@ -77,6 +78,8 @@ def test_a_full_disk_is_one_line_and_the_same_command_resumes(
     worker, tmp_path, small_disk
 ):
     """From half-prepared data, and from the checkpoint of step 2."""
+    remount = ["mount", "-o", "remount,size=2m", str(small_disk)]
+    subprocess.run(remount, check=True)
     cipher.write(tmp_path, splits=("train",))
     arguments = (
         *commands.MINUTE,
