@@ -117,5 +117,7 @@ def test_a_score_decides_about_a_plateau():
     ]
     assert has_plateaued(history, 2)
     assert not has_plateaued(history, 3)
+    history[2]["f1"] = 20.1
+    assert not has_plateaued(history, 1)
     # Evaluations without the score count as 0.
     assert not has_plateaued([{"step": 5, "loss": 0.5}, *history], 1)
