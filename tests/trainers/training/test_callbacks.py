@@ -82,7 +82,6 @@ def test_fit_stops_after_the_last_update(first, left):
         assert counter.step == first + batch + 1
         assert counter.is_multiple_of(3) is (counter.step % 3 == 0)
     assert model.stop_training and counter.finished
-    assert StepCounter(first + left + 1, first + left).finished
 
 
 @pytest.fixture
@@ -241,7 +240,6 @@ def _step(workers, loss=1.0):
         ({"every_steps": 3, "first": 4}, 7, 1, [6, 9], 11),
         # A save by steps restarts the minutes.
         ({"every_minutes": 1, "every_steps": 2}, 7, 25, [2, 4, 6], 7),
-        ({}, 50, 1e6, [], 50),
         # The last step is saved once.
         ({"every_minutes": 1, "last": 6}, 99, 25, [3, 6], 6),
         ({"every_steps": 3, "last": 7}, 99, 1, [3, 6, 7], 7),
@@ -361,8 +359,6 @@ def test_dev_is_evaluated_every_so_many_steps_and_after_the_last():
         ([1, 2, 3, 4, 5, 6], 0, 60),
         # As good as the best is not better.
         ([3, 2, 2, 2, 2, 2], 2, 40),
-        # A better one restarts the count.
-        ([3, 4, 2, 4, 4, 1], 3, 60),
         # Better than the last, but not than the best.
         ([3, 6, 5, 4, 9, 9], 3, 40),
     ],
