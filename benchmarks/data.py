@@ -19,7 +19,6 @@ from benchmarks.harness import report
 from benchmarks.harness.turns import parse_numbers
 from export.common import command
 from trainers.batches import input_pipeline
-from trainers.batches.batch_plan import padding_share
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
 from trainers.data.prepared_corpus import PreparedCorpus
@@ -62,11 +61,13 @@ def main(_):
         started = time.perf_counter()
         plan = make_plan(*lengths, FLAGS.tokens, setting, _SEED)
         seconds = time.perf_counter() - started
+        positions = sum(bucket.num_positions for bucket in plan.buckets)
+        tokens = sum(map(np.sum, lengths))
         rows.append(
             [
                 name,
-                str(len(set(plan.shapes))),
-                f"{padding_share(plan, *lengths):.1%}",
+                str(len({bucket.shape for bucket in plan.buckets})),
+                f"{1 - tokens / positions:.1%}",
                 f"{pairs.target_lengths.sum() / plan.batches_per_epoch:,.0f}",
                 f"{seconds:.1f}",
                 f"{_input_rate(pairs, plan):,.0f}",

@@ -353,8 +353,8 @@ MUTATIONS = [
         (
             "a resumed epoch begins anew",
             "trainers/batches/batch_plan.py",
-            "for index in range(skip, len(batches)):",
-            "for index in range(len(batches)):",
+            "for index in order[skip:]:",
+            "for index in order:",
             _BATCHES,
         ),
         (

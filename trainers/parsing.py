@@ -37,7 +37,7 @@ class Parsing(launch.Task):
         if config.share_embeddings == "all":
             raise InputError(
                 "A parser's words and brackets share no embeddings: add "
-                "--set=share_embeddings=none, or use a preset for parsing."
+                "--set=share_embeddings=none."
             )
 
     def finalize_options(self, options, directory, source):
@@ -76,10 +76,7 @@ class Parsing(launch.Task):
     def score(self, inputs, options, run_info):
         """Scores the test split with F1."""
         if inputs.test is None:
-            print(
-                "The data set has no test split, so there is no F1 score; dev "
-                "is not scored in its place."
-            )
+            print("The data set has no test split, so there is no F1 score.")
             return
         # nltk takes seconds to load.
         from export.parsing.trees import read_tree
@@ -95,18 +92,11 @@ class Parsing(launch.Task):
 
     def print_next_steps(self, inputs):
         """Prints commands to run next."""
-        path = inputs.directory.path
-        logs = inputs.directory.logs_path
-        lines = [command.command_line("tensorboard", "--logdir", logs)]
-        if inputs.test is None and inputs.dev is not None:
-            lines.append(
-                command.command_line(
-                    "trainers.evaluate", f"--model_dir={path}", "--split=dev"
-                )
-            )
+        logs, path = inputs.directory.logs_path, inputs.directory.path
         parse = command.command_line("export.parse", f"--model={path}")
         command.print_next(
-            *lines, f'echo "The protein binds to DNA ." | {parse}'
+            command.command_line("tensorboard", "--logdir", logs),
+            f'echo "The protein binds to DNA ." | {parse}',
         )
 
 

@@ -4,10 +4,9 @@ python -m trainers.table3 --rows=base,A1,B16 --scale=0.25 --train_steps=4000 \
     --dataset=text:corpus --source_language=en --target_language=de \
     --set=vocabulary_size=8000 --output_dir=runs/table3
 
-trainers.wmt trains each row on the same prepared data with the same budget,
-trainers.evaluate scores it on the dev split. Each row updates table3.md in
---output_dir, which also has the paper's numbers. Ctrl-C saves; the same
-command resumes and skips finished rows.
+trainers.wmt trains each row on the same data, trainers.evaluate scores it on
+the dev split. Each row updates table3.md in --output_dir, which also has the
+paper's numbers. Ctrl-C saves; the same command resumes.
 """
 
 import pathlib
@@ -115,8 +114,6 @@ def main(arguments):
                 print(
                     f"Interrupted in row {row.name}; the same command resumes."
                 )
-            elif code:
-                print(f"Row {row.name} ended with exit code {code}.")
             if code:
                 return code
             score = runs.read_score(row)
@@ -124,8 +121,7 @@ def main(arguments):
             raise InputError(
                 f"Row {row.name} has no score after {row.config.train_steps:,}"
                 " updates; remove any --wmt_flag that ends a training sooner "
-                "or chooses other weights (--train_minutes, --patience, "
-                "--keep_best, --average_checkpoints)."
+                "or chooses other weights."
             )
         scores[row.name] = score
         page = make_table3_page(rows, scores, FLAGS.scale)

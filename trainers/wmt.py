@@ -50,7 +50,7 @@ class Translation(launch.Task):
         if directory.symbols_path.exists():
             raise InputError(
                 f"{directory.path} holds a parser, not a translation model; "
-                "use trainers.parsing, or another folder."
+                "use another folder."
             )
         return config
 
@@ -65,12 +65,8 @@ class Translation(launch.Task):
         texts = translate_sentences(translator, evaluation_set.sources)
         record, lines = evaluate(texts, evaluation_set, options.tokenize)
         run = directory.read_run()
-        data = {
-            "dataset": inputs.dataset,
-            "source_language": run["source_language"],
-            "target_language": run["target_language"],
-            "split": "test",
-        }
+        names = ("dataset", "source_language", "target_language")
+        data = {name: run[name] for name in names} | {"split": "test"}
         save_scores(
             directory,
             translator.model,

@@ -34,10 +34,8 @@ class BatchShape(NamedTuple):
 class Batch:
     """The global batch of one update; replicas share its rows.
 
-    Attributes:
-        pairs: int64 [N], indices of pairs.
-        rows: int64 [N], ascending: the row of each pair; a row without a pair
-            is padding.
+    `pairs`, int64 [N], are indices of pairs, `rows`, int64 [N], their rows,
+    ascending. A row without a pair is padding.
     """
 
     pairs: np.ndarray
@@ -49,9 +47,8 @@ class Batch:
 class Bucket:
     """Rows whose batches have the same shape.
 
-    Attributes:
-        pairs: int64 [N], indices of pairs, row by row.
-        starts: int64 [R + 1]; row r holds pairs[starts[r]:starts[r + 1]].
+    `pairs`, int64 [N], are indices of pairs, row by row; row r holds
+    pairs[starts[r]:starts[r + 1]], `starts` being int64 [R + 1].
     """
 
     pairs: np.ndarray
@@ -78,10 +75,8 @@ class Bucket:
         return self.num_batches * self.shape.num_positions
 
     def batch(self, order, number):
-        """Returns a Batch of an epoch with this order of rows, int64 [R].
-
-        Batches of a bucket differ by one row at most.
-        """
+        """Returns a Batch of an epoch with this order of rows, int64 [R]."""
+        # Batches of a bucket differ by one row at most.
         first, last = (
             len(order) * end // self.num_batches for end in (number, number + 1)
         )
@@ -106,81 +101,52 @@ class BatchPlan:
             bucket.num_batches for bucket in self.buckets
         )
 
-    @property
-    def shapes(self):
-        """The BatchShape of each bucket."""
-        return tuple(bucket.shape for bucket in self.buckets)
-
-    @property
-    def num_positions(self):
-        """Number of positions in an epoch, with padding."""
-        return sum(bucket.num_positions for bucket in self.buckets)
-
-    def epoch(self, number):
-        """Returns a lazy sequence of the batches of one epoch."""
-        return _Epoch(self, number)
+    def epoch(self, number, skip=0):
+        """Yields the batches of one epoch without the first `skip` ones."""
+        counts = [bucket.num_batches for bucket in self.buckets]
+        bucket_of = np.repeat(np.arange(len(counts)), counts)
+        batch_of = np.concatenate([np.arange(count) for count in counts])
+        order = np.random.default_rng([self.seed, number, 0]).permutation(
+            len(bucket_of)
+        )
+        row_orders = [
+            np.random.default_rng([self.seed, number, index]).permutation(
+                len(bucket.starts) - 1
+            )
+            for index, bucket in enumerate(self.buckets, start=1)
+        ]
+        for index in order[skip:]:
+            bucket = bucket_of[index]
+            yield self.buckets[bucket].batch(
+                row_orders[bucket], batch_of[index]
+            )
 
     def from_step(self, step):
         """Yields batches endlessly, skipping the first `step` ones."""
         first, skip = divmod(step, self.batches_per_epoch)
-        for number in itertools.count(first):
-            batches = self.epoch(number)
-            for index in range(skip, len(batches)):
-                yield batches[index]
-            skip = 0
-
-
-class _Epoch:
-    """The batches of one epoch in random order, each made on demand."""
-
-    def __init__(self, plan, number):
-        self._buckets = plan.buckets
-        counts = [bucket.num_batches for bucket in plan.buckets]
-        bucket_of = np.repeat(np.arange(len(counts)), counts)
-        batch_of = np.concatenate([np.arange(count) for count in counts])
-        order = np.random.default_rng([plan.seed, number, 0]).permutation(
-            len(bucket_of)
-        )
-        self._bucket_of, self._batch_of = bucket_of[order], batch_of[order]
-        self._row_orders = [
-            np.random.default_rng([plan.seed, number, index]).permutation(
-                len(bucket.starts) - 1
-            )
-            for index, bucket in enumerate(plan.buckets, start=1)
-        ]
-
-    def __len__(self):
-        return len(self._bucket_of)
-
-    def __getitem__(self, index):
-        bucket = self._bucket_of[index]
-        return self._buckets[bucket].batch(
-            self._row_orders[bucket], self._batch_of[index]
-        )
+        yield from self.epoch(first, skip)
+        for number in itertools.count(first + 1):
+            yield from self.epoch(number)
 
 
 def max_rows(source_length, target_length, batch_tokens):
-    """Returns the number of rows of these lengths that fit into a batch.
+    """Returns how many rows fit into a batch: a multiple of 8, or 1 to 7.
 
-    A multiple of 8, or 1 to 7 if fewer fit. `batch_tokens` is the maximum
-    number of positions per side. Here and below, arguments may be arrays.
+    `batch_tokens` is the maximum number of positions per side. Here and below,
+    arguments may be arrays.
     """
     rows = batch_tokens // np.maximum(source_length, target_length)
     few = rows < _ROW_MULTIPLE
     return np.where(few, np.maximum(rows, 1), rows - rows % _ROW_MULTIPLE)
 
 
-def balanced_rows(rows, limit):
-    """Returns rows per batch, at most `limit`, for the fewest batches."""
-    batches = -(-rows // limit)
-    multiple = np.where(limit < _ROW_MULTIPLE, 1, _ROW_MULTIPLE)
-    return -(-rows // (batches * multiple)) * multiple
-
-
 def balanced_shape(rows, source_length, target_length, batch_tokens):
     """Returns the BatchShape of the fewest batches, equally full."""
     limit = max_rows(source_length, target_length, batch_tokens)
-    return BatchShape(balanced_rows(rows, limit), source_length, target_length)
+    batches = -(-rows // limit)
+    multiple = np.where(limit < _ROW_MULTIPLE, 1, _ROW_MULTIPLE)
+    rows = -(-rows // (batches * multiple)) * multiple
+    return BatchShape(rows, source_length, target_length)
 
 
 def batching_cost(rows, source_length, target_length, batch_tokens):
@@ -188,9 +154,3 @@ def batching_cost(rows, source_length, target_length, batch_tokens):
     shape = balanced_shape(rows, source_length, target_length, batch_tokens)
     price = _BATCH_COST * 2 * batch_tokens
     return -(-rows // shape.rows) * (shape.num_positions + price)
-
-
-def padding_share(plan, source_lengths, target_lengths):
-    """Returns the share of padding in an epoch's positions, 0 to 1."""
-    tokens = int(source_lengths.sum()) + int(target_lengths.sum())
-    return 1 - tokens / plan.num_positions

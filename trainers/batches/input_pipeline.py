@@ -12,9 +12,8 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 def training_data(strategy, pairs, plan, step):
     """Returns endless training batches, skipping the first `step` ones.
 
-    A tf.distribute.DistributedDataset of (inputs, labels), see `make_batch`.
-    Each replica gets its rows of the global batch, which is the same for any
-    number of replicas.
+    A tf.distribute.DistributedDataset of (inputs, labels), see `make_batch`;
+    each replica gets its rows of the global batch.
     """
     return _distribute(strategy, pairs, plan, lambda: plan.from_step(step))
 
@@ -34,6 +33,10 @@ def _distribute(strategy, pairs, plan, batches):
     is_packed = any(
         len(bucket.pairs) > len(bucket.starts) - 1 for bucket in plan.buckets
     )
+    names = ["source", "target"]
+    if is_packed:
+        names += ["source_segments", "source_positions"]
+        names += ["target_segments", "target_positions"]
 
     def dataset_of_worker(context):
         local = replicas // context.num_input_pipelines
@@ -45,23 +48,17 @@ def _distribute(strategy, pairs, plan, batches):
                 for replica in range(first, first + local):
                     yield shard_for_replica(arrays, replica, replicas)
 
-        return _dataset(shards, is_packed, prefetch=4 * local)
+        dataset = tf.data.Dataset.from_generator(
+            shards, output_signature=(dict.fromkeys(names, _IDS), _IDS)
+        )
+        # Otherwise each step would check on all replicas whether data are left.
+        endless = tf.data.experimental.assert_cardinality(
+            tf.data.INFINITE_CARDINALITY
+        )
+        options = tf.data.Options()
+        # With autotune, freeing an iterator can wait a minute for its thread.
+        options.autotune.enabled = False
+        dataset = dataset.apply(endless).prefetch(4 * local)
+        return dataset.with_options(options)
 
     return strategy.distribute_datasets_from_function(dataset_of_worker)
-
-
-def _dataset(shards, is_packed, prefetch):
-    names = ["source", "target"]
-    if is_packed:
-        names += ["source_segments", "source_positions"]
-        names += ["target_segments", "target_positions"]
-    signature = (dict.fromkeys(names, _IDS), _IDS)
-    dataset = tf.data.Dataset.from_generator(shards, output_signature=signature)
-    options = tf.data.Options()
-    # With autotune, freeing an iterator can wait a minute for its thread.
-    options.autotune.enabled = False
-    # Otherwise each step would check on all replicas whether data are left.
-    endless = tf.data.experimental.assert_cardinality(
-        tf.data.INFINITE_CARDINALITY
-    )
-    return dataset.apply(endless).prefetch(prefetch).with_options(options)

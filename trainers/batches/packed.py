@@ -6,9 +6,8 @@ import numpy as np
 
 from trainers.batches.batch_plan import BatchPlan, Bucket, batching_cost
 
-# Expected number of rows relative to perfect packing. Packing may need more,
-# and so one more batch: then other row lengths are tried, until the share of
-# padding is below _GOOD_PADDING.
+# Expected number of rows relative to perfect packing. If packing needs more,
+# other row lengths are tried until padding is below _GOOD_PADDING.
 _ROWS_FACTOR = 1.004
 _MAX_TRIES = 4
 _GOOD_PADDING = 0.01
@@ -31,14 +30,11 @@ def plan_packed(source_lengths, target_lengths, batch_tokens, row_tokens, seed):
     """Packs pairs into rows, once; the rows are shuffled each epoch.
 
     Lengths are int [pairs], 1 to `batch_tokens`, the maximum number of
-    positions of a batch per side; for `row_tokens` see `row_lengths`.
-
-    Returns:
-        BatchPlan of one bucket, or more if very long pairs need longer rows.
+    positions of a batch per side; for `row_tokens` see `row_lengths`. The
+    BatchPlan has one bucket, or more if very long pairs need longer rows.
     """
     mean = max(source_lengths.mean(), target_lengths.mean())
-    # Long sentences are packed in units of several positions, to have few
-    # kinds of pairs; the relative loss is small.
+    # Units of several positions, so that long sentences have few kinds.
     unit = min(1 + int(mean) // _LONG, batch_tokens)
     budget, row_tokens = batch_tokens // unit, max(row_tokens // unit, 1)
     units = np.stack(
@@ -148,9 +144,8 @@ class LengthHistogram:
     """Counts the unpacked pairs of each (source length, target length).
 
     Such a kind has the number source length x (longest target + 1) + target
-    length. Rows are made from patterns, lists of kinds. A pattern is repeated
-    as often as the counts allow, so that it uses up a kind, and time grows
-    with the number of kinds, not of pairs.
+    length. A pattern, the kinds of a row, is repeated as often as the counts
+    allow, so that time grows with the number of kinds, not of pairs.
     """
 
     def __init__(self, source_lengths, target_lengths):
@@ -174,8 +169,8 @@ class LengthHistogram:
     def take_pattern(self, space, draws):
         """Removes the pairs of a pattern; returns its kinds and row count.
 
-        A row of lengths `space` gets the largest remaining pair first, so that
-        none is left at the end; then pairs drawn at random; then the best fit.
+        A row gets the largest remaining pair, so that none is left at the end,
+        then pairs drawn at random, then the best fit.
         """
         row = []
         space = self._take(self._largest(space), row, space)

@@ -3,6 +3,8 @@
 Uses only NumPy, for training with backends other than TensorFlow.
 """
 
+import copy
+
 import numpy as np
 
 from keras_transformer.config import BEGIN_ID
@@ -39,16 +41,12 @@ class TokenPairs:
         fits = longer <= max_tokens
         if fits.all():
             return self
-        shorter_pairs = TokenPairs([])
-        shorter_pairs.source_lengths = self.source_lengths[fits]
-        shorter_pairs.target_lengths = self.target_lengths[fits]
-        shorter_pairs.dropped = self.dropped + int((~fits).sum())
-        shorter_pairs._ids = self._ids
-        shorter_pairs._shard, shorter_pairs._start = (
-            self._shard[fits],
-            self._start[fits],
-        )
-        return shorter_pairs
+        shorter = copy.copy(self)
+        shorter.source_lengths = self.source_lengths[fits]
+        shorter.target_lengths = self.target_lengths[fits]
+        shorter._shard, shorter._start = self._shard[fits], self._start[fits]
+        shorter.dropped += int((~fits).sum())
+        return shorter
 
     def sources(self, pairs):
         """Returns the concatenated source ids of pairs: int32 [tokens]."""
@@ -95,8 +93,7 @@ def _decode(tokenizer, ids, lengths):
 def shard_for_replica(arrays, replica, replicas):
     """Returns one replica's rows of the global batch, (inputs, labels).
 
-    Numbers of rows differ by at most one. trainers/training/training_model.py
-    combines the losses of the replicas.
+    Numbers of rows of replicas differ by at most one.
     """
     inputs, labels = arrays
     first, last = (
@@ -110,9 +107,8 @@ def make_batch(pairs, batch, packed=False):
     """Returns inputs and labels of a Batch.
 
     They are ({"source", "target"}, labels), int32 [B, S], [B, T] and [B, T].
-    If rows are packed with several pairs, the inputs also have
-    `source_segments`, `target_segments`, `source_positions` and
-    `target_positions`.
+    If rows are packed with several pairs, the inputs also have segments and
+    positions of both sides.
     """
     rows, *widths = batch.shape
     source, target = (

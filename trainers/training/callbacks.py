@@ -20,9 +20,8 @@ from trainers.training.dev_scores import (
 class TokenMeans:
     """Loss, perplexity and accuracy, averaged over target tokens.
 
-    Perplexity is exp of the mean negative log-probability without label
-    smoothing. Tensors become numbers only when a mean is read, so that `add`
-    does not wait for the step.
+    Tensors become numbers only when a mean is read, so that `add` does not
+    wait for the step.
     """
 
     def __init__(self):
@@ -60,10 +59,10 @@ class TokenMeans:
 
 
 class StepCounter(keras.callbacks.Callback):
-    """Counts updates over all runs of a training.
+    """Counts updates over all runs of a training; the first callback.
 
-    Must be the first callback. `first` is the number of updates before this
-    run, `step` the number so far, `last` the total, after which fit stops.
+    `first` is the number of updates before this run, `step` the number so far,
+    `last` the total, after which fit stops.
     """
 
     def __init__(self, first, last):
@@ -90,13 +89,9 @@ class StepCounter(keras.callbacks.Callback):
 class Progress(keras.callbacks.Callback):
     """Reports means over target tokens every N steps, and dev evaluations.
 
-    On a terminal, shows a progress bar too. TensorBoard gets loss, perplexity,
-    accuracy, learning rate and tokens per second of train, and each evaluation
-    on dev. `stop_time` is the `time.monotonic()` at which training will stop,
-    or None.
-
-    Raises:
-        InputError: TensorBoard's files cannot be written.
+    It writes lines, and a progress bar on a terminal, to `stream`, and the same
+    values to TensorBoard. `stop_time` is the `time.monotonic()` at which
+    training will stop, or None.
     """
 
     def __init__(self, counter, log_dir, every_steps, stop_time, stream):
@@ -197,11 +192,10 @@ class EvaluateDev(keras.callbacks.Callback):
     """Evaluates on dev every N updates and after the last.
 
     With a moving average of the weights, evaluates the average. An evaluation
-    is a dict of step, loss, perplexity, accuracy and, with a dev score `score`,
-    the score under its name; it is appended to `history` and passed to the
-    function `report`. Stops fit when `patience` evaluations, if not 0, brought
-    no improvement. `batches` is the number of batches of `data` that are the
-    whole split.
+    is a dict of step, loss, perplexity, accuracy and the dev score `score`, if
+    any; it is appended to `history` and passed to the function `report`. Stops
+    fit when `patience` evaluations, if not 0, brought no improvement. The whole
+    split is `batches` batches of `data`.
     """
 
     def __init__(
@@ -256,21 +250,13 @@ class EvaluateDev(keras.callbacks.Callback):
 class SaveCheckpoints(keras.callbacks.Callback):
     """Saves a checkpoint every N steps or minutes, and stops fit.
 
-    Fit stops when a worker receives a signal or its time is up. Each training
-    step sums the stop flags of all workers, so all stop after the same step:
-    the second one, since the sums of a step are read after the next one, in
-    order not to wait for it.
+    Fit stops when a worker receives a signal (`interrupted` is then True) or at
+    its `stop_time`, a `time.monotonic()`. Each training step sums the stop
+    flags of all workers, so all stop after the same step: the second one, since
+    the sums of a step are read after the next one, in order not to wait for it.
 
-    `save` is a function that saves a checkpoint of the current step,
-    `save_stop` one for a step saved only due to a signal. Of `every_steps` and
-    `every_minutes`, 0 is for none; `stop_time` is the `time.monotonic()` at
-    which to stop fit, or None.
-
-    Attributes:
-        interrupted: whether fit was stopped by a signal.
-
-    Raises:
-        InputError: the loss of a step is not finite.
+    `save` saves a checkpoint of the current step, `save_stop` one for a step
+    saved only due to a signal. Raises InputError if a loss is not finite.
     """
 
     def __init__(

@@ -7,7 +7,7 @@
 - `optimizer/*`: Adam's moments, number of updates, moving average if any,
 - `step`: the number of updates, which also gives the position in the data,
 - `history`: JSON of the evaluations on dev so far,
-- `names`: all of the above, to detect missing arrays.
+- `names`: all of the above, since the zip format has no checksum of names.
 
 A resumed training computes the same bits as an uninterrupted one (on GPUs with
 `--deterministic`) unless `--precision`, `--jit`, `--accumulate`, `--strategy`
@@ -28,7 +28,6 @@ from absl import logging
 from export.common.errors import InputError
 from export.common.storage import atomic_write, remove_temporary_files
 
-# The zip format has a checksum of each array, but not of the names.
 _NAMES = "names"
 _HISTORY = "history"
 _FILE = re.compile(r"(step|best|stop)-(\d{8,})\.npz")
@@ -51,10 +50,7 @@ def divergence_error(what):
 
 
 class Checkpoints:
-    """Checkpoints of one training; the latest `keep` are kept.
-
-    The folder is created on demand.
-    """
+    """Checkpoints of one training; the latest `keep` are kept."""
 
     def __init__(self, folder, keep):
         self.folder = pathlib.Path(folder)
@@ -71,8 +67,7 @@ class Checkpoints:
     def save(self, model, step, history=()):
         """Writes a checkpoint and removes outdated ones.
 
-        The model is compiled and its optimizer built. `history` is the list of
-        evaluations on dev, dicts of numbers.
+        `history` is the list of evaluations on dev, dicts of numbers.
 
         Raises:
             InputError: the file cannot be written, or a value is not finite;
@@ -99,10 +94,8 @@ class Checkpoints:
     def restore_latest(self, model):
         """Loads the latest valid checkpoint; warns of damaged ones.
 
-        Returns Restored, with step 0 if there is no checkpoint.
-
-        Raises:
-            InputError: a checkpoint is of another model, or all are damaged.
+        Returns its TrainingState, step 0 if there is none. Raises InputError if
+        a checkpoint is of another model or all are damaged.
         """
         files = self._list()
         for step, kind in reversed(files):

@@ -35,10 +35,9 @@ def scale_cooldown(defaults, changes):
     Returns {"cooldown_steps": the same share of the steps}; {} if the default
     fits or the flags set the cooldown.
     """
-    steps, cooldown = changes.get("train_steps"), defaults.get("cooldown_steps")
-    if "cooldown_steps" in changes or not cooldown or not steps:
-        return {}
-    if steps < 1 or cooldown <= steps:
+    cooldown = defaults.get("cooldown_steps", 0)
+    steps = changes.get("train_steps", cooldown)
+    if "cooldown_steps" in changes or not 1 <= steps < cooldown:
         return {}
     scaled = int(cooldown / defaults["train_steps"] * steps)
     print(
@@ -61,11 +60,10 @@ def format_assignments(config, preset):
 
 def validate_translator_config(config):
     """Raises InputError if fields for parsers are set."""
-    size = config.source_vocabulary_size
-    if size:
+    if config.source_vocabulary_size:
         raise InputError(
-            "Expected source_vocabulary_size=0, since trainers.wmt has one "
-            f"vocabulary for both languages, got {size}; drop it."
+            f"source_vocabulary_size={config.source_vocabulary_size} is for "
+            "parsers: translations have one vocabulary; drop it."
         )
     if config.uses_word_positions:
         raise InputError(
@@ -75,11 +73,7 @@ def validate_translator_config(config):
 
 
 def parse_assignments(assignments):
-    """Parses a list of "name=value" into a dict.
-
-    Raises:
-        InputError: an unknown field, or a value of another type.
-    """
+    """Parses a list of "name=value" into a dict."""
     return dict(map(_parse, assignments))
 
 
@@ -87,8 +81,8 @@ def _parse(assignment):
     name, equals, text = assignment.partition("=")
     if not equals:
         raise InputError(
-            f"Expected --set=name=value, got --set={assignment}; write for "
-            "example --set=dropout=0."
+            "Expected --set=name=value, such as --set=dropout=0, got "
+            f"--set={assignment}."
         )
     if name not in _KINDS:
         raise InputError(

@@ -21,10 +21,7 @@ def score_name(evaluation):
 
 
 def has_plateaued(history, patience):
-    """Whether the last `patience` evaluations brought no improvement.
-
-    Always False with a patience of 0.
-    """
+    """Whether the last `patience` > 0 evaluations brought no improvement."""
     if not patience or not history:
         return False
     best = history.index(rank_evaluations(history)[0])
@@ -48,8 +45,7 @@ class DevBleu:
     """BLEU of translations of `sentences` dev pairs, evenly spaced.
 
     The references are decoded from the stored tokens, so they have the
-    vocabulary's normalisation; final scores use the original text. `tokenize`
-    names sacreBLEU's tokenizer.
+    vocabulary's normalization; final scores use the original text.
     """
 
     name = "bleu"
@@ -68,12 +64,12 @@ class DevBleu:
 
 
 class DevF1:
-    """EVALB's F1 (`trainers.scores.brackets`) of `sentences` dev trees.
+    """EVALB's F1 of `sentences` dev trees, evenly spaced.
 
-    They are evenly spaced. Gold trees have the stored symbols, over words
-    named by their token ids; ids from `first_word_id` on begin a word. As for
-    the loss, trees with a label or tag that the train split lacks and trees
-    over --max_tokens are excluded; final scores use the original trees.
+    Gold trees have the stored symbols, over words named by their token ids; ids
+    from `first_word_id` on begin a word. As for the loss, trees with a label or
+    tag that train lacks and trees over --max_tokens are excluded; final scores
+    use the original trees.
     """
 
     name = "f1"
@@ -85,10 +81,10 @@ class DevF1:
 
         self._parser = parser
         self._score = score_brackets
-        sample = _spread(pairs, sentences)
-        self._sources = [pairs.sources(np.array([one])) for one in sample]
+        sample = _spread(pairs, sentences)[:, None]
+        self._sources = [pairs.sources(one) for one in sample]
         self._words = [_words(ids, first_word_id) for ids in self._sources]
-        targets = [pairs.targets(np.array([one])) for one in sample]
+        targets = [pairs.targets(one) for one in sample]
         self._gold = [
             delinearize(symbols.decode(ids[ids != END_ID]), words)
             for ids, words in zip(targets, self._words)
@@ -105,13 +101,9 @@ def make_dev_score(model, inputs, options):
     """Returns DevBleu or DevF1 as the TrainingOptions say, or None."""
     directory, dev = inputs.directory, inputs.dev
     if options.dev_bleu_sentences:
-        return DevBleu(
-            model,
-            directory.load_tokenizer(),
-            dev,
-            options.dev_bleu_sentences,
-            options.tokenize,
-        )
+        tokenizer = directory.load_tokenizer()
+        sentences = options.dev_bleu_sentences
+        return DevBleu(model, tokenizer, dev, sentences, options.tokenize)
     if options.dev_f1_sentences:
         # nltk takes seconds to load.
         from export.parsing.parser import Parser, load_symbols

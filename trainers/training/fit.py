@@ -43,12 +43,8 @@ def train(inputs, options, strategy, run_info, initializer=None):
 
     Then writes the final weights into the model directory. `run_info`, a dict
     of command, hardware and date, goes into training.json. `initializer` is a
-    ModelInitializer; None for random weights.
-
-    Raises:
-        InputError: a checkpoint does not fit or cannot be written, or the
-            training diverged; the final weights are unchanged.
-        SystemExit: after SIGINT or SIGTERM; a checkpoint was saved.
+    ModelInitializer, or None. Raises SystemExit after SIGINT or SIGTERM, when
+    a checkpoint was saved.
     """
     config, directory = inputs.config, inputs.directory
     model = _make_model(config, options, strategy)

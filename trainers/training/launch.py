@@ -128,9 +128,7 @@ flags.DEFINE_string(
 class Task(abc.ABC):
     """The specific parts of a training command.
 
-    Attributes:
-        command: name of the command, for training.json.
-        kind: kind of corpus that it needs, "text" or "trees".
+    `command` is its name, `kind` the kind of its corpus, "text" or "trees".
     """
 
     command: str
@@ -142,11 +140,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def finalize_options(self, options, directory, source):
-        """Returns the TrainingOptions with values that depend on the data.
-
-        `source` is the Source of the prepared data. Raises InputError if a
-        flag has no effect here.
-        """
+        """Returns TrainingOptions that suit the Source of the data."""
 
     def symbols_from_directory(self, directory):
         """Returns the SymbolVocabulary of a ModelDirectory, or None."""
@@ -156,8 +150,7 @@ class Task(abc.ABC):
     def config_from_directory(self, config, directory):
         """Returns the config with the vocabulary sizes of a ModelDirectory.
 
-        None if the sizes are unknown without the data. Raises InputError if the
-        directory is of a model of another kind.
+        None if the sizes are unknown without the data.
         """
 
     def finalize_config(self, config, corpus):
@@ -174,10 +167,7 @@ class Task(abc.ABC):
 
 
 def launch(task):
-    """Trains, scores and prints commands to run next.
-
-    Raises InputError if flags, data or model directory are invalid.
-    """
+    """Trains, scores and prints commands to run next."""
     initializer = _initializer_from_flags()
     init_directory = initializer and initializer.directory
     config = _config_from_flags(task, initializer)
@@ -219,8 +209,7 @@ def launch(task):
 def _initializer_from_flags():
     if FLAGS.init_from and FLAGS.init_layers_from:
         raise InputError(
-            "--init_from and --init_layers_from both give the initial weights; "
-            "drop one of them."
+            "--init_from and --init_layers_from exclude each other; drop one."
         )
     for kind in (ModelInitializer, LayerInitializer):
         if FLAGS[kind.flag].value:
@@ -250,34 +239,33 @@ def _open_data(task, config, options, init_directory):
             "workers read; make it with python -m trainers.prepare."
         )
     manifest = folder and read_manifest(folder)
-    if FLAGS.strategy == "multiworker" or (
+    is_prepared = FLAGS.strategy == "multiworker" or (
         manifest and not FLAGS["dataset"].present
-    ):
+    )
+    if is_prepared:
         corpus = PreparedCorpus(folder)
         source = corpus.manifest.source
         validate_kind(folder, corpus.manifest.kind, task.kind)
         _validate_data_flags(folder, source)
-        directory = _model_directory(source, init_directory)
-        options = task.finalize_options(options, directory, source)
-        vocabulary, symbols = _read_vocabularies(
-            task, directory, init_directory
+    else:
+        raw = dataset_flags.corpus()
+        validate_kind(raw.name, raw.kind, task.kind)
+        max_tokens = max(MAX_STORED_TOKENS, options.max_tokens)
+        normalization = FLAGS.normalization
+        if manifest:
+            max_tokens = manifest.source.max_tokens
+            if not FLAGS["normalization"].present:
+                normalization = manifest.source.normalization
+        source = make_data_source(
+            raw, config.encoder_vocabulary_size, max_tokens, normalization
         )
+    directory = _model_directory(source, init_directory)
+    options = task.finalize_options(options, directory, source)
+    vocabulary, symbols = _read_vocabularies(task, directory, init_directory)
+    if is_prepared:
         validate_vocabulary(folder, corpus.manifest, vocabulary)
         validate_symbols(folder, corpus.manifest, symbols)
         return corpus, directory, options
-    raw = dataset_flags.corpus()
-    validate_kind(raw.name, raw.kind, task.kind)
-    max_tokens = max(MAX_STORED_TOKENS, options.max_tokens)
-    normalization = FLAGS.normalization
-    if manifest:
-        max_tokens = manifest.source.max_tokens
-        if not FLAGS["normalization"].present:
-            normalization = manifest.source.normalization
-    source = make_data_source(
-        raw, config.encoder_vocabulary_size, max_tokens, normalization
-    )
-    directory = _model_directory(source, init_directory)
-    options = task.finalize_options(options, directory, source)
     # Before preparing the data, which may take hours.
     known = task.config_from_directory(config, directory)
     if known is not None:
@@ -290,7 +278,8 @@ def _open_data(task, config, options, init_directory):
         config.encoder_vocabulary_size,
         max_tokens,
         dataset_flags.workers(),
-        *_read_vocabularies(task, directory, init_directory),
+        vocabulary,
+        symbols,
         normalization,
         FLAGS.max_unknown,
     )

@@ -12,8 +12,7 @@ import tensorflow as tf
 from export.common.errors import InputError
 
 _ADDRESS = re.compile(r".+:\d+")
-# Find cause and workers in TensorFlow's long messages.
-_CAUSE = re.compile(r"Collective ops is aborted by: (?:.*: )?(.*?):?$", re.M)
+# Finds workers in TensorFlow's long messages.
 _WORKER = re.compile(r"/job:worker/replica:\d+/task:(\d+)")
 # Bits of the golden ratio; its multiples are far apart.
 _STRIDE = 0x9E3779B9
@@ -21,10 +20,7 @@ STRATEGIES = ("auto", "one", "mirrored", "multiworker")
 
 
 def split_cpu(count):
-    """Splits the CPU into logical devices, to test replicas without GPUs.
-
-    Call it before any TensorFlow operation.
-    """
+    """Splits the CPU into devices, before any TensorFlow operation."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(
         cpu, [tf.config.LogicalDeviceConfiguration()] * count
@@ -37,8 +33,7 @@ def make_strategy(name):
     "one" uses a single device, "mirrored" all GPUs of this machine (without
     GPUs all logical CPUs), "auto" mirrored with several GPUs and otherwise
     one. "multiworker", for the machines of TF_CONFIG, must be made before any
-    TensorFlow operation and waits for all workers; InputError if TF_CONFIG is
-    missing or invalid.
+    TensorFlow operation and waits for all workers.
     """
     if name == "multiworker":
         validate_tf_config(os.environ.get("TF_CONFIG", ""))
@@ -62,10 +57,7 @@ def is_chief(strategy):
 
 
 def validate_tf_config(text):
-    """Raises InputError unless TF_CONFIG lists workers and this one.
-
-    TensorFlow would hang or crash.
-    """
+    """Raises InputError where TensorFlow would hang or crash on TF_CONFIG."""
     try:
         content = json.loads(text)
         workers = content["cluster"]["worker"]
@@ -80,10 +72,9 @@ def validate_tf_config(text):
         fits = False
     if not fits:
         raise InputError(
-            "--strategy=multiworker needs the environment variable TF_CONFIG "
-            'on every machine, such as {"cluster": {"worker": ["host1:2222", '
-            '"host2:2222"]}, "task": {"type": "worker", "index": 0}}; it is '
-            f"{text!r}."
+            "Expected TF_CONFIG in the environment of every machine, such as "
+            '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": '
+            f'{{"type": "worker", "index": 0}}}}, got {text!r}.'
         )
 
 
@@ -119,12 +110,11 @@ def report_lost_workers(strategy):
             f"worker {n}, {resolver.cluster_spec().task_address('worker', n)}"
             for n in sorted(numbers - {resolver.task_id})
         ]
-        cause = _CAUSE.search(error.message)
-        cause = cause[1] if cause else error.message.splitlines()[0]
         raise InputError(
             "Another worker stopped or cannot be reached "
-            f"({': '.join([*lost, cause])}). Start the same command on all "
-            "workers again: it resumes from the last checkpoint."
+            f"({'; '.join(lost) or error.message.splitlines()[0]}). Start the "
+            "same command on all workers again: it resumes from the last "
+            "checkpoint."
         ) from error
 
 

@@ -20,9 +20,11 @@ from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
 from trainers.scores import bleu_tokenizers
 from trainers.training import config_flags
 
-# Options that must be equal when a training resumes. Others that change an
-# update's bits (precision, jit, accumulate, strategy) are only in the commands
-# of training.json (trainers/scores/score_records.py).
+# What must be equal when a training resumes. Options that change an update's
+# bits (precision, jit, accumulate, strategy) are only in training.json.
+_RECORDED_SOURCE = (
+    *("dataset", "source_language", "target_language", "fingerprint"),
+)
 _RECORDED_OPTIONS = (
     *("seed", "max_tokens", "batching", "shapes", "row_tokens", "ema"),
     "tokenize",
@@ -50,8 +52,6 @@ class TrainingInputs:
 
 def load_inputs(directory, config, corpus, options):
     """Returns checked TrainingInputs, without writing anything.
-
-    Takes a ModelDirectory, TransformerConfig, PreparedCorpus, TrainingOptions.
 
     Raises:
         InputError: the directory is of another training, or the data are
@@ -92,12 +92,9 @@ def load_inputs(directory, config, corpus, options):
 def choose_tokenizer(options, directory, language):
     """Returns the TrainingOptions with a tokenizer for sacreBLEU.
 
-    A resumed training keeps its tokenizer, so that BLEU of different runs is
-    comparable. `language` is the code of the target language.
-
-    Raises:
-        InputError: the tokenizer is not available.
+    `language` is the code of the target language.
     """
+    # A resumed training keeps its tokenizer: BLEU of its runs is comparable.
     name = options.tokenize
     if name is None and directory.config_path.exists():
         name = directory.read_run().get("tokenize")
@@ -106,13 +103,9 @@ def choose_tokenizer(options, directory, language):
 
 
 def write_run_files(directory, config, corpus, options):
-    """Writes config.json, run.json, vocabulary and symbols.
-
-    Raises:
-        InputError: the directory is of another training by now, or cannot be
-            written.
-    """
+    """Writes config.json, run.json, vocabulary and symbols."""
     source = corpus.manifest.source
+    # Again, since another training may have begun there by now.
     validate_same_training(directory, config, source, options)
     directory.write_vocabulary(corpus.vocabulary)
     if corpus.symbols is not None:
@@ -147,23 +140,18 @@ def validate_same_training(directory, config, source, options):
             change = describe_fingerprint_change(str(old.get(name)), value)
             raise InputError(
                 f"The data of the training in {directory.path} changed since "
-                f"it began: {change}; restore them to resume, or train on "
-                "them in another --model_dir."
+                f"it began: {change}; restore them, or use another --model_dir."
             )
         raise InputError(
             f"{directory.path} holds a training with {name}={old.get(name)}, "
-            f"not {value}; use another --model_dir, or the same flags as "
-            "before to resume."
+            f"not {value}; use another --model_dir, or the same flags."
         )
 
 
 def _run_facts(source, options):
     """Returns run.json: values besides config.json that must not change."""
     return {
-        "dataset": source.dataset,
-        "source_language": source.source_language,
-        "target_language": source.target_language,
-        "fingerprint": source.fingerprint,
+        **{name: getattr(source, name) for name in _RECORDED_SOURCE},
         **{name: getattr(options, name) for name in _RECORDED_OPTIONS},
         # The lower limit decides which pairs are missing.
         "max_tokens": min(options.max_tokens, source.max_tokens),
@@ -193,9 +181,8 @@ def _load_pairs(corpus, split, limits):
     )
     if not len(pairs):
         raise InputError(
-            f"No sentence pair of {split} is left: {pairs.dropped:,} have more "
-            f"than {flag}={max_tokens} tokens on a side; raise it, or check "
-            "the data set."
+            f"No sentence pair of {split} has at most {flag}={max_tokens} "
+            "tokens on each side; raise it, or check the data."
         )
     return pairs
 
@@ -216,11 +203,7 @@ class ModelInitializer:
         return f"--{self.flag}={self.directory.path}"
 
     def config(self, changes):
-        """Returns the model's TransformerConfig with a dict of changes.
-
-        Raises:
-            InputError: there is no config, or a change is out of range.
-        """
+        """Returns the model's TransformerConfig with a dict of changes."""
         try:
             config = self.directory.read_config()
             defaults = dataclasses.asdict(config)
@@ -242,11 +225,7 @@ class ModelInitializer:
                 )
 
     def load(self, model):
-        """Sets the weights of a TrainingTransformer.
-
-        Raises:
-            InputError: the weights do not fit, or are missing.
-        """
+        """Sets the weights of a TrainingTransformer."""
         self.validate_config(model.config)
         model.set_weights(self.directory.load_model().get_weights())
 
@@ -279,8 +258,8 @@ def teacher_layers(student, teacher):
     """Returns the teacher's layer that initializes each student's layer.
 
     Takes two TransformerConfigs. Returns {"encoder": numbers, "decoder":
-    numbers}, from 1: the first, the last and evenly spaced layers; a single
-    layer gets the first. A deeper student repeats some.
+    numbers}, from 1: evenly spaced from the first to the last, which a deeper
+    student repeats.
     """
     own, others = student.architecture(), teacher.architecture()
     return {

@@ -8,8 +8,7 @@ An update on several replicas (devices of one or several machines):
 3. `_loss_and_gradient` divides the replica's sum of token losses, or that of
    each micro-batch, by that number.
 4. The optimizer sums the gradients over replicas: the gradient of the mean
-   loss per token of the global batch. Keras would average the replicas' means,
-   which weighs tokens unequally when padding differs.
+   loss per token of the global batch. Keras would average the replicas' means.
 
 Overrides private methods of Keras, which any release may change: test_optimizer
 detects it, and pyproject.toml allows only tested releases.
@@ -34,17 +33,13 @@ from trainers.training.strategies import ReplicaSeeds
 class FusedAdam(keras.optimizers.Adam):
     """`keras.optimizers.Adam` with one operation per variable.
 
-    The update is memory-bound: Keras runs a dozen operations, each of which
-    reads and writes arrays of the variable's size; TensorFlow's kernel reads
-    and writes each array once. Formula and variables are the same, so
-    checkpoints are interchangeable. There is no `amsgrad`.
+    The update is memory-bound: Keras runs a dozen operations on arrays of the
+    variable's size; TensorFlow's kernel reads and writes each array once.
+    Formula and variables are the same. There is no `amsgrad`.
     """
 
     def _backend_update_step(self, grads, trainable_variables, learning_rate):
-        """Corrects the rate for both biases, once for all variables.
-
-        For each variable, it would take a fifth of the training graph.
-        """
+        """Corrects the rate for both biases, once for all variables."""
         step = ops.cast(self.iterations + 1, learning_rate.dtype)
         mean_factor = 1 - tf.pow(tf.cast(self.beta_1, step.dtype), step)
         square_factor = 1 - tf.pow(tf.cast(self.beta_2, step.dtype), step)
@@ -71,25 +66,24 @@ class FusedAdam(keras.optimizers.Adam):
     def _update_model_variables_moving_average(self, trainable_variables):
         """Adds update n, from 0, with momentum min(ema_momentum, n / (n + 9)).
 
-        Nearly as `tf.train.ExponentialMovingAverage` with `num_updates`. With
-        Keras' constant momentum, the initial weights would dominate the
+        With Keras' constant momentum, the initial weights would dominate the
         average for 1 / (1 - ema_momentum) updates.
         """
-        if self.use_ema:
-            updates = ops.cast(self.iterations, "float32")
-            momentum = ops.minimum(updates / (updates + 9.0), self.ema_momentum)
-            for variable, average in zip(
-                trainable_variables, self._model_variables_moving_average
-            ):
-                change = ops.subtract(variable, average)
-                average.assign(average + (1.0 - momentum) * change)
+        if not self.use_ema:
+            return
+        updates = ops.cast(self.iterations, "float32")
+        momentum = ops.minimum(updates / (updates + 9.0), self.ema_momentum)
+        for variable, average in zip(
+            trainable_variables, self._model_variables_moving_average
+        ):
+            change = ops.subtract(variable, average)
+            average.assign(average + (1.0 - momentum) * change)
 
 
 def non_padding_positions(labels, states):
     """Returns labels, int32 [N], and states, [N, D], without padding.
 
-    Saves the logits of padding, which dominate the cost of a position. Not for
-    XLA, which would compile for each number of tokens.
+    Not for XLA, which would compile for each number of tokens.
     """
     labels = tf.reshape(labels, [-1])
     indices = tf.where(labels != PAD_ID)[:, 0]
@@ -100,18 +94,15 @@ def non_padding_positions(labels, states):
 class TrainingTransformer(kt.Transformer):
     """A Transformer for `model.fit` under any tf.distribute strategy.
 
-    Create and compile it in the strategy's scope; get the data for fit from
-    `trainers.batches.token_pairs`.
+    Create and compile it in the strategy's scope.
 
     With `compile_gradient`, XLA compiles loss and gradient, once for each
     shape; Keras' `jit_compile` includes the strategy, which fails with several
     replicas. `micro_batches` is the number of parts of a replica's batch,
     computed one after the other to save memory; the update is the same.
 
-    Attributes:
-        signal_stop_flag: 1.0 after a signal to stop, else 0.0. Each step
-            returns the sum over all workers, so all stop after the same step.
-        time_stop_flag: the same for the end of the training time.
+    `signal_stop_flag` is 1.0 after a signal to stop, `time_stop_flag` after the
+    end of the training time. Each step returns their sums over all workers.
     """
 
     def __init__(
@@ -121,7 +112,6 @@ class TrainingTransformer(kt.Transformer):
         self.token_loss = kt.LabelSmoothedCrossEntropy(config.label_smoothing)
         self.seeds = ReplicaSeeds(self)
         self.micro_batches = micro_batches
-        # XLA needs static shapes.
         self._select_target_positions = (
             (lambda labels, states: (labels, states))
             if compile_gradient
@@ -136,10 +126,7 @@ class TrainingTransformer(kt.Transformer):
         )
 
     def compile_for_training(self, ema=0.0):
-        """Compiles with Adam and the schedule of the config (section 5.3).
-
-        `ema` is the momentum of a moving average of the weights; 0 for none.
-        """
+        """Compiles with Adam and the schedule of the config (section 5.3)."""
         config = self.config
         optimizer = FusedAdam(
             update_schedule(config),
@@ -172,9 +159,8 @@ class TrainingTransformer(kt.Transformer):
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Does nothing: weights and optimizer are already built.
 
-        Keras' method would consume the dataset's first elements and reduce them
-        over replicas, which fails if shapes differ and on several machines
-        (keras issue 20585).
+        Keras' method would reduce the first batch over replicas, which fails if
+        shapes differ and on several machines (keras issue 20585).
         """
 
     @property

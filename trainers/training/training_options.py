@@ -44,11 +44,7 @@ class TrainingOptions:
 
     @classmethod
     def from_flags(cls):
-        """Returns the TrainingOptions of the flags.
-
-        Raises:
-            InputError: a flag has no effect with this --batching.
-        """
+        """Returns the TrainingOptions of the flags."""
         for name, batching in {
             "shapes": "length",
             "row_tokens": "pack",
@@ -87,8 +83,8 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "shapes",
     16,
-    "With --batching=length, number of padded batch shapes: more make less "
-    "padding, and each is compiled once; 0 chooses automatically.",
+    "With --batching=length, number of padded batch shapes, each of which is "
+    "compiled once; 0 chooses automatically.",
     lower_bound=0,
 )
 flags.DEFINE_integer(
@@ -138,24 +134,20 @@ flags.DEFINE_integer(
     "report_steps", 100, "Updates between reports.", lower_bound=1
 )
 flags.DEFINE_integer(
-    "dev_steps",
-    1000,
-    "Updates between evaluations on the dev split.",
-    lower_bound=1,
+    "dev_steps", 1000, "Updates between evaluations on dev.", lower_bound=1
 )
 flags.DEFINE_integer(
     "dev_bleu_sentences",
     0,
-    "Of trainers.wmt: number of dev sentences to translate at each evaluation "
-    "for BLEU; the best checkpoint by BLEU is kept as well; 0 for the loss "
-    "only.",
+    "Of trainers.wmt: number of dev sentences to translate at each evaluation; "
+    "the best checkpoint by BLEU is kept as well; 0 for the loss only.",
     lower_bound=0,
 )
 flags.DEFINE_integer(
     "dev_f1_sentences",
     0,
-    "Of trainers.parsing: number of dev sentences to parse at each evaluation "
-    "for F1; the best checkpoint by F1 is kept as well; 0 for the loss only.",
+    "Of trainers.parsing: number of dev sentences to parse at each evaluation; "
+    "the best checkpoint by F1 is kept as well; 0 for the loss only.",
     lower_bound=0,
 )
 flags.DEFINE_integer(

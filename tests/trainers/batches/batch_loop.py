@@ -1,12 +1,17 @@
 """Batches of a few made-up pairs, filled in one id at a time."""
 
 import numpy as np
+from hypothesis import strategies as st
 
 from tests.trainers.helpers import END, token_pairs
 from trainers.batches.batch_plan import Batch, BatchShape
 
 BEGIN = 2
 SIDES = ("source", "target")
+# Source and target lengths of pairs.
+LENGTHS = st.lists(
+    st.tuples(st.integers(1, 14), st.integers(1, 14)), min_size=1, max_size=80
+).map(lambda pairs: np.array(pairs).T)
 
 
 def some_texts(count, seed):
@@ -21,6 +26,20 @@ def some_texts(count, seed):
 
 def pairs_of(texts):
     return token_pairs(*zip(*texts))
+
+
+def shapes_of(plan):
+    return tuple(bucket.shape for bucket in plan.buckets)
+
+
+def positions_of(plan):
+    """Number of positions in an epoch, with padding."""
+    return sum(bucket.num_positions for bucket in plan.buckets)
+
+
+def padding_share(plan, source_lengths, target_lengths):
+    tokens = source_lengths.sum() + target_lengths.sum()
+    return 1 - tokens / positions_of(plan)
 
 
 def batch_of(texts, rows, numbers=None, room=(0, 0, 0)):

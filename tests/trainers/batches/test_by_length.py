@@ -5,13 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.trainers.batches.batch_loop import (
+    LENGTHS,
+    padding_share,
+    positions_of,
+    shapes_of,
+)
 from trainers.batches import by_length
-from trainers.batches.batch_plan import padding_share
 from trainers.batches.by_length import optimal_segments, plan_by_length
 
-PAIRS = st.lists(
-    st.tuples(st.integers(1, 14), st.integers(1, 14)), min_size=1, max_size=80
-).map(lambda pairs: np.array(pairs).T)
 # Number of pairs of each (source length, target length).
 CELLS = st.dictionaries(
     st.tuples(st.integers(1, 30), st.integers(1, 30)),
@@ -30,7 +32,7 @@ def _max_rows(source_length, target_length, tokens):
     return rows if rows < 8 else rows // 8 * 8
 
 
-@given(PAIRS, st.integers(14, 400), st.integers(0, 5))
+@given(LENGTHS, st.integers(14, 400), st.integers(0, 5))
 def test_every_pair_is_in_one_batch_within_the_budget(lengths, tokens, shapes):
     source, target = lengths
     plan = plan_by_length(source, target, tokens, shapes, seed=1)
@@ -45,7 +47,7 @@ def test_every_pair_is_in_one_batch_within_the_budget(lengths, tokens, shapes):
         assert rows * max(longest) <= tokens
         seen += batch.pairs.tolist()
     assert sorted(seen) == list(range(len(source)))
-    assert not shapes or len(plan.shapes) <= shapes
+    assert not shapes or len(shapes_of(plan)) <= shapes
     # No needless padding, and no needless batches.
     for bucket in plan.buckets:
         rows, *longest = bucket.shape
@@ -53,18 +55,6 @@ def test_every_pair_is_in_one_batch_within_the_budget(lengths, tokens, shapes):
         batches = -(-len(bucket.pairs) // _max_rows(*longest, tokens))
         assert bucket.num_batches == batches
         assert batches * rows - len(bucket.pairs) < 8 * batches
-
-
-def _partitions(items):
-    """Yields all ways to put items into groups."""
-    if not items:
-        yield []
-        return
-    first, *others = items
-    for groups in _partitions(others):
-        yield [[first], *groups]
-        for number, group in enumerate(groups):
-            yield [*groups[:number], [first, *group], *groups[number + 1 :]]
 
 
 def _segmentations(items, count):
@@ -89,31 +79,6 @@ def _cost(groups, tokens):
         )
         total += batches * (rows * (source + target) + 0.1 * 2 * tokens)
     return total
-
-
-def _cost_over_best(cells, tokens, shapes):
-    best = min(
-        _cost(groups, tokens)
-        for groups in _partitions(list(cells.items()))
-        if len(groups) <= shapes
-    )
-    plan = plan_by_length(*_lengths(cells), tokens, shapes, seed=0)
-    cost = plan.num_positions + 0.1 * 2 * tokens * plan.batches_per_epoch
-    return cost / best
-
-
-def test_buckets_cost_little_more_than_the_best():
-    random = np.random.default_rng(0)
-    ratios = []
-    for _ in range(150):
-        lengths = random.integers(1, random.choice([4, 8, 30]), (6, 2)) + 1
-        counts = random.integers(1, random.choice([3, 20, 200]), 6)
-        cells = dict(zip(map(tuple, lengths.tolist()), counts.tolist()))
-        tokens = random.integers(30, random.choice([100, 400, 2000]))
-        ratios.append(_cost_over_best(cells, tokens, random.integers(1, 5)))
-    assert max(ratios) <= 1.5
-    assert np.mean(ratios) <= 1.001
-    assert np.quantile(ratios, 0.99) <= 1.06
 
 
 @given(st.permutations(range(6)), CELLS, st.integers(30, 2000))
@@ -142,11 +107,11 @@ def test_buckets_by_hand():
     cells = {(3, 3): 80, (20, 20): 80, (3, 20): 80, (20, 3): 80}
     lengths = _lengths(cells)
     plan = plan_by_length(*lengths, 160, 4, seed=0)
-    assert sorted(plan.shapes) == [
+    assert sorted(shapes_of(plan)) == [
         *((8, 3, 20), (8, 20, 3), (8, 20, 20), (40, 3, 3))
     ]
     assert padding_share(plan, *lengths) == 0
-    assert plan_by_length(*lengths, 160, 1, seed=0).shapes == ((8, 20, 20),)
+    assert shapes_of(plan_by_length(*lengths, 160, 1, seed=0)) == ((8, 20, 20),)
 
 
 def test_merging_rare_lengths_costs_little(monkeypatch):
@@ -159,5 +124,5 @@ def test_merging_rare_lengths_costs_little(monkeypatch):
     pairs = np.concatenate([bucket.pairs for bucket in merged.buckets])
     assert sorted(pairs.tolist()) == list(range(len(source)))
     assert (
-        exact.num_positions < merged.num_positions < 1.05 * exact.num_positions
+        positions_of(exact) < positions_of(merged) < 1.05 * positions_of(exact)
     )

@@ -1,14 +1,12 @@
 import collections
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import keras_transformer as kt
 from tests.keras_transformer.helpers import randomise
 from tests.trainers.batches.batch_loop import (
-    BEGIN,
     assert_equal,
     batch_of,
     pairs_of,
@@ -123,35 +121,10 @@ def test_a_batch_equals_a_loop(texts, padding, packed, data):
     )
 
 
-TWO = [([5, 6, END], [7, END]), ([END], [8, 9, 10, END])]
-
-
-def test_a_packed_batch_by_hand():
-    batch = batch_of(TWO, [0, 0], room=(0, 1, 0))
-    inputs, labels = make_batch(pairs_of(TWO), batch, packed=True)
-    assert {name: array.tolist() for name, array in inputs.items()} == {
-        "source": [[5, 6, END, END, 0]],
-        "source_segments": [[1, 1, 1, 2, 0]],
-        "source_positions": [[0, 1, 2, 0, 0]],
-        "target": [[BEGIN, 7, BEGIN, 8, 9, 10]],
-        "target_segments": [[1, 1, 2, 2, 2, 2]],
-        "target_positions": [[0, 1, 0, 1, 2, 3]],
-    }
-    assert labels.tolist() == [[7, END, 8, 9, 10, END]]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"positions": "learned", "max_positions": 9},
-        {"attention_window": 2, "norm": "pre"},
-    ],
-)
-def test_packed_pairs_get_the_logits_they_get_alone(changes):
+def test_packed_pairs_get_the_logits_they_get_alone():
     texts = some_texts(17, seed=1)
     pairs = pairs_of(texts)
-    model = kt.Transformer(minute_config(**changes))
+    model = kt.Transformer(minute_config(attention_window=2, norm="pre"))
     randomise(model)
     rows = sorted(np.random.default_rng(2).integers(0, 4, len(texts)).tolist())
     packed = batch_of(texts, rows, room=(1, 2, 3))

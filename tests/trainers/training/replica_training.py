@@ -25,9 +25,8 @@ TRAINING = made_up_pairs(150, seed=4)
 PLAN = plan_of(TRAINING, shapes=1)
 DEV = made_up_pairs(21, seed=5)
 DEV_PLAN = plan_of(DEV, shapes=1)
-# Rounding may turn a ReLU on or off, and that token's whole gradient with it:
-# a smooth activation shows other differences at a high rate. With such an
-# epsilon Adam's update depends on the size of the clipped gradient.
+# Rounding may turn a ReLU on or off, and that token's whole gradient with it.
+# With such an epsilon Adam's update depends on the clipped gradient's size.
 SMOOTH = {
     "activation": "gelu",
     "learning_rate_scale": 0.05,

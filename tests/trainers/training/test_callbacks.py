@@ -6,7 +6,6 @@ import math
 import types
 
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,6 +55,7 @@ def _metrics(tokens):
 @given(st.lists(st.lists(TOKENS, min_size=1, max_size=9), min_size=1))
 def test_every_token_has_the_same_weight(batches):
     means, read = TokenMeans(), TokenMeans()
+    assert means.means() == {"loss": 0, "perplexity": 1, "accuracy": 0}
     for batch in batches:
         means.add(_metrics(batch))
         read.add(_metrics(batch))
@@ -70,15 +70,6 @@ def test_every_token_has_the_same_weight(batches):
     assert read.means() == means.means()
 
 
-def test_tensors_and_no_tokens():
-    means = TokenMeans()
-    assert means.tokens == 0
-    assert means.means() == {"loss": 0, "perplexity": 1, "accuracy": 0}
-    batch = {"loss": 4, "perplexity": 2, "accuracy": 0.5, "tokens": 3}
-    means.add({name: tf.constant(float(n)) for name, n in batch.items()})
-    assert all(type(value) is float for value in means.means().values())
-
-
 @pytest.mark.parametrize(("first", "left"), [(0, 7), (1000, 1)])
 def test_fit_stops_after_the_last_update(first, left):
     counter = StepCounter(first, first + left)
@@ -90,9 +81,7 @@ def test_fit_stops_after_the_last_update(first, left):
         counter.on_train_batch_end(batch)
         assert counter.step == first + batch + 1
         assert counter.is_multiple_of(3) is (counter.step % 3 == 0)
-        assert counter.is_multiple_of(0) is False
     assert model.stop_training and counter.finished
-    assert StepCounter(first + left + 1, first + left).finished
 
 
 @pytest.fixture
@@ -117,12 +106,13 @@ STEPS = [
 class _Run:
     """Drives Progress as fit does, two seconds a step."""
 
-    def __init__(self, folder, clock, last=1000, every=100, **options):
-        self.stream = options.pop("stream", io.StringIO())
+    def __init__(
+        self, folder, clock, first=0, last=1000, every=100, stop_time=None
+    ):
+        self.stream = io.StringIO()
         self._clock = clock
-        self._counter = StepCounter(options.get("first", 0), last)
+        self._counter = StepCounter(first, last)
         self._counter.set_model(types.SimpleNamespace(stop_training=False))
-        stop_time = options.get("stop_time")
         self.progress = Progress(
             self._counter, folder, every, stop_time, self.stream
         )
@@ -178,53 +168,31 @@ def test_means_are_over_tokens_since_the_last_report(tmp_path, clock):
     }
 
 
-@pytest.mark.parametrize(
-    ("score", "text"), [({}, ""), ({"bleu": 20.125}, ", BLEU 20.12")]
-)
-def test_evaluations_are_printed_and_written(tmp_path, clock, score, text):
+def test_evaluations_are_printed_and_written(tmp_path, clock):
     run = _Run(tmp_path, clock)
     run.steps(STEPS[:3])
-    # Without an evaluation nothing is written of one.
-    assert event_files.scalars(tmp_path / "dev") == {}
-    dev = {"loss": 2.5, "perplexity": 7.25, "accuracy": 0.375, **score}
+    dev = {"loss": 2.5, "perplexity": 7.25, "accuracy": 0.375, "bleu": 20.125}
     run.progress.report_dev({"step": 3, **dev})
-    expected = "step 3: dev loss 2.500, perplexity 7.25, accuracy 37.5%"
-    assert run.lines()[-1] == expected + text
+    assert run.lines()[-1] == (
+        "step 3: dev loss 2.500, perplexity 7.25, accuracy 37.5%, BLEU 20.12"
+    )
     assert event_files.scalars(tmp_path / "dev") == {
         name: [(3, value)] for name, value in dev.items()
     }
 
 
+# One step took 2 seconds.
 @pytest.mark.parametrize(
     ("last", "stop_after", "left"),
-    [
-        # One step took 2 seconds.
-        (1, None, "0:00"),
-        (2000, None, "1:06:38"),
-        (10**6, 90.0, "1:28"),
-        (31, 7200.0, "1:00"),
-        (31, 1.0, "0:00"),
-    ],
+    [(2000, 9e9, "1:06:38"), (10**6, 90.0, "1:28"), (31, 1.0, "0:00")],
 )
 def test_the_time_left(tmp_path, clock, last, stop_after, left):
-    stop_time = None if stop_after is None else clock.seconds + stop_after
+    stop_time = clock.seconds + stop_after
     run = _Run(tmp_path, clock, last=last, stop_time=stop_time)
     run.steps([(math.inf, math.inf, 0.0, 5)])
     (line,) = run.lines()
     assert "loss inf, perplexity inf" in line
     assert line.endswith(f", {left} left")
-
-
-def test_a_terminal_has_a_bar_below_the_lines(tmp_path, clock):
-    terminal = io.StringIO()
-    terminal.isatty = lambda: True
-    run = _Run(tmp_path, clock, first=20, last=40, stream=terminal)
-    run.steps(STEPS)
-    run.lines()
-    text = run.stream.getvalue()
-    assert "step 21/40: loss 6.000" in text
-    # The bar begins where an earlier run ended.
-    assert "20/40" in text
 
 
 # SaveCheckpoints.
@@ -270,12 +238,10 @@ def _step(workers, loss=1.0):
         ({"every_steps": 3}, 10, 1, [3, 6, 9], 10),
         # Resumed at step 4, the checkpoints are still those of 6 and 9.
         ({"every_steps": 3, "first": 4}, 7, 1, [6, 9], 11),
-        ({"every_minutes": 1}, 10, 25, [3, 6, 9], 10),
         # A save by steps restarts the minutes.
         ({"every_minutes": 1, "every_steps": 2}, 7, 25, [2, 4, 6], 7),
-        ({}, 50, 1e6, [], 50),
         # The last step is saved once.
-        ({"every_steps": 3, "last": 6}, 99, 1, [3, 6], 6),
+        ({"every_minutes": 1, "last": 6}, 99, 25, [3, 6], 6),
         ({"every_steps": 3, "last": 7}, 99, 1, [3, 6, 7], 7),
     ],
 )
@@ -303,16 +269,14 @@ def test_when_the_time_is_up_all_stop_after_the_same_step(clock):
     assert not any(worker.saver.interrupted for worker in workers)
 
 
-@pytest.mark.parametrize("receiver", [0, 1])
-def test_after_a_signal_all_stop_after_the_same_step(clock, receiver):
+def test_after_a_signal_all_stop_after_the_same_step(clock):
     workers = [_Worker(every_steps=3), _Worker(every_steps=3)]
     for _ in range(3):
         _step(workers)
-    workers[receiver].saver.stop()
-    assert not workers[receiver].model.stop_training
+    workers[1].saver.stop()
     _step(workers)
     # The sums of this step are read after the next one.
-    assert not workers[receiver].model.stop_training
+    assert not workers[1].model.stop_training
     _step(workers)
     for worker in workers:
         assert worker.model.stop_training and worker.saver.interrupted
@@ -321,12 +285,7 @@ def test_after_a_signal_all_stop_after_the_same_step(clock, receiver):
 
 @pytest.mark.parametrize(
     ("options", "plateau"),
-    [
-        ({"every_steps": 5}, False),
-        ({"last": 5}, False),
-        ({}, True),
-        ({"stop_time": 0.0}, False),
-    ],
+    [({"every_steps": 5}, False), ({}, True), ({"stop_time": 0.0}, False)],
 )
 def test_a_signal_at_a_step_that_is_saved_anyway(clock, options, plateau):
     """The checkpoint is one of an uninterrupted training."""
@@ -339,18 +298,12 @@ def test_a_signal_at_a_step_that_is_saved_anyway(clock, options, plateau):
     assert worker.saver.interrupted and worker.model.stop_training
 
 
-@pytest.mark.parametrize("loss", [math.nan, math.inf])
-def test_a_diverged_training_ends(loss):
+def test_a_diverged_training_ends():
     worker = _Worker()
     _step([worker])
-    _step([worker], loss)
+    _step([worker], math.inf)
     with pytest.raises(InputError, match="step 2 is not a finite number"):
         _step([worker])
-
-
-def test_a_step_is_not_waited_for():
-    worker = _Worker()
-    worker.saver.on_train_batch_end(0, PENDING)
 
 
 # EvaluateDev.
@@ -404,11 +357,8 @@ def test_dev_is_evaluated_every_so_many_steps_and_after_the_last():
     ("losses", "patience", "stopped"),
     [
         ([1, 2, 3, 4, 5, 6], 0, 60),
-        ([1, 2, 3, 4, 5, 6], 1, 20),
         # As good as the best is not better.
         ([3, 2, 2, 2, 2, 2], 2, 40),
-        # A better one restarts the count.
-        ([3, 4, 2, 4, 4, 1], 3, 60),
         # Better than the last, but not than the best.
         ([3, 6, 5, 4, 9, 9], 3, 40),
     ],

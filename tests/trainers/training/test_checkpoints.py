@@ -2,7 +2,6 @@
 
 import errno
 import gc
-import math
 
 import keras
 import numpy as np
@@ -18,6 +17,9 @@ from tests.trainers.checkpoint_models import (
     same,
     values_of,
 )
+from tests.trainers.data.memory_corpus import contents
+from tests.trainers.training_options import CONFIG
+from trainers.training import fit
 
 SEED = 5
 HISTORY = [{"step": 30, "loss": 1.0}]
@@ -31,10 +33,6 @@ def _collected():
     gc.collect()
 
 
-def _contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def _assert_restores(checkpoints, step, values):
     """Into another model, with other values before."""
     other = new_model()
@@ -45,29 +43,18 @@ def _assert_restores(checkpoints, step, values):
     return restored.history
 
 
-def test_without_checkpoints_training_begins_at_step_0(checkpoints):
-    model = new_model()
-    before = fill(model, SEED)
-    assert checkpoints.restore_latest(model) == (0, [])
-    assert same(values_of(model), before)
-    assert not checkpoints.folder.exists()
-
-
 def test_the_latest_is_restored(saved):
     checkpoints, _, values = saved
     assert _assert_restores(checkpoints, 30, values[30]) == HISTORIES[30]
-    with np.load(checkpoints.path(20)) as file:
-        assert file["step"] == 20
 
 
 def test_evaluations_are_restored_to_the_last_bit(checkpoints):
     model = new_model()
+    assert checkpoints.restore_latest(model) == (0, [])
+    assert not checkpoints.folder.exists()
     history = [{"step": 10**9, "loss": value} for value in (0.1, 1e-300, 2 / 3)]
     checkpoints.save(model, 1, history)
     assert checkpoints.restore_latest(model) == (1, history)
-    checkpoints.save(model, 1, [{"step": 1, "loss": math.nan}])
-    ((evaluation,),) = checkpoints.restore_latest(model)[1:]
-    assert math.isnan(evaluation["loss"])
 
 
 def test_the_latest_by_number_are_kept(checkpoints):
@@ -91,7 +78,23 @@ def test_only_its_own_files_are_removed(saved):
     assert not temporary.exists()
 
 
-@pytest.mark.parametrize("count", [1, 2, 9])
+@pytest.mark.parametrize(
+    ("cooldown", "step", "first"),
+    [
+        (0, 900, 0),
+        # Of a rate that falls over the last 300, those of the last 100.
+        (300, 900, 800),
+        (300, 800, 800),
+        # It ended before.
+        (300, 799, 0),
+    ],
+)
+def test_a_falling_rate_decides_what_is_averaged(cooldown, step, first):
+    config = CONFIG.replace(train_steps=900, cooldown_steps=cooldown)
+    assert fit._first_step_to_average(config, step) == first
+
+
+@pytest.mark.parametrize("count", [2, 9])
 def test_the_average_is_numpys_mean_in_float64(saved, count):
     checkpoints, model, values = saved
     before = values_of(model)
@@ -127,39 +130,31 @@ def test_the_average_loses_nothing_to_rounding(checkpoints):
     assert all((weight.numpy() == 1.0).all() for weight in model.weights)
 
 
-@pytest.mark.parametrize(
-    ("error", "raised"),
-    [
-        (OSError(errno.ENOSPC, "No space left on device"), InputError),
-        (KeyboardInterrupt(), KeyboardInterrupt),
-    ],
-)
-def test_a_failed_write_leaves_the_earlier_ones(
-    saved, monkeypatch, error, raised
-):
+def test_a_failed_write_leaves_the_earlier_ones(saved, monkeypatch):
     checkpoints, model, values = saved
-    before = _contents(checkpoints.folder)
+    before = contents(checkpoints.folder)
 
     def savez(path, **arrays):
         path.write_bytes(b"half of it")
-        raise error
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(np, "savez", savez)
-    with pytest.raises(raised):
+    with pytest.raises(InputError):
         checkpoints.save(model, 40)
-    assert _contents(checkpoints.folder) == before
+    assert contents(checkpoints.folder) == before
     _assert_restores(checkpoints, 30, values[30])
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-@pytest.mark.parametrize("kind", ["save", "save_best", "save_stop"])
-def test_values_that_are_not_finite_are_not_saved(saved, bad, kind):
+def test_values_that_are_not_finite_are_not_saved(saved):
     checkpoints, model, values = saved
-    for variable in (model.weights[0], model.optimizer.variables[-1]):
+    for variable, bad, save in (
+        (model.weights[0], np.nan, checkpoints.save),
+        (model.optimizer.variables[-1], np.inf, checkpoints.save_best),
+    ):
         before = variable.numpy()
         variable.assign(np.full(variable.shape, bad))
         with pytest.raises(InputError, match="after step 40 is not a finite"):
-            getattr(checkpoints, kind)(model, 40, [])
+            save(model, 40, [])
         variable.assign(before)
     _assert_restores(checkpoints, 30, values[30])
 
@@ -233,21 +228,18 @@ def test_if_all_are_damaged_training_does_not_start_again(saved):
     assert same(values_of(model), before)
 
 
-@pytest.mark.parametrize("units", [4, None])
-def test_one_of_another_model_is_refused(saved, units):
+def test_one_of_another_model_is_refused(saved):
     """Of another shape, or with another layer."""
     checkpoints, model, _ = saved
-    if units:
-        wrong = new_model(units)
-    else:
-        wrong = keras.Sequential([model, keras.layers.Dense(1)])
-        wrong.build((None, 2))
-        wrong.compile(optimizer="adam", loss="mse")
-    checkpoints.save(wrong, 40)
+    deeper = keras.Sequential([model, keras.layers.Dense(1)])
+    deeper.build((None, 2))
+    deeper.compile(optimizer="adam", loss="mse")
     before = fill(model, SEED)
-    with pytest.raises(InputError, match="step-00000040.npz is a check"):
-        checkpoints.restore_latest(model)
-    assert same(values_of(model), before)
+    for wrong in (new_model(units=4), deeper):
+        checkpoints.save(wrong, 40)
+        with pytest.raises(InputError, match="step-00000040.npz is a check"):
+            checkpoints.restore_latest(model)
+        assert same(values_of(model), before)
 
 
 # The best by dev, and those written because of a signal.
@@ -286,14 +278,13 @@ def test_training_resumes_from_it_if_it_is_the_latest(saved, kind):
     assert not checkpoints.restore_step(model, 35)
 
 
-@pytest.mark.parametrize("step", [36, 40])
-def test_the_next_save_removes_those_of_a_signal(saved, step):
+def test_the_next_save_removes_those_of_a_signal(saved):
     checkpoints, model, _ = saved
     checkpoints.save_stop(model, 34, HISTORY)
     checkpoints.save_stop(model, 35, HISTORY)
     assert _names(checkpoints)[-1] == "stop-00000035.npz"
     assert len(_names(checkpoints)) == 4
-    checkpoints.save(model, step, HISTORY)
+    checkpoints.save(model, 36, HISTORY)
     assert _names(checkpoints) == [
-        f"step-000000{each}.npz" for each in (20, 30, step)
+        f"step-000000{step}.npz" for step in (20, 30, 36)
     ]

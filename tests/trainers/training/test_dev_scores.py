@@ -109,16 +109,15 @@ def test_the_best_is_the_first_of_equals(key, order):
 
 
 def test_a_score_decides_about_a_plateau():
-    name = "f1"
     assert not has_plateaued([], 1)
     history = [
-        {"step": 10, "loss": 3.0, name: 20.0},
-        {"step": 20, "loss": 2.0, name: 19.0},
-        {"step": 30, "loss": 1.0, name: 20.0},
+        {"step": 10, "loss": 3.0, "f1": 20.0},
+        {"step": 20, "loss": 2.0, "f1": 19.0},
+        {"step": 30, "loss": 1.0, "f1": 20.0},
     ]
     assert has_plateaued(history, 2)
     assert not has_plateaued(history, 3)
-    history[2][name] = 20.1
+    history[2]["f1"] = 20.1
     assert not has_plateaued(history, 1)
     # Evaluations without the score count as 0.
     assert not has_plateaued([{"step": 5, "loss": 0.5}, *history], 1)

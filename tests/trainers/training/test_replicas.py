@@ -7,18 +7,16 @@ from tests import processes
 from tests.trainers.training import replica_training
 
 
-@pytest.fixture(
-    scope="module", params=[2, pytest.param(8, marks=pytest.mark.slow)]
-)
-def made(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
     """Arrays of `replica_training` by name."""
     out = tmp_path_factory.mktemp("replicas") / "out.npz"
     module = {"module": "tests.trainers.training.replica_training"}
-    done = processes.run(module, [request.param, out], timeout=900)
+    done = processes.run(module, [2, out], timeout=900)
     assert done.code == 0, done.err
     with np.load(out) as file:
         results = dict(file)
-    assert results["replicas"] == request.param
+    assert results["replicas"] == 2
     return results
 
 

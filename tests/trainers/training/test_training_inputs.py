@@ -41,8 +41,9 @@ def test_inputs_are_loaded_and_nothing_is_written(
     assert (inputs.config, inputs.dataset) == (CONFIG, "text:toy")
     assert (len(inputs.training), len(inputs.dev)) == (40, 9)
     ids = inputs.training.targets(np.array([0]))
-    tokenizer = Tokenizer(corpus.vocabulary)
-    assert tokenizer.decode([ids]) == [splits()["train"][0][1][0]]
+    assert Tokenizer(corpus.vocabulary).decode([ids]) == [
+        splits()["train"][0][1][0]
+    ]
     assert inputs.test.sources == tuple(s for s, _ in splits()["test"])
     assert "skipped" not in capsys.readouterr().out
     assert contents(tmp_path) == {}
@@ -69,6 +70,9 @@ def test_run_files(corpus, claimed):
         "tokenize": "13a",
     }
     write_run_files(claimed, CONFIG, corpus, OPTIONS)
+    for function in (load_inputs, write_run_files):
+        refusal = _refusal(function, claimed, CONFIG, corpus, changed(seed=2))
+        assert "seed=1, not 2" in refusal
     assert contents(claimed.path) == before
     # As after a kill before the last file was written: the directory is free.
     claimed.config_path.unlink()
@@ -77,16 +81,7 @@ def test_run_files(corpus, claimed):
 
 def test_what_may_change_when_a_training_resumes(corpus, claimed):
     options = changed(
-        accumulate=4,
-        jit=True,
-        precision="mixed_bfloat16",
-        patience=3,
-        train_minutes=3.0,
-        dev_steps=7,
-        dev_bleu_sentences=7,
-        report_steps=7,
-        checkpoint_steps=7,
-        keep_checkpoints=7,
+        accumulate=4, jit=True, patience=3, dev_steps=7, keep_checkpoints=7
     )
     config = CONFIG.replace(
         train_steps=7, cooldown_steps=5, average_checkpoints=3, beam_size=9
@@ -101,23 +96,19 @@ def test_what_may_change_when_a_training_resumes(corpus, claimed):
     [
         ("config", {"d_ff": 13}, "d_ff=12, not 13"),
         ("config", {"batch_tokens": 65}, "batch_tokens=64, not 65"),
-        ("options", {"seed": 2}, "seed=1, not 2"),
         # These decide which pairs make up which batch: a resumed training
         # would see some pairs twice and miss others.
         ("options", {"max_tokens": 99}, "max_tokens=100, not 99"),
         ("options", {"shapes": 4}, "shapes=3, not 4"),
         ("options", {"batching": "pack"}, "batching=length, not pack"),
-        ("options", {"row_tokens": 64}, "row_tokens=128, not 64"),
         # A checkpoint without an average cannot resume with one.
         ("options", {"ema": 0.9}, "ema=0.0, not 0.9"),
         ("source", {"dataset": "text:other"}, "dataset=text:toy, not"),
-        ("source", {"target_language": "en"}, "target_language=xx, not en"),
         ("source", {"max_tokens": 77}, "max_tokens=100, not 77"),
         ("source", {"fingerprint": "g"}, "its fingerprint differs in f, g"),
     ],
 )
 def test_another_training_is_refused(corpus, claimed, kind, changes, message):
-    before = contents(claimed.path)
     things = {
         "config": CONFIG,
         "source": corpus.manifest.source,
@@ -125,27 +116,7 @@ def test_another_training_is_refused(corpus, claimed, kind, changes, message):
     }
     things[kind] = dataclasses.replace(things[kind], **changes)
     refusal = _refusal(validate_same_training, claimed, *things.values())
-    assert message in refusal
-    assert str(claimed.path) in refusal
-    if kind != "source":
-        config, options = things["config"], things["options"]
-        for function in (load_inputs, write_run_files):
-            refusal = _refusal(function, claimed, config, corpus, options)
-            assert message in refusal
-    assert contents(claimed.path) == before
-    # A higher limit of the stored data is the same training.
-    source = dataclasses.replace(corpus.manifest.source, max_tokens=777)
-    validate_same_training(claimed, CONFIG, source, OPTIONS)
-
-
-def test_damaged_run_files_are_refused(corpus, claimed):
-    for path in (claimed.run_path, claimed.config_path):
-        before = path.read_text()
-        for content in ("{", "[]"):
-            path.write_text(content)
-            refusal = _refusal(load_inputs, claimed, CONFIG, corpus, OPTIONS)
-            assert path.name in refusal
-        path.write_text(before)
+    assert message in refusal and str(claimed.path) in refusal
 
 
 def test_without_dev_what_needs_it_is_refused(tmp_path, directory):
@@ -175,13 +146,10 @@ def test_too_long_pairs_are_skipped_and_counted(corpus, directory, capsys):
     assert f"{dropped} pairs of more than 9" in out
 
 
-def test_a_limit_that_leaves_no_pair_is_refused(tmp_path, directory):
-    data = splits(dev=[("ba do ki lu me", ("yz wh fq vx gx",))] * 3)
-    corpus = prepare(tmp_path / "data", MemoryCorpus(data))
-    limit = int(corpus.pairs("dev").source_lengths.min()) - 1
-    options = changed(max_tokens=limit)
+def test_a_limit_that_leaves_no_pair_is_refused(corpus, directory):
+    options = changed(max_tokens=1)
     refusal = _refusal(load_inputs, directory, CONFIG, corpus, options)
-    assert "dev" in refusal and f"--max_tokens={limit}" in refusal
+    assert "train" in refusal and "--max_tokens=1" in refusal
 
 
 def test_data_of_another_vocabulary_or_damaged_are_refused(tmp_path, directory):
@@ -212,6 +180,3 @@ def test_the_bleu_tokenizer_is_the_target_languages(corpus, directory):
     # A resumed training keeps its own.
     write_run_files(directory, CONFIG, corpus, char)
     assert choose_tokenizer(options, directory, "zh") == char
-    other = choose_tokenizer(changed(tokenize="intl"), directory, "zh")
-    refusal = _refusal(load_inputs, directory, CONFIG, corpus, other)
-    assert "tokenize=char, not intl" in refusal

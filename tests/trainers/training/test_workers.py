@@ -21,18 +21,11 @@ def arguments(tmp_path_factory):
     flags = [each for each in commands.MINUTE if "_language" not in each]
     return (
         *flags,
-        f"--prepared_dir={folder}",
-        "--set=dropout=0",
+        *(f"--prepared_dir={folder}", "--model_dir=m", "--set=dropout=0"),
         # Rounding may turn a ReLU on or off; a smooth activation shows what
         # else would differ.
-        "--set=activation=gelu",
-        "--train_steps=12",
-        "--dev_steps=6",
-        "--report_steps=5",
-        "--checkpoint_steps=10",
-        "--nojit",
-        "--noscore",
-        "--model_dir=m",
+        *("--set=activation=gelu", "--train_steps=12", "--dev_steps=6"),
+        *("--report_steps=5", "--checkpoint_steps=10", "--nojit", "--noscore"),
     )
 
 
@@ -46,9 +39,7 @@ def test_the_same_model_as_one_process(arguments, tmp_path):
     one.mkdir()
     two.mkdir()
     workers = cluster.start(
-        *arguments,
-        "--attention_steps=12",
-        folders=[two, two],
+        *arguments, "--attention_steps=12", folders=[two, two]
     )
     single = commands.wmt(*arguments, folder=one)
     assert single.code == 0, single.err

@@ -29,19 +29,15 @@ REFUSALS = [
     # Before training, not after days of it.
     (BAD_DEV, "", r"toy\.dev\.xx"),
     (BAD_TEST, "", r"toy\.test\.xx"),
-    (GOOD, "--preset=tinier", "tinier"),
-    (GOOD, "--set=dropout=nan", "dropout"),
     (
         GOOD,
         "--set=source_vocabulary_size=64 --set=share_embeddings=none",
         "source_vocabulary_size",
     ),
     (GOOD, "--dataset=what", "what"),
-    (GOOD, "--dataset=text:~no-such-user/a", "no-such-user"),
     (GOOD, "--target_language=en", "en"),
     (GOOD, "--set=vocabulary_size=4000", "4000"),
     (GOOD, f"--model_dir={'m' * 300}", "mmm"),
-    (GOOD, "--model_dir=toy.train.en/m", "toy.train.en/m"),
     (GOOD, "train", "'train'"),
     (
         GOOD,

@@ -1,7 +1,6 @@
 """Options of the command that change how it trains, wired together."""
 
 import json
-import math
 import re
 
 import numpy as np
@@ -16,15 +15,9 @@ from trainers.training.checkpoints import Checkpoints
 STEPS = 9
 PLAIN = (
     *commands.MINUTE,
-    "--dataset=text:toy",
-    "--model_dir=m",
-    "--set=dropout=0",
-    "--set=activation=gelu",
-    f"--train_steps={STEPS}",
-    "--dev_steps=3",
-    "--report_steps=3",
-    "--checkpoint_steps=3",
-    "--nojit",
+    *("--dataset=text:toy", "--model_dir=m", f"--train_steps={STEPS}"),
+    *("--set=dropout=0", "--set=activation=gelu", "--nojit"),
+    *("--dev_steps=3", "--report_steps=3", "--checkpoint_steps=3"),
 )
 
 
@@ -166,16 +159,6 @@ def test_packed_training_for_minutes_then_an_average(worker, tmp_path):
     _assert_close(weights_files.in_order(means), written, 1e-6)
 
 
-def test_a_training_that_diverges_leaves_no_weights(worker, folder):
-    """Of one update, whose loss was still finite."""
-    options = ("--set=learning_rate_scale=1e30", "--train_steps=1")
-    result = _run(worker, folder, *options, code=2)
-    assert "Traceback" not in result.err
-    assert "training diverged" in result.err.splitlines()[-1]
-    assert not list((folder / "m").rglob("*.weights.h5"))
-    assert not list((folder / "m").rglob("*.npz"))
-
-
 def test_initial_weights_of_a_model(plain, worker, folder):
     """A deeper student begins as its teacher and with its vocabulary."""
     teacher = plain[0] / "m"
@@ -216,23 +199,3 @@ def test_deterministic_operations_are_enabled(tmp_path):
     done = processes.run({"path": str(script)}, arguments, tmp_path)
     assert done.code == 2, done.err
     assert "deterministic: True" in done.out
-
-
-@pytest.mark.slow
-def test_all_options_of_the_readme_together(tmp_path):
-    """Two devices, XLA, bfloat16, packed rows and dropout."""
-    cipher.write(tmp_path)
-    many = zip(*cipher.sentences(2000))
-    cipher.write_split(tmp_path, "toy.train", *many)
-    arguments = [
-        *_without("--batching", "--shapes", "dropout"),
-        *("--set=dropout=0.1", "--row_tokens=64", "--train_steps=200"),
-        *("--dev_steps=50", "--report_steps=50", "--set=learning_rate_scale=3"),
-        *("--strategy=mirrored", "--logical_cpus=2", "--jit"),
-        *("--precision=mixed_bfloat16", "--batch_tokens=512"),
-    ]
-    result = commands.wmt(*arguments, folder=tmp_path)
-    assert result.code == 0, result.err
-    losses = _losses(result)
-    assert "on 2 devices" in result.out
-    assert all(map(math.isfinite, losses)) and losses[-1] < 0.8 * losses[0]

@@ -1,15 +1,20 @@
 """A training that stopped and resumed is the one that never stopped."""
 
+import os
 import shutil
+import subprocess
 
 import keras
 import numpy as np
 
+from tests.export import conftest
+from tests.trainers import cipher, commands
 from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
 from trainers.batches import input_pipeline
 from trainers.training.callbacks import SaveCheckpoints, StepCounter
 from trainers.training.checkpoints import Checkpoints
 
+small_disk = conftest.small_disk
 PAIRS = made_up_pairs(45, seed=4)
 # Of one shape: each is compiled.
 PLAN = plan_of(PAIRS, shapes=1)
@@ -63,3 +68,35 @@ def test_every_number_is_the_same_to_the_bit(tmp_path):
         for key in arrays.files:
             assert arrays[key].dtype == others[key].dtype
             assert arrays[key].tobytes() == others[key].tobytes(), key
+
+
+# Free KiB, and where they end: a vocabulary takes 236, a checkpoint 100.
+FULL_AT = {64: "data/vocabulary.model", 660: "checkpoints/step-00000004.npz"}
+
+
+def test_a_full_disk_is_one_line_and_the_same_command_resumes(
+    worker, tmp_path, small_disk
+):
+    """From half-prepared data, and from the checkpoint of step 2."""
+    remount = ["mount", "-o", "remount,size=2m", str(small_disk)]
+    subprocess.run(remount, check=True)
+    cipher.write(tmp_path, splits=("train",))
+    arguments = (
+        *commands.MINUTE,
+        *("--dataset=text:toy", f"--model_dir={small_disk}/m", "--nojit"),
+        *("--train_steps=4", "--checkpoint_steps=2"),
+    )
+    size = os.statvfs(small_disk)
+    capacity = size.f_blocks * size.f_frsize
+    filler = small_disk / "filler"
+    for kibibytes, name in FULL_AT.items():
+        filler.unlink(missing_ok=True)
+        filler.write_bytes(bytes(capacity - 1024 * kibibytes))
+        result = worker.wmt(*arguments, folder=tmp_path)
+        pattern = rf"Error: Cannot write \S*m/{name}: .*No space left on device"
+        commands.assert_one_clear_line(result, pattern)
+        assert not [p for p in small_disk.rglob(".*") if p.is_file()]
+    filler.unlink()
+    result = worker.wmt(*arguments, folder=tmp_path)
+    assert result.code == 0, result.err
+    assert "Resuming from step 2." in result.out
