@@ -201,22 +201,6 @@ def test_a_parser_begins_with_another_and_its_symbols(trained, tmp_path):
     assert "--split=dev" not in result.out.split("Next:")[1]
 
 
-def test_data_with_other_symbols_are_refused_by_name(trained, tmp_path):
-    """Of the same size: one label has another name."""
-    model = shutil.copytree(trained[0] / "m", tmp_path / "m")
-    symbols = json.loads((model / "symbols.json").read_text())
-    symbols["labels"][-1] += "X"
-    (model / "symbols.json").write_text(json.dumps(symbols))
-    prepared = f"--prepared_dir={trained[0] / 'm' / 'data'}"
-    name = symbols["labels"][-1].removesuffix("X")
-    _assert_refused(
-        *("trainers.parsing", *TINY[1:], "--model_dir=n"),
-        *(prepared, "--init_from=m"),
-        folder=tmp_path,
-        message=f"label '{name}'",
-    )
-
-
 def _assert_refused(module, *arguments, folder, message):
     before = {*folder.iterdir()}
     result = _run(module, *arguments, folder=folder, code=2)
@@ -235,11 +219,8 @@ def test_what_does_not_fit_is_refused(trained, tmp_path):
     )
     for module, arguments, message in [
         ("trainers.parsing", (*TINY, *text), "text.*trees"),
-        ("trainers.parsing", (*TINY, "--dev_bleu_sentences=3"), "bleu"),
-        ("trainers.parsing", (*TINY, "--set=share_embeddings=all"), "share_em"),
         # A parser is not a translation model, and the other way round.
         ("trainers.parsing", (*TINY, f"--init_from={translator}"), "parser"),
-        ("trainers.wmt", ("--preset=parsing-small",), "trainers.parsing"),
         ("trainers.wmt", (f"--init_from={parser}",), "parser"),
         ("export.parse", (f"--model={translator}",), "parser"),
         ("export.translate", (f"--model={parser}",), "source vocabulary"),

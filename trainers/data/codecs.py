@@ -46,16 +46,11 @@ class TextCodec:
     """Encodes both sides with SentencePiece (section 5.1).
 
     The vocabulary is shared by both sides, unless it is that of a pretrained
-    model with one for each side. `files` is a dict of file name to bytes, from
-    `make_codec_files`; invalid ones raise ValueError.
-
-    Attributes:
-        encode_sources: function from a list of str to a list of int32 arrays.
-        encode_targets: the same for targets that can be encoded.
-        source_vocabulary_size: int.
-        target_vocabulary_size: int.
-        models: bytes of each SentencePiece model, the source model first.
-        vocabulary_sides: number of sides that the vocabulary is trained on.
+    model with one for each side. `files` are those of `make_codec_files`;
+    invalid ones raise ValueError. `encode_sources` and `encode_targets` turn a
+    list of str into a list of int32 arrays. `models` has the bytes of each
+    SentencePiece model, the source model first, and `vocabulary_sides` is the
+    number of sides that the vocabulary is trained on.
     """
 
     vocabulary_sides = 2
@@ -115,11 +110,10 @@ _CODECS = {"text": TextCodec, "trees": TreeCodec}
 
 
 def count_pairs(corpus):
-    """Counts the pairs of the train split, and the code points of its text.
+    """Returns the number of training pairs, and the counts of code points.
 
-    Finds malformed lines before the slow tokenization. Returns the number of
-    pairs, and a list with the `count_code_points` of each side that the
-    vocabulary is trained on.
+    Those are the `count_code_points` of each side that the vocabulary is
+    trained on. Finds malformed lines before the slow tokenization.
     """
     sides = _CODECS[corpus.kind].vocabulary_sides
     pairs, total, counts = corpus.pairs("train"), 0, 0
@@ -177,8 +171,8 @@ class TokenizedChunk(typing.NamedTuple):
 
     Of the `num_read` pairs read, those not skipped are in `ids`, int32
     [tokens], source and target in turn, and `lengths`, int [pairs, 2].
-    `unencodable` has (index among the pairs read, reason) of pairs skipped
-    because their target cannot be encoded.
+    `unencodable` has (index among the pairs read, reason) of targets that
+    cannot be encoded.
     """
 
     num_read: int
@@ -211,8 +205,7 @@ def tokenize(pairs, codec, max_tokens, workers):
 
     SentencePiece releases the GIL. At most two chunks per thread are held.
     Skips pairs with a side of more than `max_tokens` ids or a target that
-    cannot be encoded. `pairs` is an iterator of (source, target) str, `codec`
-    a result of `make_codec`.
+    cannot be encoded. `pairs` is an iterator of (source, target) str.
     """
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         pending = collections.deque()

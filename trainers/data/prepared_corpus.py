@@ -35,7 +35,6 @@ TEST_FILE = "test.json"
 # Lengths are stored in 16 bits.
 MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
 
-_FORMAT = 1
 # Number of unknown characters to print.
 NUM_EXAMPLES = 8
 
@@ -59,8 +58,7 @@ def add_unknown_tokens(first, second):
 class DataSource:
     """Everything that determines prepared data.
 
-    `max_tokens` is the maximum length of a side with its end id, and
-    `normalization` is one of `vocabulary.NORMALIZATIONS`.
+    `max_tokens` is the maximum length of a side with its end id.
     """
 
     dataset: str
@@ -74,11 +72,9 @@ class DataSource:
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """Manifest entry of a shard.
+    """Manifest entry of a shard: a file name without suffix, and counts.
 
-    `name` is a file name without suffix. `num_read` counts pairs read,
-    including skipped ones, `num_pairs` the stored pairs, and `num_tokens`
-    their ids on both sides.
+    `num_read` includes skipped pairs, and `num_tokens` is of both sides.
     """
 
     name: str
@@ -169,8 +165,8 @@ class Manifest:
 class PreparedCorpus:
     """A folder of prepared data, opened for training.
 
-    `vocabulary` has the bytes of the SentencePiece model. Raises InputError if
-    data are missing, incomplete or damaged.
+    `vocabulary` has the bytes of the SentencePiece model. Constructor and
+    methods raise InputError if data are missing, incomplete or damaged.
     """
 
     def __init__(self, folder):
@@ -239,13 +235,12 @@ def write_shard(folder, name, num_read, ids, lengths):
 
 
 def read_shard(folder, shard):
-    """Returns a shard's (memory-mapped ids, lengths).
+    """Returns a shard's (memory-mapped ids, lengths), or raises InputError.
 
-    Raises InputError if a file is missing or damaged. The checksum of the ids
-    is not compared, because that would read the whole file.
+    The checksum of the ids is not compared: that would read the whole file.
     """
     ids_path, lengths_path = shard.paths(folder)
-    ids, lengths = map(_memory_map, (ids_path, lengths_path))
+    ids, lengths = _memory_map(ids_path), _memory_map(lengths_path)
     if (
         ids.shape != (shard.num_tokens,)
         or ids.dtype not in (np.uint16, np.int32)
@@ -291,25 +286,25 @@ def _read(path, sha256):
         content = path.read_bytes()
     except OSError as error:
         raise _damaged(path, error.strerror) from error
-    if hashlib.sha256(content).hexdigest() != sha256:
+    if _sha256(content) != sha256:
         raise _damaged(path)
     return content
 
 
+def _sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
 def write_manifest(folder, manifest):
     """Writes the manifest of a folder atomically."""
-    content = {"format": _FORMAT, **dataclasses.asdict(manifest)}
-    write_json(folder / MANIFEST_FILE, content)
+    write_json(folder / MANIFEST_FILE, dataclasses.asdict(manifest))
 
 
 def read_manifest(folder):
     """Returns the manifest of a folder, or None; InputError if malformed."""
     path = folder / MANIFEST_FILE
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != _FORMAT:
-            raise ValueError(f"its format is {content['format']!r}")
-        manifest = _parse("manifest", Manifest, content)
+        manifest = _parse("manifest", Manifest, json.loads(path.read_bytes()))
         for split in manifest.splits.values():
             for shard in split.shards:
                 # The name becomes part of a path.
@@ -369,25 +364,22 @@ def _symbols(files):
     return SymbolVocabulary.from_json(files[SYMBOLS_FILE].decode())
 
 
-def validate_vocabulary(folder, manifest, vocabulary):
-    """Raises InputError unless the data have the given vocabulary, or None."""
-    if vocabulary is None:
-        return
-    if hashlib.sha256(vocabulary).hexdigest() != manifest.vocabulary_sha256:
+def validate_codec(folder, manifest, vocabulary, symbols):
+    """Raises InputError unless the data have the given vocabulary and symbols.
+
+    None stands for any.
+    """
+    digest = manifest.vocabulary_sha256
+    if vocabulary is not None and _sha256(vocabulary) != digest:
         raise InputError(
             f"The data in {folder} were prepared with another vocabulary than "
             "the model's; prepare them in another folder, with "
             "--vocabulary=MODEL_DIR/vocabulary.model."
         )
-
-
-def validate_symbols(folder, manifest, symbols):
-    """Raises InputError unless the data have the given symbols, or None."""
     if symbols is None:
         return
-    difference = symbols.describe_difference(
-        _symbols(read_codec_files(folder, manifest))
-    )
+    own = _symbols(read_codec_files(folder, manifest))
+    difference = symbols.describe_difference(own)
     if difference:
         raise InputError(
             f"The data in {folder} were prepared with other labels and tags "

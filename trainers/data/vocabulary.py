@@ -96,9 +96,8 @@ def count_code_points(texts):
 def choose_normalization(name, counts):
     """Returns the rules for training a vocabulary.
 
-    `name` is one of `NORMALIZATIONS`; "auto" means nmt_nfkc, or nmt_nfc if
-    nmt_nfkc would change over 0.2 % of the characters of a side. `counts` is a
-    list of the `count_code_points` of each side.
+    The name "auto" means nmt_nfkc, or nmt_nfc if nmt_nfkc would change over
+    0.2 % of a side's characters, whose `count_code_points` are given.
     """
     if name != "auto":
         return name
@@ -151,7 +150,7 @@ def frequent_characters(sentences, limit, normalization=DEFAULT_RULES):
     SentencePiece by itself drops the characters in the last 0.05 % of a text:
     most digits, brackets and capitals in everyday sentences. The result is a
     str of normalized characters that occur at least three times, most frequent
-    first, without white space and reserved characters.
+    first, without reserved characters.
     """
     # Whole sentences, because letters and marks combine.
     normalizer = make_normalizer(normalization)
@@ -237,24 +236,17 @@ class _SentenceIterator:
 
 def _explain(message, size):
     """Translates a SentencePiece error message for users."""
-    if "sentences_.empty" in message or "all_chars_count" in message:
-        return (
-            "No vocabulary can be trained on a text without any character; "
-            "check the train split."
-        )
-    vocabulary = f"A vocabulary of {size} tokens is"
-    if "as int" in message:
-        return f"{vocabulary} too large for any text; lower vocabulary_size."
+    vocabulary = f"A vocabulary of {size} tokens"
     highest = re.search(r"value <= (\d+)", message)
     if highest:
         return (
-            f"{vocabulary} too large for this text; set vocabulary_size to "
+            f"{vocabulary} is too large for this text; set vocabulary_size to "
             f"{highest[1]} or less."
         )
-    smallest = re.search(r"\d+ vs (\d+)", message)
-    if "smaller than required_chars" in message and smallest:
+    smallest = re.search(r"smaller than required_chars.* vs (\d+)", message)
+    if smallest:
         return (
-            f"{vocabulary} too small for this text, whose characters alone "
+            f"{vocabulary} is too small for this text, whose characters alone "
             f"need {smallest[1]}; raise vocabulary_size."
         )
-    return f"No vocabulary of {size} tokens can be trained: {message}"
+    return f"{vocabulary} cannot be trained: {message}"

@@ -23,8 +23,7 @@ from trainers.data.preparation import (
 from trainers.data.prepared_corpus import (
     PreparedCorpus,
     read_manifest,
-    validate_symbols,
-    validate_vocabulary,
+    validate_codec,
 )
 from trainers.scores.score_records import describe_run
 from trainers.training import (
@@ -199,9 +198,12 @@ def launch(task):
     )
     if init_directory:
         # A resumed training may have started without the initial model.
-        prepared = corpus.folder, corpus.manifest
-        validate_vocabulary(*prepared, init_directory.read_vocabulary())
-        validate_symbols(*prepared, task.symbols_from_directory(init_directory))
+        validate_codec(
+            corpus.folder,
+            corpus.manifest,
+            init_directory.read_vocabulary(),
+            task.symbols_from_directory(init_directory),
+        )
     config = task.finalize_config(config, corpus)
     inputs = training_inputs.load_inputs(directory, config, corpus, options)
     run_info = describe_run(task.command)
@@ -259,11 +261,8 @@ def _open_data(task, config, options, init_directory):
         _validate_data_flags(folder, source)
         directory = _model_directory(source, init_directory)
         options = task.finalize_options(options, directory, source)
-        vocabulary, symbols = _read_vocabularies(
-            task, directory, init_directory
-        )
-        validate_vocabulary(folder, corpus.manifest, vocabulary)
-        validate_symbols(folder, corpus.manifest, symbols)
+        required = _read_vocabularies(task, directory, init_directory)
+        validate_codec(folder, corpus.manifest, *required)
         return corpus, directory, options
     raw = dataset_flags.corpus()
     validate_kind(raw.name, raw.kind, task.kind)
@@ -287,11 +286,9 @@ def _open_data(task, config, options, init_directory):
     corpus = prepare_corpus(
         folder or directory.path / "data",
         raw,
-        config.encoder_vocabulary_size,
-        max_tokens,
+        source,
         dataset_flags.workers(),
         *_read_vocabularies(task, directory, init_directory),
-        normalization,
         FLAGS.max_unknown,
     )
     return corpus, directory, options

@@ -73,7 +73,7 @@ def _unknown(model, text):
     return 1 in ids
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(st.sampled_from(RULES), TEXTS)
 def test_characters_that_occur_three_times_are_known(rules, texts):
     model = _trained(texts, rules)
@@ -83,13 +83,7 @@ def test_characters_that_occur_three_times_are_known(rules, texts):
         assert not _unknown(model, text), ascii(text)
 
 
-@pytest.mark.parametrize("rules", RULES)
-def test_no_character_of_a_script_is_missing(rules):
-    for name, text in SCRIPTS.items():
-        assert not _unknown(_of_scripts(rules), text), name
-
-
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.sampled_from(RULES), st.text(CHARACTERS, max_size=20))
 def test_tensorflow_tokenizes_as_sentencepiece_does(rules, text):
     model = _of_scripts(rules)
@@ -142,7 +136,7 @@ def _cyrillic(text):
     return text.translate({ord(c): ord(c) + 0x3D0 for c in set(text) - {" "}})
 
 
-@pytest.mark.parametrize("split", ["train", "dev", "test"])
+@pytest.mark.parametrize("split", ["train", "test"])
 def test_text_that_the_vocabulary_does_not_know_is_refused(
     tmp_path, capsys, split
 ):
