@@ -56,14 +56,12 @@ def trained(tmp_path_factory):
     shutil.copy(f"{PREFIX}.train.ptb", folder / "t.train.ptb")
     lines = pathlib.Path(f"{PREFIX}.dev.ptb").read_text().splitlines()
     (folder / "t.dev.ptb").write_text("\n".join(lines[:DEV]) + "\n")
-    f1 = f"--dev_f1_sentences={DEV}"
-    return folder, _train(folder, folder, f1)
-
-
-def _train(folder, data, *options):
-    dataset = f"--dataset=trees:{data / 't'}"
-    arguments = (*TINY, dataset, "--train_steps=6", *options)
-    return _run("trainers.parsing", *arguments, folder=folder)
+    options = (
+        f"--dataset=trees:{folder / 't'}",
+        "--train_steps=6",
+        f"--dev_f1_sentences={DEV}",
+    )
+    return folder, _run("trainers.parsing", *TINY, *options, folder=folder)
 
 
 def test_the_sizes_follow_from_the_trees(trained):
@@ -80,12 +78,6 @@ def test_the_sizes_follow_from_the_trees(trained):
     _, commands_to_run = result.out.split("Next:\n")
     for line in ("export.parse --model=m", "--model_dir=m --split=dev"):
         assert line in commands_to_run
-
-
-def test_the_same_command_resumes(trained, tmp_path):
-    shutil.copytree(trained[0] / "m", tmp_path / "m")
-    result = _train(tmp_path, trained[0])
-    assert "Resuming from step 6." in result.out
 
 
 def test_trees_are_over_exactly_the_words(trained, tmp_path):

@@ -105,9 +105,9 @@ class TextCorpus(Corpus):
             )
         expected = self._prefix.path(f"{split}.{self.source_language}")
         return (
-            f"expected {expected}, plain or .gz, and its translation; of its "
-            f"languages, there are {self._prefix.languages() or 'none'}. Check "
-            'the prefix, which for a folder ends with "/"'
+            f"expected {expected}, plain or .gz, and its translation; there "
+            f"are {self._prefix.languages() or 'no languages'}. Check the "
+            'prefix, which for a folder ends with "/"'
         )
 
 

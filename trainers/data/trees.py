@@ -49,11 +49,6 @@ class TreeCorpus(Corpus):
             )
         source = "en" if source_language is None else source_language
         validate_language_code(source, f"the sentences of {dataset} need one.")
-        if source == LANGUAGE:
-            raise InputError(
-                f"The sentences of {dataset} are in a language such as en, "
-                f"not in {LANGUAGE}; set --source_language."
-            )
         super().__init__(dataset, source, LANGUAGE)
         self._prefixes = _parse_prefixes(dataset)
         found = {split: self._find(split) for split in SPLITS}

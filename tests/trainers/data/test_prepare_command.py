@@ -89,7 +89,6 @@ def test_trees_and_given_symbols(preparer, tmp_path):
 REFUSED = [
     ("--output_dir=", "--output_dir"),
     ("--output_dir=toy.train.en/data", "toy.train.en"),
-    ("--dataset=what is it", "'what is it'"),
     ("--preset=tinier", "'tinier'"),
     ("--vocabulary_size=-5", "vocabulary"),
     ("--vocabulary=gone", "gone"),

@@ -102,7 +102,6 @@ def test_refusals(prefix, tmp_path, write_text):
     nowhere = f"{tmp_path}/nowhere"
     for match, *arguments in (
         ("--target_language", prefix, "en", ""),
-        ("--source_language", prefix, "trees", None),
         ("language code", prefix, "../x", None),
         ("trees: needs a prefix", "trees:"),
         (f"{nowhere}.train.ptb", f"trees:{nowhere}"),
