@@ -80,8 +80,8 @@ def main(arguments):
     prepared.check()
     for name, split in prepared.manifest.splits.items():
         print(
-            f"{name}: {split.num_pairs:,} pairs, {split.source_tokens:,} "
-            f"source and {split.target_tokens:,} target tokens, "
+            f"{name}: {split.num_pairs:,} pairs, {split.source.num_tokens:,} "
+            f"source and {split.target.num_tokens:,} target tokens, "
             f"{split.num_too_long:,} pairs of more than "
             f"{prepared.manifest.source.max_tokens:,} skipped.",
             flush=True,

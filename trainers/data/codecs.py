@@ -6,7 +6,6 @@ end id on both sides. `tokenize` runs a codec in several threads.
 
 import collections
 import concurrent.futures
-import functools
 import itertools
 import math
 import typing
@@ -18,12 +17,10 @@ from export.common.errors import InputError
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from keras_transformer.config import END_ID, UNKNOWN_ID
 from trainers.data.prepared_corpus import (
-    NO_UNKNOWN_TOKENS,
     NUM_EXAMPLES,
     SYMBOLS_FILE,
     VOCABULARY_FILE,
-    UnknownTokens,
-    add_unknown_tokens,
+    SideCounts,
 )
 from trainers.data.vocabulary import (
     choose_normalization,
@@ -170,34 +167,17 @@ class TokenizedChunk(typing.NamedTuple):
     """Token ids of consecutive pairs.
 
     Of the `num_read` pairs read, those not skipped are in `ids`, int32
-    [tokens], source and target in turn, and `lengths`, int [pairs, 2].
-    `unencodable` has (index among the pairs read, reason) of targets that
-    cannot be encoded.
+    [tokens], source and target in turn, and `lengths`, int [pairs, 2];
+    `source` and `target` count their tokens. `unencodable` has (index among
+    the pairs read, reason) of targets that cannot be encoded.
     """
 
     num_read: int
     ids: np.ndarray
     lengths: np.ndarray
+    source: SideCounts
+    target: SideCounts
     unencodable: list
-    unknown: UnknownTokens = NO_UNKNOWN_TOKENS
-
-    @classmethod
-    def concatenate(cls, chunks):
-        """Concatenates a list of chunks."""
-        sizes = [chunk.num_read for chunk in chunks]
-        return cls(
-            sum(sizes),
-            np.concatenate([chunk.ids for chunk in chunks]),
-            np.concatenate([chunk.lengths for chunk in chunks]),
-            [
-                (start + index, reason)
-                for start, chunk in zip(
-                    itertools.accumulate(sizes, initial=0), chunks
-                )
-                for index, reason in chunk.unencodable
-            ],
-            functools.reduce(add_unknown_tokens, (c.unknown for c in chunks)),
-        )
 
 
 def tokenize(pairs, codec, max_tokens, workers):
@@ -235,29 +215,27 @@ def _tokenize_chunk(chunk, codec, max_tokens):
     for index in stored:
         ids += sources[index], targets[index]
     ids, lengths = np.concatenate(ids), lengths[stored]
-    return TokenizedChunk(
-        len(chunk),
-        ids,
-        lengths,
-        [each for each in enumerate(reasons) if each[1]],
-        _count_unknown(ids, lengths, [pairs[index] for index in stored], codec),
-    )
-
-
-def _count_unknown(ids, lengths, pairs, codec):
     # The text index of each unknown id; sources and targets alternate.
-    texts = np.searchsorted(
+    unknown = np.searchsorted(
         lengths.cumsum(), np.flatnonzero(ids == UNKNOWN_ID), side="right"
     )
-    unknown = []
+    counts = []
     for side, encode in enumerate((codec.encode_sources, codec.encode_targets)):
-        of_side = texts[texts % 2 == side]
-        examples = [
-            pairs[text // 2][side] for text in np.unique(of_side)[:NUM_EXAMPLES]
+        indices = unknown[unknown % 2 == side] // 2
+        texts = [
+            pairs[stored[index]][side]
+            for index in np.unique(indices)[:NUM_EXAMPLES]
         ]
-        text = unicodedata.normalize("NFC", " ".join(examples))
-        characters = [c for c in dict.fromkeys(text) if not c.isspace()]
-        is_unknown = (UNKNOWN_ID in ids for ids in encode(characters))
-        found = "".join(itertools.compress(characters, is_unknown))
-        unknown.append((len(of_side), found[:NUM_EXAMPLES]))
-    return tuple(unknown)
+        total = int(lengths[:, side].sum())
+        characters = _unknown_characters(texts, encode)
+        counts.append(SideCounts(total, len(indices), characters))
+    unencodable = [each for each in enumerate(reasons) if each[1]]
+    return TokenizedChunk(len(chunk), ids, lengths, *counts, unencodable)
+
+
+def _unknown_characters(texts, encode):
+    text = unicodedata.normalize("NFC", " ".join(texts))
+    characters = [c for c in dict.fromkeys(text) if not c.isspace()]
+    is_unknown = (UNKNOWN_ID in ids for ids in encode(characters))
+    found = itertools.compress(characters, is_unknown)
+    return "".join(itertools.islice(found, NUM_EXAMPLES))

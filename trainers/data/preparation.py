@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -15,7 +16,6 @@ from export.common.progress_bar import ProgressBar
 from export.common.storage import atomic_write, remove_temporary_files
 from export.model_directory import ModelDirectory
 from trainers.data.codecs import (
-    TokenizedChunk,
     count_pairs,
     make_codec,
     make_codec_files,
@@ -215,15 +215,12 @@ class _Preparation:
             text = json.dumps(content, ensure_ascii=False).encode("utf-8")
             digest = _write(folder / TEST_FILE, text)
             manifest = dataclasses.replace(manifest, test_sha256=digest)
-            test = TokenizedChunk.concatenate(
-                [*self._tokenize(corpus.pairs("test"), codec)]
-            )
-            self._check_unknown("test", test.lengths.sum(axis=0), test.unknown)
+            chunks = self._tokenize(corpus.pairs("test"), codec)
+            test = functools.reduce(Split.with_chunk, chunks, Split())
+            self._check_unknown("test", test)
         for name, total in totals.items():
             manifest = self._finish_split(codec, manifest, name, total)
-            split = manifest.splits[name]
-            tokens = split.source_tokens, split.target_tokens
-            self._check_unknown(name, tokens, split.unknown)
+            self._check_unknown(name, manifest.splits[name])
         write_manifest(folder, dataclasses.replace(manifest, complete=True))
 
     def _tokenize(self, pairs, codec):
@@ -243,18 +240,21 @@ class _Preparation:
             ) as bar,
         ):
             while part := list(itertools.islice(chunks, _SHARD_CHUNKS)):
-                chunk = TokenizedChunk.concatenate(part)
+                ids = np.concatenate([chunk.ids for chunk in part])
+                lengths = np.concatenate([chunk.lengths for chunk in part])
                 shard = write_shard(
                     self._folder,
                     f"{name}-{len(split.shards):05d}",
-                    chunk.num_read,
-                    chunk.ids.astype(dtype),
-                    chunk.lengths.astype(np.uint16),
+                    ids.astype(dtype),
+                    lengths.astype(np.uint16),
                 )
-                split = split.with_shard(shard, chunk)
+                split = functools.reduce(Split.with_chunk, part, split)
+                split = dataclasses.replace(
+                    split, shards=(*split.shards, shard)
+                )
                 manifest = manifest.with_split(name, split)
                 write_manifest(self._folder, manifest)
-                bar.update(chunk.num_read)
+                bar.update(sum(chunk.num_read for chunk in part))
         if split.num_unencodable:
             print(
                 f"Pairs of {name} skipped in training and perplexity: "
@@ -271,17 +271,17 @@ class _Preparation:
             )
         return manifest
 
-    def _check_unknown(self, name, tokens, unknown):
+    def _check_unknown(self, name, split):
         """Prints the share of unknown tokens of each side, or raises."""
-        for side, total, (count, examples) in zip(
-            ("source", "target"), tokens, unknown
-        ):
-            if not count:
+        for side in ("source", "target"):
+            counts = getattr(split, side)
+            if not counts.num_unknown:
                 continue
-            share = count / total
+            share = counts.num_unknown / counts.num_tokens
             text = f"{share:.2%} of the {side} tokens of {name} are unknown"
-            if examples:
-                text += f", such as {format_characters(examples)}"
+            if counts.unknown_characters:
+                examples = format_characters(counts.unknown_characters)
+                text += f", such as {examples}"
             if share > self._max_unknown:
                 raise InputError(
                     f"{text}: more than --max_unknown={self._max_unknown}. Use "

@@ -38,21 +38,6 @@ MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
 # Number of unknown characters to print.
 NUM_EXAMPLES = 8
 
-# For source and target: number of unknown ids, and some unknown characters.
-UnknownTokens = tuple[tuple[int, str], tuple[int, str]]
-NO_UNKNOWN_TOKENS: UnknownTokens = ((0, ""), (0, ""))
-
-
-def add_unknown_tokens(first, second):
-    """Returns the sum of two UnknownTokens."""
-    return tuple(
-        (
-            count + more,
-            "".join(dict.fromkeys(characters + others))[:NUM_EXAMPLES],
-        )
-        for (count, characters), (more, others) in zip(first, second)
-    )
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataSource:
@@ -74,11 +59,10 @@ class DataSource:
 class Shard:
     """Manifest entry of a shard: a file name without suffix, and counts.
 
-    `num_read` includes skipped pairs, and `num_tokens` is of both sides.
+    `num_tokens` is of both sides.
     """
 
     name: str
-    num_read: int
     num_pairs: int
     num_tokens: int
     ids_crc32: int
@@ -92,19 +76,37 @@ class Shard:
 
 
 @dataclasses.dataclass(frozen=True)
-class Split:
-    """Shards of a split in corpus order, and token counts with end ids.
+class SideCounts:
+    """Token counts of the source or target, and some unknown characters."""
 
-    `num_unencodable` counts pairs skipped because their target cannot be
-    encoded; `first_unencodable` gives the line and the reason of the first.
+    num_tokens: int = 0
+    num_unknown: int = 0
+    unknown_characters: str = ""
+
+    def __add__(self, other):
+        characters = self.unknown_characters + other.unknown_characters
+        return SideCounts(
+            self.num_tokens + other.num_tokens,
+            self.num_unknown + other.num_unknown,
+            "".join(dict.fromkeys(characters))[:NUM_EXAMPLES],
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """Shards of a split in corpus order, and counts of their pairs.
+
+    `num_read` includes skipped pairs. `num_unencodable` counts those whose
+    target cannot be encoded, and `first_unencodable` gives the line and the
+    reason of the first.
     """
 
     shards: tuple[Shard, ...] = ()
-    source_tokens: int = 0
-    target_tokens: int = 0
+    num_read: int = 0
+    source: SideCounts = SideCounts()
+    target: SideCounts = SideCounts()
     num_unencodable: int = 0
     first_unencodable: str = ""
-    unknown: UnknownTokens = NO_UNKNOWN_TOKENS
 
     @property
     def num_pairs(self):
@@ -112,29 +114,23 @@ class Split:
         return sum(shard.num_pairs for shard in self.shards)
 
     @property
-    def num_read(self):
-        """Number of corpus pairs read, skipped ones included."""
-        return sum(shard.num_read for shard in self.shards)
-
-    @property
     def num_too_long(self):
         """Number of pairs skipped because a side is too long."""
         return self.num_read - self.num_pairs - self.num_unencodable
 
-    def with_shard(self, shard, chunk):
-        """Returns the split with another Shard, made from a TokenizedChunk."""
+    def with_chunk(self, chunk):
+        """Returns the split with the counts of another TokenizedChunk."""
         first = self.first_unencodable
         if chunk.unencodable and not first:
             index, reason = chunk.unencodable[0]
             first = f"line {self.num_read + index + 1:,}: {reason}"
-        source_tokens, target_tokens = chunk.lengths.sum(axis=0).tolist()
         return Split(
-            (*self.shards, shard),
-            self.source_tokens + source_tokens,
-            self.target_tokens + target_tokens,
+            self.shards,
+            self.num_read + chunk.num_read,
+            self.source + chunk.source,
+            self.target + chunk.target,
             self.num_unencodable + len(chunk.unencodable),
             first,
-            add_unknown_tokens(self.unknown, chunk.unknown),
         )
 
 
@@ -218,7 +214,7 @@ class PreparedCorpus:
         self.test_set()
 
 
-def write_shard(folder, name, num_read, ids, lengths):
+def write_shard(folder, name, ids, lengths):
     """Writes the arrays of a shard atomically; returns its Shard."""
     contents = []
     for array in (ids, lengths):
@@ -227,7 +223,7 @@ def write_shard(folder, name, num_read, ids, lengths):
         np.save(buffer, array, allow_pickle=False)
         contents.append(buffer.getbuffer())
     checksums = map(zlib.crc32, contents)
-    shard = Shard(name, num_read, len(lengths), len(ids), *checksums)
+    shard = Shard(name, len(lengths), len(ids), *checksums)
     for path, content in zip(shard.paths(folder), contents):
         with atomic_write(path) as temporary:
             temporary.write_bytes(content)

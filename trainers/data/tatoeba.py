@@ -78,9 +78,7 @@ class TatoebaCorpus(Corpus):
 
     attribution = ATTRIBUTION
 
-    def __init__(
-        self, dataset=NAME, source_language=None, target_language=None
-    ):
+    def __init__(self, dataset, source_language, target_language):
         languages = resolve_languages(
             dataset, LANGUAGES, source_language, target_language, LANGUAGES
         )

@@ -31,12 +31,7 @@ class TfdsCorpus(Corpus):
     """
 
     def __init__(
-        self,
-        dataset,
-        source_language=None,
-        target_language=None,
-        data_dir=None,
-        manual_dir=None,
+        self, dataset, source_language, target_language, data_dir, manual_dir
     ):
         # Network, disk, archives and third-party code may raise anything.
         with _one_sentence(

@@ -28,6 +28,7 @@ from trainers.data.prepared_corpus import (
     Manifest,
     PreparedCorpus,
     Shard,
+    SideCounts,
     Split,
     read_manifest,
     read_shard,
@@ -47,8 +48,8 @@ MANIFEST = Manifest(
     *("ab" * 32, "cd" * 32),
     {
         "train": Split(
-            (Shard("train-00000", 5, 3, 12, 77, 78),),
-            *(7, 9, 1, "x", ((1, "a"), (0, ""))),
+            (Shard("train-00000", 3, 12, 77, 78),),
+            *(5, SideCounts(7, 1, "a"), SideCounts(9), 1, "x"),
         )
     },
     True,
@@ -60,27 +61,28 @@ PAIRS = st.lists(st.tuples(LENGTH, LENGTH))
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(LENGTH, PAIRS, st.integers(0, 2)), max_size=4))
-def test_a_split_counts_the_pairs_of_its_shards(shards):
+def test_a_split_counts_the_pairs_of_its_shards(parts):
     split, firsts, lines = Split(), [], 0
-    for number, (too_long, pairs, unencodable) in enumerate(shards):
+    for number, (too_long, pairs, unencodable) in enumerate(parts):
         read = len(pairs) + too_long + unencodable
         chunk = TokenizedChunk(
             read,
-            np.zeros(0, np.int32),
-            np.array(pairs, np.int64).reshape(-1, 2),
+            *(None, None),
+            *(SideCounts(sum(side)) for side in zip((0, 0), *pairs)),
             [(index, f"{number}") for index in range(unencodable)],
         )
-        shard = Shard(f"train-{number}", read, len(pairs), 0, 0, 0)
-        split = split.with_shard(shard, chunk)
+        shard = Shard(f"train-{number}", len(pairs), 0, 0, 0)
+        shards = (*split.shards, shard)
+        split = dataclasses.replace(split.with_chunk(chunk), shards=shards)
         firsts += [f"line {lines + 1}: {number}"] * (unencodable > 0)
         lines += read
-    every = [pair for _, pairs, _ in shards for pair in pairs]
+    every = [pair for _, pairs, _ in parts for pair in pairs]
     assert (split.num_read, split.num_pairs) == (lines, len(every))
-    assert split.num_too_long == sum(count for count, _, _ in shards)
-    assert split.num_unencodable == sum(count for _, _, count in shards)
+    assert split.num_too_long == sum(count for count, _, _ in parts)
+    assert split.num_unencodable == sum(count for _, _, count in parts)
     assert split.first_unencodable == (firsts[0] if firsts else "")
-    assert split.source_tokens == sum(source for source, _ in every)
-    assert split.target_tokens == sum(target for _, target in every)
+    assert split.source.num_tokens == sum(source for source, _ in every)
+    assert split.target.num_tokens == sum(target for _, target in every)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name, "new")
         assert read_manifest(folder) is None
@@ -160,9 +162,9 @@ def test_a_written_shard_is_read(pairs, dtype):
     lengths = lengths.reshape(-1, 2)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        shard = write_shard(folder, NAME, 99, np.array(flat, dtype), lengths)
+        shard = write_shard(folder, NAME, np.array(flat, dtype), lengths)
         crc32s = [zlib.crc32((folder / file).read_bytes()) for file in FILES]
-        expected = (NAME, 99, len(pairs), len(flat), *crc32s)
+        expected = (NAME, len(pairs), len(flat), *crc32s)
         assert dataclasses.astuple(shard) == expected
         read_ids, read_lengths = read_shard(folder, shard)
         assert isinstance(read_ids, np.memmap)
@@ -215,7 +217,7 @@ DAMAGES = st.one_of(
 def test_any_other_bytes_are_refused(damage, file):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        shard = write_shard(folder, NAME, 5, IDS, LENGTHS)
+        shard = write_shard(folder, NAME, IDS, LENGTHS)
         content = damage((folder / file).read_bytes())
         (folder / file).write_bytes(content)
         try:
