@@ -211,14 +211,6 @@ def test_a_vocabulary_of_byte_pairs():
     assert not any((row == 1).any() for row in ids)
     assert all(row[-1] == 3 for row in ids)
     assert [tokenizer.decode([row])[0] for row in ids[:20]] == LATIN[:20]
-    # Merges in the order they were learned, best first, as in section 5.1.
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    merges = [
-        processor.get_score(i)
-        for i in range(4, 60)
-        if len(processor.id_to_piece(i)) > 1
-    ]
-    assert merges == [-float(rank) for rank in range(len(merges))]
 
 
 def test_impossible_sizes_and_texts_are_refused():
@@ -229,8 +221,7 @@ def test_impossible_sizes_and_texts_are_refused():
         _, possible = map(int, re.findall(r"\d+", str(caught.value)))
         assert train_vocabulary(LATIN, possible)
     for texts, size in (
-        *((LATIN, 10**10), ([], 60), ([""], 60)),
-        *(([" \u200b"], 60), (["\u2585"], 60)),
+        *((LATIN, 10**10), ([], 60), ([" \u200b"], 60), (["\u2585"], 60)),
     ):
         with pytest.raises(InputError) as caught:
             train_vocabulary(iter(texts), size)
