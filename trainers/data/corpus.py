@@ -59,10 +59,10 @@ class Corpus(abc.ABC):
 
     Subclasses set `_splits`, a dict from each available split to its content,
     and yield raw rows, which this class cleans: one line per sentence,
-    stripped, without empty references. `name` is that of
-    --dataset, `attribution` a credit to print, and `kind` "text", or "trees" if
-    targets are lines of symbols. Constructors and methods raise InputError if
-    a language or split is missing, or a split is malformed or has no pair.
+    stripped, without empty references. `name` is that of --dataset,
+    `attribution` a credit to print, and `kind` "text", or "trees" if targets
+    are lines of symbols. Constructors and methods raise InputError if a
+    language or split is missing, or a split is malformed or has no pair.
     """
 
     attribution = ""
