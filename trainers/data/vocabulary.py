@@ -176,13 +176,12 @@ def train_vocabulary(
     `normalization` is a name for `make_normalizer`. Raises InputError if the
     text cannot give so many or so few tokens.
     """
-    model = io.BytesIO()
-    iterator = _SentenceIterator(sentences)
+    model, errors = io.BytesIO(), []
     # SentencePiece's callbacks may swallow a KeyboardInterrupt.
-    with StopSignals(iterator.stop) as signals:
+    with StopSignals(lambda: None) as signals:
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(iterator),
+                sentence_iterator=_split_long(sentences, signals, errors),
                 normalizer=make_normalizer(normalization),
                 model_writer=model,
                 model_type="bpe",
@@ -196,42 +195,33 @@ def train_vocabulary(
                 minloglevel=2,
             )
         except (RuntimeError, OSError, ValueError) as error:
-            if iterator.error is None and not signals.received:
+            if not errors and not signals.received:
                 raise InputError(_explain(str(error), size)) from error
     if signals.received == signal.SIGINT:
         raise KeyboardInterrupt
     if signals.received:
         sys.exit(128 + signals.received)
-    if iterator.error is not None:
-        raise iterator.error
+    if errors:
+        raise errors[0]
     return model.getvalue()
 
 
-class _SentenceIterator:
-    """Splits long sentences, and stores errors hidden by SentencePiece."""
-
-    def __init__(self, sentences):
-        self.error = None
-        self._sentences = sentences
-        self._stopped = False
-
-    def stop(self):
-        self._stopped = True
-
-    def __iter__(self):
-        try:
-            for sentence in self._sentences:
-                if self._stopped:
-                    return
-                sentence = sentence.replace(_UNKNOWN, " ")
-                if len(sentence) * 4 > _MAX_BYTES < len(sentence.encode()):
-                    # Training counts words only, so sentences may be split.
-                    yield from _PART.findall(sentence)
-                else:
-                    yield sentence
-        except BaseException as error:
-            self.error = error
-            raise
+def _split_long(sentences, signals, errors):
+    """Yields sentences in parts, until a signal; errors go to the list too."""
+    try:
+        for sentence in sentences:
+            if signals.received:
+                return
+            sentence = sentence.replace(_UNKNOWN, " ")
+            if len(sentence) * 4 > _MAX_BYTES < len(sentence.encode()):
+                # Training counts words only, so sentences may be split.
+                yield from _PART.findall(sentence)
+            else:
+                yield sentence
+    except BaseException as error:
+        # SentencePiece hides it.
+        errors.append(error)
+        raise
 
 
 def _explain(message, size):
