@@ -132,7 +132,7 @@ def _corpus_size(config):
         raise InputError(
             f"{folder} has no train split; prepare data that have one."
         )
-    tokens = train.source_tokens, train.target_tokens
+    tokens = train.source.num_tokens, train.target.num_tokens
     return train.num_pairs, tuple(count / train.num_pairs for count in tokens)
 
 

@@ -6,8 +6,13 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from trainers.data import TRAINING_COMMANDS, dataset_flags
-from trainers.data.preparation import MAX_STORED_TOKENS, prepare_corpus
+from export.common.storage import explain_read_errors
+from trainers.data import TRAINING_COMMANDS, dataset_flags, dataset_kind
+from trainers.data.preparation import (
+    MAX_STORED_TOKENS,
+    make_data_source,
+    prepare_corpus,
+)
 from trainers.data.prepared_corpus import MAX_SENTENCE_LENGTH
 from trainers.training import config_flags
 
@@ -57,31 +62,26 @@ def main(arguments):
     del arguments
     if not FLAGS.output_dir:
         raise InputError("Give --output_dir, the folder of the prepared data.")
-    if FLAGS.preset:
-        # Finds a wrong name before unpacking any data.
-        config_flags.make_config(FLAGS.preset, [])
-    corpus = dataset_flags.corpus()
-    preset = FLAGS.preset or _PRESETS[corpus.kind]
+    preset = FLAGS.preset or _PRESETS[dataset_kind(FLAGS.dataset)]
     default_size = config_flags.make_config(preset, []).vocabulary_size
     size = FLAGS.vocabulary_size
     if size is None:
         size = default_size
+    corpus = dataset_flags.corpus()
     prepared = prepare_corpus(
         FLAGS.output_dir,
         corpus,
-        size,
-        FLAGS.max_tokens,
+        make_data_source(corpus, size, FLAGS.max_tokens, FLAGS.normalization),
         dataset_flags.workers(),
         _read_flag("vocabulary"),
         _read_symbols(corpus.kind),
-        FLAGS.normalization,
         FLAGS.max_unknown,
     )
     prepared.check()
     for name, split in prepared.manifest.splits.items():
         print(
-            f"{name}: {split.num_pairs:,} pairs, {split.source_tokens:,} "
-            f"source and {split.target_tokens:,} target tokens, "
+            f"{name}: {split.num_pairs:,} pairs, {split.source.num_tokens:,} "
+            f"source and {split.target.num_tokens:,} target tokens, "
             f"{split.num_too_long:,} pairs of more than "
             f"{prepared.manifest.source.max_tokens:,} skipped.",
             flush=True,
@@ -116,12 +116,8 @@ def _read_flag(name):
     path = FLAGS[name].value
     if not path:
         return None
-    try:
+    with explain_read_errors(path):
         return pathlib.Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"Cannot read --{name}={path}: {error.strerror}."
-        ) from error
 
 
 if __name__ == "__main__":

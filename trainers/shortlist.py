@@ -60,7 +60,6 @@ flags.DEFINE_integer(
 _CHUNK = 8192
 # Number of most attended source tokens counted for each target token.
 _SHARED_BY = 4
-_MERGED_AT_LEAST = 1_000_000
 
 
 def main(arguments):
@@ -81,13 +80,7 @@ def main(arguments):
         lines = aligned_lines(files)
         while chunk := [*itertools.islice(lines, _CHUNK)]:
             pairs = _encode(tokenizer, chunk)
-            lengths = [max(map(len, pair)) for pair in pairs]
-            for batch in by_tokens(lengths, BATCH_TOKENS):
-                source, target = (
-                    pad_ids(list(side))
-                    for side in zip(*[pairs[number] for number in batch])
-                )
-                counts.add(*_align(attend, source, target))
+            counts.add(_align(attend, pairs))
             total += len(pairs)
             bar.update(len(chunk))
     if not total:
@@ -121,15 +114,20 @@ def _encode(tokenizer, lines):
     ]
 
 
-def _align(attend, source, target):
-    """Returns source ids, target ids and weights of all alignments."""
-    weights, indices = (each.numpy() for each in attend(source, target))
-    source, target = np.asarray(source), np.asarray(target)
-    sources = np.take_along_axis(source[:, None], indices, axis=2)
-    targets = np.broadcast_to(target[:, :, None], sources.shape)
-    excluded = (PAD_ID, END_ID, UNKNOWN_ID)
-    counted = ~np.isin(targets, excluded) & ~np.isin(sources, excluded)
-    return sources[counted], targets[counted], weights[counted].astype(float)
+def _align(attend, pairs):
+    """Yields source ids, target ids and weights of all alignments by batch."""
+    lengths = [max(map(len, pair)) for pair in pairs]
+    for batch in by_tokens(lengths, BATCH_TOKENS):
+        source, target = (
+            np.asarray(pad_ids(list(side)))
+            for side in zip(*[pairs[number] for number in batch])
+        )
+        weights, indices = (each.numpy() for each in attend(source, target))
+        sources = np.take_along_axis(source[:, None], indices, axis=2)
+        targets = np.broadcast_to(target[:, :, None], sources.shape)
+        excluded = (PAD_ID, END_ID, UNKNOWN_ID)
+        counted = ~np.isin(targets, excluded) & ~np.isin(sources, excluded)
+        yield sources[counted], targets[counted], weights[counted]
 
 
 class AlignmentCounts:
@@ -142,29 +140,22 @@ class AlignmentCounts:
         self.target_counts = np.zeros(target_size)
         self._keys = np.zeros(0, np.int64)
         self._values = np.zeros(0)
-        self._added, self._num_added = [], 0
 
-    def add(self, sources, targets, weights):
-        """Adds n pairs of ids; `weights` [n] are the target's share in each."""
-        np.add.at(self.target_counts, targets, weights)
-        keys = sources.astype(np.int64) * len(self.target_counts) + targets
-        self._added.append((keys, weights))
-        self._num_added += len(keys)
-        # A merge sorts all pairs, so it is done rarely.
-        if self._num_added > max(len(self._keys), _MERGED_AT_LEAST):
-            self._merge()
-
-    def _merge(self):
-        keys, values = zip((self._keys, self._values), *self._added)
+    def add(self, batches):
+        """Adds tuples of source ids, target ids and the targets' shares."""
+        keys, values = [self._keys], [self._values]
+        for sources, targets, weights in batches:
+            np.add.at(self.target_counts, targets, weights)
+            size = len(self.target_counts)
+            keys.append(sources.astype(np.int64) * size + targets)
+            values.append(weights)
         self._keys, indices = np.unique(
             np.concatenate(keys), return_inverse=True
         )
         self._values = np.bincount(indices, np.concatenate(values))
-        self._added, self._num_added = [], 0
 
     def pairs(self):
         """Returns source ids, target ids and counts, likeliest target first."""
-        self._merge()
         sources, targets = np.divmod(self._keys, len(self.target_counts))
         order = np.lexsort((targets, -self._values, sources))
         return sources[order], targets[order], self._values[order]

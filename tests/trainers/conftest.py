@@ -6,11 +6,7 @@ import pytest
 from export.model_directory import ModelDirectory
 from tests.trainers import cipher, commands
 from tests.trainers.checkpoint_models import HISTORIES, fill, new_model
-from tests.trainers.data.memory_corpus import (
-    MemoryCorpus,
-    prepare,
-    splits,
-)
+from tests.trainers.data.memory_corpus import MemoryCorpus, prepare, splits
 from tests.trainers.training_options import CONFIG, OPTIONS
 from trainers.training.checkpoints import Checkpoints
 from trainers.training.training_inputs import write_run_files
@@ -34,15 +30,7 @@ def evaluator():
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A finished run of the command, which no test may change.
-
-    Attributes:
-        dataset: what `--dataset` was.
-        arguments: the whole command line.
-        folder: where the command ran.
-        path: the model directory.
-        result: how it ended.
-    """
+    """A finished run of the command in `folder`, which no test may change."""
 
     dataset: str
     arguments: tuple[str, ...]

@@ -7,9 +7,7 @@ import numpy as np
 
 import keras_transformer as kt
 from trainers.batches.token_pairs import TokenPairs
-from trainers.training.training_model import (
-    new_training_model,
-)
+from trainers.training.training_model import new_training_model
 
 MINUTE = {
     "vocabulary_size": 13,
@@ -59,14 +57,8 @@ def token_pairs(sources, targets) -> TokenPairs:
     pairs = list(zip(sources, targets, strict=True))
     ids = [number for pair in pairs for side in pair for number in side]
     lengths = [[len(source), len(target)] for source, target in pairs]
-    return TokenPairs(
-        [
-            (
-                np.array(ids, np.int32),
-                np.array(lengths, np.uint16).reshape(-1, 2),
-            )
-        ]
-    )
+    lengths = np.array(lengths, np.uint16).reshape(-1, 2)
+    return TokenPairs([(np.array(ids, np.int32), lengths)])
 
 
 def plan_of(pairs, batch_tokens=64, shapes=3, seed=1):

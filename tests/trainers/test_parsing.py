@@ -55,14 +55,12 @@ def trained(tmp_path_factory):
     shutil.copy(f"{PREFIX}.train.ptb", folder / "t.train.ptb")
     lines = pathlib.Path(f"{PREFIX}.dev.ptb").read_text().splitlines()
     (folder / "t.dev.ptb").write_text("\n".join(lines[:DEV]) + "\n")
-    f1 = f"--dev_f1_sentences={DEV}"
-    return folder, _train(folder, folder, f1)
-
-
-def _train(folder, data, *options):
-    dataset = f"--dataset=trees:{data / 't'}"
-    arguments = (*TINY, dataset, "--train_steps=6", *options)
-    return _run("trainers.parsing", *arguments, folder=folder)
+    options = (
+        f"--dataset=trees:{folder / 't'}",
+        "--train_steps=6",
+        f"--dev_f1_sentences={DEV}",
+    )
+    return folder, _run("trainers.parsing", *TINY, *options, folder=folder)
 
 
 def test_the_sizes_follow_from_the_trees(trained):
@@ -78,12 +76,6 @@ def test_the_sizes_follow_from_the_trees(trained):
     assert not (folder / "m" / "scores.json").exists()
     _, commands_to_run = result.out.split("Next:\n")
     assert "export.parse --model=m" in commands_to_run
-
-
-def test_the_same_command_resumes(trained, tmp_path):
-    shutil.copytree(trained[0] / "m", tmp_path / "m")
-    result = _train(tmp_path, trained[0])
-    assert "Resuming from step 6." in result.out
 
 
 def test_trees_are_over_exactly_the_words(trained, tmp_path):
@@ -198,22 +190,6 @@ def test_a_parser_begins_with_another_and_its_symbols(trained, tmp_path):
     assert record["all"]["matched"] < 2
 
 
-def test_data_with_other_symbols_are_refused_by_name(trained, tmp_path):
-    """Of the same size: one label has another name."""
-    model = shutil.copytree(trained[0] / "m", tmp_path / "m")
-    symbols = json.loads((model / "symbols.json").read_text())
-    symbols["labels"][-1] += "X"
-    (model / "symbols.json").write_text(json.dumps(symbols))
-    prepared = f"--prepared_dir={trained[0] / 'm' / 'data'}"
-    name = symbols["labels"][-1].removesuffix("X")
-    _assert_refused(
-        *("trainers.parsing", *TINY[1:], "--model_dir=n"),
-        *(prepared, "--init_from=m"),
-        folder=tmp_path,
-        message=f"label '{name}'",
-    )
-
-
 def _assert_refused(module, *arguments, folder, message):
     before = {*folder.iterdir()}
     result = _run(module, *arguments, folder=folder, code=2)
@@ -232,11 +208,8 @@ def test_what_does_not_fit_is_refused(trained, tmp_path):
     )
     for module, arguments, message in [
         ("trainers.parsing", (*TINY, *text), "text.*trees"),
-        ("trainers.parsing", (*TINY, "--dev_bleu_sentences=3"), "bleu"),
-        ("trainers.parsing", (*TINY, "--set=share_embeddings=all"), "share_em"),
         # A parser is not a translation model, and the other way round.
         ("trainers.parsing", (*TINY, f"--init_from={translator}"), "parser"),
-        ("trainers.wmt", ("--preset=parsing-small",), "trainers.parsing"),
         ("trainers.wmt", (f"--init_from={parser}",), "parser"),
         ("export.parse", (f"--model={translator}",), "parser"),
         ("export.translate", (f"--model={parser}",), "source vocabulary"),

@@ -48,8 +48,7 @@ def open_corpus(
     "trees:PREFIX" (see `trees`), or a TensorFlow Datasets name such as
     "wmt14_translate/de-en". A language of None means the default of the
     corpus; text files have no default. `data_dir` and `manual_dir` are for
-    TFDS: its data, and files that were downloaded by hand. Raises InputError
-    if a name is unknown, both languages are the same, or data are missing.
+    TFDS: its data, and files that were downloaded by hand.
     """
     if dataset == TATOEBA:
         return TatoebaCorpus(dataset, source_language, target_language)
@@ -63,10 +62,9 @@ def open_corpus(
     # TFDS names are snake_case[/config][:version].
     if not re.fullmatch(r"\w+([/:][\w.+\-]+)*", dataset):
         raise InputError(
-            f"Unknown data set {dataset!r}; expected {TATOEBA}, text:PREFIX "
-            "(files PREFIX.train.en and so on), trees:PREFIX (files "
-            "PREFIX.train.ptb and so on), or a name of TensorFlow Datasets "
-            "such as wmt14_translate/de-en."
+            f"Unknown data set {dataset!r}; expected {TATOEBA}, text:PREFIX, "
+            "trees:PREFIX, or a name of TensorFlow Datasets such as "
+            "wmt14_translate/de-en."
         )
     from trainers.data.tfds_corpus import TfdsCorpus
 

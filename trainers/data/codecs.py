@@ -6,7 +6,6 @@ end id on both sides. `tokenize` runs a codec in several threads.
 
 import collections
 import concurrent.futures
-import functools
 import itertools
 import math
 import typing
@@ -18,12 +17,10 @@ from export.common.errors import InputError
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from keras_transformer.config import END_ID, UNKNOWN_ID
 from trainers.data.prepared_corpus import (
-    NO_UNKNOWN_TOKENS,
     NUM_EXAMPLES,
     SYMBOLS_FILE,
     VOCABULARY_FILE,
-    UnknownTokens,
-    add_unknown_tokens,
+    SideCounts,
 )
 from trainers.data.vocabulary import (
     choose_normalization,
@@ -46,16 +43,11 @@ class TextCodec:
     """Encodes both sides with SentencePiece (section 5.1).
 
     The vocabulary is shared by both sides, unless it is that of a pretrained
-    model with one for each side. `files` is a dict of file name to bytes, from
-    `make_codec_files`; invalid ones raise ValueError.
-
-    Attributes:
-        encode_sources: function from a list of str to a list of int32 arrays.
-        encode_targets: the same for targets that can be encoded.
-        source_vocabulary_size: int.
-        target_vocabulary_size: int.
-        models: bytes of each SentencePiece model, the source model first.
-        vocabulary_sides: number of sides that the vocabulary is trained on.
+    model with one for each side. `files` are those of `make_codec_files`;
+    invalid ones raise ValueError. `encode_sources` and `encode_targets` turn a
+    list of str into a list of int32 arrays. `models` has the bytes of each
+    SentencePiece model, the source model first, and `vocabulary_sides` is the
+    number of sides that the vocabulary is trained on.
     """
 
     vocabulary_sides = 2
@@ -115,11 +107,10 @@ _CODECS = {"text": TextCodec, "trees": TreeCodec}
 
 
 def count_pairs(corpus):
-    """Counts the pairs of the train split, and the code points of its text.
+    """Returns the number of training pairs, and the counts of code points.
 
-    Finds malformed lines before the slow tokenization. Returns the number of
-    pairs, and a list with the `count_code_points` of each side that the
-    vocabulary is trained on.
+    Those are the `count_code_points` of each side that the vocabulary is
+    trained on. Finds malformed lines before the slow tokenization.
     """
     sides = _CODECS[corpus.kind].vocabulary_sides
     pairs, total, counts = corpus.pairs("train"), 0, 0
@@ -176,34 +167,17 @@ class TokenizedChunk(typing.NamedTuple):
     """Token ids of consecutive pairs.
 
     Of the `num_read` pairs read, those not skipped are in `ids`, int32
-    [tokens], source and target in turn, and `lengths`, int [pairs, 2].
-    `unencodable` has (index among the pairs read, reason) of pairs skipped
-    because their target cannot be encoded.
+    [tokens], source and target in turn, and `lengths`, int [pairs, 2];
+    `source` and `target` count their tokens. `unencodable` has (index among
+    the pairs read, reason) of targets that cannot be encoded.
     """
 
     num_read: int
     ids: np.ndarray
     lengths: np.ndarray
+    source: SideCounts
+    target: SideCounts
     unencodable: list
-    unknown: UnknownTokens = NO_UNKNOWN_TOKENS
-
-    @classmethod
-    def concatenate(cls, chunks):
-        """Concatenates a list of chunks."""
-        sizes = [chunk.num_read for chunk in chunks]
-        return cls(
-            sum(sizes),
-            np.concatenate([chunk.ids for chunk in chunks]),
-            np.concatenate([chunk.lengths for chunk in chunks]),
-            [
-                (start + index, reason)
-                for start, chunk in zip(
-                    itertools.accumulate(sizes, initial=0), chunks
-                )
-                for index, reason in chunk.unencodable
-            ],
-            functools.reduce(add_unknown_tokens, (c.unknown for c in chunks)),
-        )
 
 
 def tokenize(pairs, codec, max_tokens, workers):
@@ -211,8 +185,7 @@ def tokenize(pairs, codec, max_tokens, workers):
 
     SentencePiece releases the GIL. At most two chunks per thread are held.
     Skips pairs with a side of more than `max_tokens` ids or a target that
-    cannot be encoded. `pairs` is an iterator of (source, target) str, `codec`
-    a result of `make_codec`.
+    cannot be encoded. `pairs` is an iterator of (source, target) str.
     """
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         pending = collections.deque()
@@ -242,29 +215,27 @@ def _tokenize_chunk(chunk, codec, max_tokens):
     for index in stored:
         ids += sources[index], targets[index]
     ids, lengths = np.concatenate(ids), lengths[stored]
-    return TokenizedChunk(
-        len(chunk),
-        ids,
-        lengths,
-        [each for each in enumerate(reasons) if each[1]],
-        _count_unknown(ids, lengths, [pairs[index] for index in stored], codec),
-    )
-
-
-def _count_unknown(ids, lengths, pairs, codec):
     # The text index of each unknown id; sources and targets alternate.
-    texts = np.searchsorted(
+    unknown = np.searchsorted(
         lengths.cumsum(), np.flatnonzero(ids == UNKNOWN_ID), side="right"
     )
-    unknown = []
+    counts = []
     for side, encode in enumerate((codec.encode_sources, codec.encode_targets)):
-        of_side = texts[texts % 2 == side]
-        examples = [
-            pairs[text // 2][side] for text in np.unique(of_side)[:NUM_EXAMPLES]
+        indices = unknown[unknown % 2 == side] // 2
+        texts = [
+            pairs[stored[index]][side]
+            for index in np.unique(indices)[:NUM_EXAMPLES]
         ]
-        text = unicodedata.normalize("NFC", " ".join(examples))
-        characters = [c for c in dict.fromkeys(text) if not c.isspace()]
-        is_unknown = (UNKNOWN_ID in ids for ids in encode(characters))
-        found = "".join(itertools.compress(characters, is_unknown))
-        unknown.append((len(of_side), found[:NUM_EXAMPLES]))
-    return tuple(unknown)
+        total = int(lengths[:, side].sum())
+        characters = _unknown_characters(texts, encode)
+        counts.append(SideCounts(total, len(indices), characters))
+    unencodable = [each for each in enumerate(reasons) if each[1]]
+    return TokenizedChunk(len(chunk), ids, lengths, *counts, unencodable)
+
+
+def _unknown_characters(texts, encode):
+    text = unicodedata.normalize("NFC", " ".join(texts))
+    characters = [c for c in dict.fromkeys(text) if not c.isspace()]
+    is_unknown = (UNKNOWN_ID in ids for ids in encode(characters))
+    found = itertools.compress(characters, is_unknown)
+    return "".join(itertools.islice(found, NUM_EXAMPLES))

@@ -11,6 +11,7 @@ from export.common.errors import InputError
 from export.common.storage import explain_read_errors
 from export.lines.files import join_lines
 
+SPLITS = ("train", "dev", "test")
 _DIGITS = 16
 _MEGABYTE = 1 << 20
 
@@ -20,20 +21,11 @@ class EvaluationSet:
     """Source sentences to translate, with the references of each.
 
     A source without text or without a reference is translated but not scored.
+    References have text, because sacreBLEU counts "" as one of length 0.
     """
 
     sources: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
-
-    def __post_init__(self):
-        if len(self.sources) != len(self.references):
-            raise ValueError(
-                f"Expected references for {len(self.sources)} sources, got "
-                f"them for {len(self.references)}."
-            )
-        # sacreBLEU would count a blank reference as one of length 0.
-        if not all(map(str.strip, itertools.chain(*self.references))):
-            raise ValueError("Expected text in each reference.")
 
     @property
     def scored_indices(self):
@@ -55,8 +47,7 @@ class EvaluationSet:
     def reference_streams(self):
         """Returns the references in the format of `sacrebleu.corpus_bleu`.
 
-        Stream i holds reference i of every sentence; sacreBLEU skips None,
-        but counts "" as a reference of length 0.
+        Stream i holds reference i of every sentence, None if it has fewer.
         """
         return [
             list(stream) for stream in itertools.zip_longest(*self.references)
@@ -66,10 +57,12 @@ class EvaluationSet:
 class Corpus(abc.ABC):
     """Sentence pairs for one translation direction, in up to three splits.
 
-    Subclasses list the splits and yield raw rows, which this class cleans: one
-    line per sentence, stripped, without empty references. `name` is that of
-    --dataset, `attribution` a credit to print, and `kind` "text", or "trees" if
-    targets are lines of symbols.
+    Subclasses set `_splits`, a dict from each available split to its content,
+    and yield raw rows, which this class cleans: one line per sentence,
+    stripped, without empty references. `name` is that of --dataset,
+    `attribution` a credit to print, and `kind` "text", or "trees" if targets
+    are lines of symbols. Constructors and methods raise InputError if a
+    language or split is missing, or a split is malformed or has no pair.
     """
 
     attribution = ""
@@ -80,9 +73,9 @@ class Corpus(abc.ABC):
         self.source_language = source_language
         self.target_language = target_language
 
-    @abc.abstractmethod
     def splits(self):
-        """Returns the available splits out of "train", "dev" and "test"."""
+        """Returns the available `SPLITS`."""
+        return tuple(self._splits)
 
     @abc.abstractmethod
     def fingerprint(self):
@@ -95,8 +88,7 @@ class Corpus(abc.ABC):
     def pairs(self, split):
         """Yields (source, target) for each reference of a split, in order.
 
-        Both sides are stripped, single-line and not empty. Raises InputError if
-        the split is missing or malformed, or has no pair.
+        Both sides are stripped, single-line and not empty.
         """
         self._validate_split(split)
         return (
@@ -107,10 +99,7 @@ class Corpus(abc.ABC):
         )
 
     def evaluation_set(self, split):
-        """Returns all rows of a split, aligned with the lines of its files.
-
-        Raises InputError if the split is missing or malformed, or has no pair.
-        """
+        """Returns all rows of a split, aligned with the lines of its files."""
         self._validate_split(split)
         sources, references = zip(*self._clean_rows(split))
         return EvaluationSet(sources, references)
@@ -145,7 +134,6 @@ def resolve_languages(dataset, languages, source, target, default):
     """Returns (source language, target language), with defaults filled in.
 
     One of two languages implies the other; `default` applies if none is given.
-    Raises InputError if one is missing or unknown, or both are the same.
     """
     if source is None and target is None and default is not None:
         return default
@@ -197,18 +185,17 @@ def file_fingerprint(paths):
     Only the first and the last MiB are hashed, so a change in the middle of a
     larger file of the same size is not detected.
     """
-    return "; ".join(map(_fingerprint, paths))
-
-
-def _fingerprint(path):
-    digest = hashlib.sha256()
-    with explain_read_errors(path), path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(0)
-        digest.update(file.read(_MEGABYTE))
-        file.seek(max(0, size - _MEGABYTE))
-        digest.update(file.read(_MEGABYTE))
-    return f"{path.name} {size} {digest.hexdigest()[:_DIGITS]}"
+    fingerprints = []
+    for path in paths:
+        with explain_read_errors(path), path.open("rb") as file:
+            digest = hashlib.sha256(file.read(_MEGABYTE))
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _MEGABYTE))
+            digest.update(file.read(_MEGABYTE))
+        fingerprints.append(
+            f"{path.name} {size} {digest.hexdigest()[:_DIGITS]}"
+        )
+    return "; ".join(fingerprints)
 
 
 def describe_fingerprint_change(before, now):

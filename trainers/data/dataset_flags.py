@@ -73,7 +73,7 @@ def corpus(usual=None):
     """Opens the corpus that the flags select, and prints its name.
 
     `usual` maps dataset, source_language and target_language to defaults that
-    replace those of the flags. Raises InputError if there is no such corpus.
+    replace those of the flags.
     """
     return _open(_arguments(usual or {}))
 
@@ -81,8 +81,7 @@ def corpus(usual=None):
 def read_evaluation_set_in_subprocess(split):
     """Returns (target language, EvaluationSet), read in a subprocess.
 
-    Only the subprocess loads TensorFlow, if at all. Raises InputError if there
-    is no such corpus, direction or split.
+    Only the subprocess loads TensorFlow, if at all.
     """
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, spawn) as pool:

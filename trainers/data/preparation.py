@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -15,7 +16,6 @@ from export.common.progress_bar import ProgressBar
 from export.common.storage import atomic_write, remove_temporary_files
 from export.model_directory import ModelDirectory
 from trainers.data.codecs import (
-    TokenizedChunk,
     count_pairs,
     make_codec,
     make_codec_files,
@@ -33,8 +33,7 @@ from trainers.data.prepared_corpus import (
     Split,
     read_codec_files,
     read_manifest,
-    validate_symbols,
-    validate_vocabulary,
+    validate_codec,
     write_manifest,
     write_shard,
 )
@@ -55,7 +54,7 @@ _UINT16_VOCABULARY = 1 << 16
 
 
 def make_data_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
-    """Returns the DataSource that `prepare_corpus` would write."""
+    """Returns the DataSource of a corpus that is prepared in this way."""
     return DataSource(
         dataset=corpus.name,
         source_language=corpus.source_language,
@@ -70,29 +69,22 @@ def make_data_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
 def prepare_corpus(
     folder,
     corpus,
-    vocabulary_size,
-    max_tokens,
+    source,
     workers,
     vocabulary=None,
     symbols=None,
-    normalization="auto",
     max_unknown=MAX_UNKNOWN,
 ):
     """Tokenizes a corpus into shards, and returns the PreparedCorpus.
 
-    Resumes an interrupted preparation, and only opens a complete one. Pairs
-    with a side of more than `max_tokens` ids are skipped and counted. `workers`
-    is a number of threads. `vocabulary` has the bytes of a SentencePiece model
-    and `symbols` is a SymbolVocabulary for trees; with None, they are those of
-    the train split. `max_unknown` is the maximum share of unknown tokens on a
-    side of a split. Raises InputError if the corpus is malformed or does not
-    fit the vocabulary or its size; or if the folder holds other data, is locked
-    by another preparation or cannot be written.
+    Resumes an interrupted preparation, and only opens a complete one. `source`
+    is from `make_data_source`: pairs with a side of more than its `max_tokens`
+    ids are skipped and counted. `workers` is a number of threads. `vocabulary`
+    has the bytes of a SentencePiece model and `symbols` is a SymbolVocabulary
+    for trees; with None, they are those of the train split. `max_unknown` is
+    the maximum share of unknown tokens on a side of a split.
     """
     folder = pathlib.Path(folder)
-    source = make_data_source(
-        corpus, vocabulary_size, max_tokens, normalization
-    )
     # Complete data may be in a read-only folder.
     if not _is_complete(_reusable_manifest(folder, source)):
         folders = (folder, *folder.parents)
@@ -108,8 +100,7 @@ def prepare_corpus(
                     each.rmdir()
             raise
     prepared = PreparedCorpus(folder)
-    validate_vocabulary(folder, prepared.manifest, vocabulary)
-    validate_symbols(folder, prepared.manifest, symbols)
+    validate_codec(folder, prepared.manifest, vocabulary, symbols)
     return prepared
 
 
@@ -151,18 +142,17 @@ class _Preparation:
         self._max_unknown = max_unknown
 
     def run(self, vocabulary, symbols):
-        folder, corpus = self._folder, self._corpus
+        folder, splits = self._folder, self._corpus.splits()
         # Checked again under the lock: another process may have finished.
         manifest = _reusable_manifest(folder, self._source)
         if _is_complete(manifest):
             return
         # Counting is much faster than tokenizing, and finds malformed lines.
-        num_train, counts = count_pairs(corpus)
+        num_train, counts = count_pairs(self._corpus)
         totals = {"train": num_train}
-        if "dev" in corpus.splits():
-            totals["dev"] = sum(1 for _ in corpus.pairs("dev"))
+        if "dev" in splits:
+            totals["dev"] = sum(1 for _ in self._corpus.pairs("dev"))
         is_new = manifest is None
-        had_vocabulary = (folder / VOCABULARY_FILE).exists()
         if is_new and ModelDirectory(folder).config_path.exists():
             raise InputError(
                 f"{folder} is a model directory; give another folder for the "
@@ -171,16 +161,13 @@ class _Preparation:
         try:
             if is_new:
                 manifest = self._start(num_train, counts, vocabulary, symbols)
-            validate_vocabulary(folder, manifest, vocabulary)
-            validate_symbols(folder, manifest, symbols)
+            validate_codec(folder, manifest, vocabulary, symbols)
             self._finish(manifest, totals)
         except InputError as error:
             # After "disk full" one can resume. Other errors would repeat, also
             # with another vocabulary.
             if is_new and not isinstance(error.__cause__, OSError):
                 _clear(folder)
-                if not had_vocabulary:
-                    (folder / VOCABULARY_FILE).unlink(missing_ok=True)
             raise
 
     def _start(self, num_train, counts, vocabulary, symbols):
@@ -224,17 +211,16 @@ class _Preparation:
             remove_temporary_files(folder, pattern)
         codec = make_codec(corpus.kind, read_codec_files(folder, manifest))
         if "test" in corpus.splits():
-            digest = _write_test_set(folder, corpus.evaluation_set("test"))
+            content = dataclasses.asdict(corpus.evaluation_set("test"))
+            text = json.dumps(content, ensure_ascii=False).encode("utf-8")
+            digest = _write(folder / TEST_FILE, text)
             manifest = dataclasses.replace(manifest, test_sha256=digest)
-            test = TokenizedChunk.concatenate(
-                [*self._tokenize(corpus.pairs("test"), codec)]
-            )
-            self._check_unknown("test", test.lengths.sum(axis=0), test.unknown)
+            chunks = self._tokenize(corpus.pairs("test"), codec)
+            test = functools.reduce(Split.with_chunk, chunks, Split())
+            self._check_unknown("test", test)
         for name, total in totals.items():
             manifest = self._finish_split(codec, manifest, name, total)
-            split = manifest.splits[name]
-            tokens = split.source_tokens, split.target_tokens
-            self._check_unknown(name, tokens, split.unknown)
+            self._check_unknown(name, manifest.splits[name])
         write_manifest(folder, dataclasses.replace(manifest, complete=True))
 
     def _tokenize(self, pairs, codec):
@@ -254,18 +240,21 @@ class _Preparation:
             ) as bar,
         ):
             while part := list(itertools.islice(chunks, _SHARD_CHUNKS)):
-                chunk = TokenizedChunk.concatenate(part)
+                ids = np.concatenate([chunk.ids for chunk in part])
+                lengths = np.concatenate([chunk.lengths for chunk in part])
                 shard = write_shard(
                     self._folder,
                     f"{name}-{len(split.shards):05d}",
-                    chunk.num_read,
-                    chunk.ids.astype(dtype),
-                    chunk.lengths.astype(np.uint16),
+                    ids.astype(dtype),
+                    lengths.astype(np.uint16),
                 )
-                split = split.with_shard(shard, chunk)
+                split = functools.reduce(Split.with_chunk, part, split)
+                split = dataclasses.replace(
+                    split, shards=(*split.shards, shard)
+                )
                 manifest = manifest.with_split(name, split)
                 write_manifest(self._folder, manifest)
-                bar.update(chunk.num_read)
+                bar.update(sum(chunk.num_read for chunk in part))
         if split.num_unencodable:
             print(
                 f"Pairs of {name} skipped in training and perplexity: "
@@ -282,19 +271,17 @@ class _Preparation:
             )
         return manifest
 
-    def _check_unknown(self, name, tokens, unknown):
+    def _check_unknown(self, name, split):
         """Prints the share of unknown tokens of each side, or raises."""
-        for side, total, (count, examples) in zip(
-            ("source", "target"), tokens, unknown
-        ):
-            if not count:
+        for side in ("source", "target"):
+            counts = getattr(split, side)
+            if not counts.num_unknown:
                 continue
-            share = count / total
-            such_as = f", such as {format_characters(examples)}"
-            text = (
-                f"{share:.2%} of the {side} tokens of {name} are unknown"
-                f"{such_as if examples else ''}"
-            )
+            share = counts.num_unknown / counts.num_tokens
+            text = f"{share:.2%} of the {side} tokens of {name} are unknown"
+            if counts.unknown_characters:
+                examples = format_characters(counts.unknown_characters)
+                text += f", such as {examples}"
             if share > self._max_unknown:
                 raise InputError(
                     f"{text}: more than --max_unknown={self._max_unknown}. Use "
@@ -305,20 +292,13 @@ class _Preparation:
 
 
 def _clear(folder):
-    """Removes prepared data except the vocabulary."""
     # Without a manifest, the files may belong to another program.
     if not (folder / MANIFEST_FILE).exists():
         return
-    files = (SYMBOLS_FILE, TEST_FILE, MANIFEST_FILE)
+    files = (VOCABULARY_FILE, SYMBOLS_FILE, TEST_FILE, MANIFEST_FILE)
     for pattern in ("train-*.npy", "dev-*.npy", *files):
         for path in folder.glob(pattern):
             path.unlink()
-
-
-def _write_test_set(folder, evaluation_set):
-    content = dataclasses.asdict(evaluation_set)
-    text = json.dumps(content, ensure_ascii=False).encode("utf-8")
-    return _write(folder / TEST_FILE, text)
 
 
 def _write(path, content):

@@ -35,32 +35,15 @@ TEST_FILE = "test.json"
 # Lengths are stored in 16 bits.
 MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
 
-_FORMAT = 1
 # Number of unknown characters to print.
 NUM_EXAMPLES = 8
-
-# For source and target: number of unknown ids, and some unknown characters.
-UnknownTokens = tuple[tuple[int, str], tuple[int, str]]
-NO_UNKNOWN_TOKENS: UnknownTokens = ((0, ""), (0, ""))
-
-
-def add_unknown_tokens(first, second):
-    """Returns the sum of two UnknownTokens."""
-    return tuple(
-        (
-            count + more,
-            "".join(dict.fromkeys(characters + others))[:NUM_EXAMPLES],
-        )
-        for (count, characters), (more, others) in zip(first, second)
-    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataSource:
     """Everything that determines prepared data.
 
-    `max_tokens` is the maximum length of a side with its end id, and
-    `normalization` is one of `vocabulary.NORMALIZATIONS`.
+    `max_tokens` is the maximum length of a side with its end id.
     """
 
     dataset: str
@@ -74,15 +57,12 @@ class DataSource:
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """Manifest entry of a shard.
+    """Manifest entry of a shard: a file name without suffix, and counts.
 
-    `name` is a file name without suffix. `num_read` counts pairs read,
-    including skipped ones, `num_pairs` the stored pairs, and `num_tokens`
-    their ids on both sides.
+    `num_tokens` is of both sides.
     """
 
     name: str
-    num_read: int
     num_pairs: int
     num_tokens: int
     ids_crc32: int
@@ -96,19 +76,37 @@ class Shard:
 
 
 @dataclasses.dataclass(frozen=True)
-class Split:
-    """Shards of a split in corpus order, and token counts with end ids.
+class SideCounts:
+    """Token counts of the source or target, and some unknown characters."""
 
-    `num_unencodable` counts pairs skipped because their target cannot be
-    encoded; `first_unencodable` gives the line and the reason of the first.
+    num_tokens: int = 0
+    num_unknown: int = 0
+    unknown_characters: str = ""
+
+    def __add__(self, other):
+        characters = self.unknown_characters + other.unknown_characters
+        return SideCounts(
+            self.num_tokens + other.num_tokens,
+            self.num_unknown + other.num_unknown,
+            "".join(dict.fromkeys(characters))[:NUM_EXAMPLES],
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """Shards of a split in corpus order, and counts of their pairs.
+
+    `num_read` includes skipped pairs. `num_unencodable` counts those whose
+    target cannot be encoded, and `first_unencodable` gives the line and the
+    reason of the first.
     """
 
     shards: tuple[Shard, ...] = ()
-    source_tokens: int = 0
-    target_tokens: int = 0
+    num_read: int = 0
+    source: SideCounts = SideCounts()
+    target: SideCounts = SideCounts()
     num_unencodable: int = 0
     first_unencodable: str = ""
-    unknown: UnknownTokens = NO_UNKNOWN_TOKENS
 
     @property
     def num_pairs(self):
@@ -116,29 +114,23 @@ class Split:
         return sum(shard.num_pairs for shard in self.shards)
 
     @property
-    def num_read(self):
-        """Number of corpus pairs read, skipped ones included."""
-        return sum(shard.num_read for shard in self.shards)
-
-    @property
     def num_too_long(self):
         """Number of pairs skipped because a side is too long."""
         return self.num_read - self.num_pairs - self.num_unencodable
 
-    def with_shard(self, shard, chunk):
-        """Returns the split with another Shard, made from a TokenizedChunk."""
+    def with_chunk(self, chunk):
+        """Returns the split with the counts of another TokenizedChunk."""
         first = self.first_unencodable
         if chunk.unencodable and not first:
             index, reason = chunk.unencodable[0]
             first = f"line {self.num_read + index + 1:,}: {reason}"
-        source_tokens, target_tokens = chunk.lengths.sum(axis=0).tolist()
         return Split(
-            (*self.shards, shard),
-            self.source_tokens + source_tokens,
-            self.target_tokens + target_tokens,
+            self.shards,
+            self.num_read + chunk.num_read,
+            self.source + chunk.source,
+            self.target + chunk.target,
             self.num_unencodable + len(chunk.unencodable),
             first,
-            add_unknown_tokens(self.unknown, chunk.unknown),
         )
 
 
@@ -169,8 +161,8 @@ class Manifest:
 class PreparedCorpus:
     """A folder of prepared data, opened for training.
 
-    `vocabulary` has the bytes of the SentencePiece model. Raises InputError if
-    data are missing, incomplete or damaged.
+    `vocabulary` has the bytes of the SentencePiece model. Constructor and
+    methods raise InputError if data are missing, incomplete or damaged.
     """
 
     def __init__(self, folder):
@@ -222,7 +214,7 @@ class PreparedCorpus:
         self.test_set()
 
 
-def write_shard(folder, name, num_read, ids, lengths):
+def write_shard(folder, name, ids, lengths):
     """Writes the arrays of a shard atomically; returns its Shard."""
     contents = []
     for array in (ids, lengths):
@@ -231,7 +223,7 @@ def write_shard(folder, name, num_read, ids, lengths):
         np.save(buffer, array, allow_pickle=False)
         contents.append(buffer.getbuffer())
     checksums = map(zlib.crc32, contents)
-    shard = Shard(name, num_read, len(lengths), len(ids), *checksums)
+    shard = Shard(name, len(lengths), len(ids), *checksums)
     for path, content in zip(shard.paths(folder), contents):
         with atomic_write(path) as temporary:
             temporary.write_bytes(content)
@@ -239,13 +231,12 @@ def write_shard(folder, name, num_read, ids, lengths):
 
 
 def read_shard(folder, shard):
-    """Returns a shard's (memory-mapped ids, lengths).
+    """Returns a shard's (memory-mapped ids, lengths), or raises InputError.
 
-    Raises InputError if a file is missing or damaged. The checksum of the ids
-    is not compared, because that would read the whole file.
+    The checksum of the ids is not compared: that would read the whole file.
     """
     ids_path, lengths_path = shard.paths(folder)
-    ids, lengths = map(_memory_map, (ids_path, lengths_path))
+    ids, lengths = _memory_map(ids_path), _memory_map(lengths_path)
     if (
         ids.shape != (shard.num_tokens,)
         or ids.dtype not in (np.uint16, np.int32)
@@ -291,25 +282,25 @@ def _read(path, sha256):
         content = path.read_bytes()
     except OSError as error:
         raise _damaged(path, error.strerror) from error
-    if hashlib.sha256(content).hexdigest() != sha256:
+    if _sha256(content) != sha256:
         raise _damaged(path)
     return content
 
 
+def _sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
 def write_manifest(folder, manifest):
     """Writes the manifest of a folder atomically."""
-    content = {"format": _FORMAT, **dataclasses.asdict(manifest)}
-    write_json(folder / MANIFEST_FILE, content)
+    write_json(folder / MANIFEST_FILE, dataclasses.asdict(manifest))
 
 
 def read_manifest(folder):
     """Returns the manifest of a folder, or None; InputError if malformed."""
     path = folder / MANIFEST_FILE
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != _FORMAT:
-            raise ValueError(f"its format is {content['format']!r}")
-        manifest = _parse("manifest", Manifest, content)
+        manifest = _parse("manifest", Manifest, json.loads(path.read_bytes()))
         for split in manifest.splits.values():
             for shard in split.shards:
                 # The name becomes part of a path.
@@ -369,25 +360,22 @@ def _symbols(files):
     return SymbolVocabulary.from_json(files[SYMBOLS_FILE].decode())
 
 
-def validate_vocabulary(folder, manifest, vocabulary):
-    """Raises InputError unless the data have the given vocabulary, or None."""
-    if vocabulary is None:
-        return
-    if hashlib.sha256(vocabulary).hexdigest() != manifest.vocabulary_sha256:
+def validate_codec(folder, manifest, vocabulary, symbols):
+    """Raises InputError unless the data have the given vocabulary and symbols.
+
+    None stands for any.
+    """
+    digest = manifest.vocabulary_sha256
+    if vocabulary is not None and _sha256(vocabulary) != digest:
         raise InputError(
             f"The data in {folder} were prepared with another vocabulary than "
             "the model's; prepare them in another folder, with "
             "--vocabulary=MODEL_DIR/vocabulary.model."
         )
-
-
-def validate_symbols(folder, manifest, symbols):
-    """Raises InputError unless the data have the given symbols, or None."""
     if symbols is None:
         return
-    difference = symbols.describe_difference(
-        _symbols(read_codec_files(folder, manifest))
-    )
+    own = _symbols(read_codec_files(folder, manifest))
+    difference = symbols.describe_difference(own)
     if difference:
         raise InputError(
             f"The data in {folder} were prepared with other labels and tags "

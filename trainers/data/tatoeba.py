@@ -25,15 +25,21 @@ From English, a reference may also translate another English sentence in train
 ("Va !" is "Go." and "Move."), as in any test set that is split by source.
 
 The data are one text file in the source distribution of the Python package
-`nmt` 0.0.6; nothing of the package is installed or run.
+`nmt` 0.0.6; nothing of the package is installed or run. `pip download` would
+run its setup script, while `unearth` only downloads the file. `unearth` does
+not read pip's configuration, so that is passed on here.
 """
 
+import ast
 import hashlib
 import io
 import os
 import re
+import ssl
+import subprocess
 import sys
 import tarfile
+import tempfile
 import unicodedata
 import zipfile
 from itertools import chain
@@ -41,12 +47,7 @@ from pathlib import Path
 
 from export.common.errors import InputError
 from export.common.storage import atomic_write
-from trainers.data.corpus import (
-    Corpus,
-    resolve_languages,
-    text_fingerprint,
-)
-from trainers.data.package_index import FetchError, fetch_source_distribution
+from trainers.data.corpus import Corpus, resolve_languages, text_fingerprint
 
 NAME = "tatoeba-en-fr"
 LANGUAGES = ("en", "fr")
@@ -66,6 +67,10 @@ SHA256 = "65db964c0afd5b0dbc4baecdce736f53222f63b791958176b5771db78a005096"
 _ZIP_IN_TAR = f"{_PACKAGE}-{_VERSION}/data/fra-eng.zip"
 _TEXT_IN_ZIP = "fra.txt"
 _CACHE_VARIABLE = "KERAS_TRANSFORMER_CACHE"
+_CACHE_FOLDER = "~/.cache/keras_transformer"
+# Of pip's configuration; later ones win. Many users set their index for
+# `pip install` only.
+_PIP_SECTIONS = ("global", "install", "download", ":env:")
 
 
 class TatoebaCorpus(Corpus):
@@ -73,9 +78,7 @@ class TatoebaCorpus(Corpus):
 
     attribution = ATTRIBUTION
 
-    def __init__(
-        self, dataset=NAME, source_language=None, target_language=None
-    ):
+    def __init__(self, dataset, source_language, target_language):
         languages = resolve_languages(
             dataset, LANGUAGES, source_language, target_language, LANGUAGES
         )
@@ -86,11 +89,7 @@ class TatoebaCorpus(Corpus):
                 name: [pair[::-1] for pair in pairs]
                 for name, pairs in splits.items()
             }
-        self._pairs_of = drop_shared_sources(splits)
-
-    def splits(self):
-        """Returns the available splits."""
-        return tuple(self._pairs_of)
+        self._splits = drop_shared_sources(splits)
 
     def fingerprint(self):
         """Returns a hash of archive, rules and direction, as 16 hex digits."""
@@ -99,7 +98,7 @@ class TatoebaCorpus(Corpus):
         )
 
     def _rows(self, split):
-        pairs = self._pairs_of[split]
+        pairs = self._splits[split]
         if split == "train":
             return ((source, (target,)) for source, target in pairs)
         return map(_row_of_variants, _group_by_source_key(pairs).values())
@@ -174,10 +173,9 @@ def read_tatoeba_text():
     """Returns the text of fra.txt, downloading the archive if needed.
 
     The archive is cached. Its hash is checked at every use, and a damaged
-    archive is downloaded again. Raises InputError if it is not available, is
-    not the expected one, or cannot be stored.
+    archive is downloaded again.
     """
-    path = cache_folder() / FILE_NAME
+    path = archive_path()
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -188,11 +186,11 @@ def read_tatoeba_text():
             "to a folder that can be read and written."
         ) from error
     if not _is_genuine(content):
-        size = f"{SIZE / 1e6:.1f} MB"
         print(
-            f"Fetching the Tatoeba corpus ({size}) to {path}.", file=sys.stderr
+            f"Fetching the Tatoeba corpus ({SIZE / 1e6:.1f} MB) to {path}.",
+            file=sys.stderr,
         )
-        content = _fetch()
+        content = fetch_archive()
         with atomic_write(path) as partial:
             partial.write_bytes(content)
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
@@ -201,40 +199,80 @@ def read_tatoeba_text():
         return archive.read(_TEXT_IN_ZIP).decode("utf-8")
 
 
-def cache_folder():
-    """Returns the download folder, which need not exist yet.
-
-    $KERAS_TRANSFORMER_CACHE if set, else keras_transformer in
-    $XDG_CACHE_HOME, else ~/.cache/keras_transformer.
-    """
-    own = os.environ.get(_CACHE_VARIABLE)
-    if own:
-        return Path(own).expanduser()
-    general = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG specification says to ignore relative paths.
-    if not general.is_absolute():
-        general = Path.home() / ".cache"
-    return general / "keras_transformer"
+def archive_path():
+    """Returns the path of the archive, which need not exist yet."""
+    folder = os.environ.get(_CACHE_VARIABLE) or _CACHE_FOLDER
+    return Path(folder).expanduser() / FILE_NAME
 
 
 def _is_genuine(content):
     return len(content) == SIZE and _sha256(content) == SHA256
 
 
-def _fetch():
-    advice = (
-        f"set {_CACHE_VARIABLE} to a folder that holds {FILE_NAME}, or train "
-        "on your own files with --dataset=text:PREFIX."
+def fetch_archive():
+    """Downloads the archive from the first of pip's indexes that has it."""
+    options = read_pip_options()
+    indexes = [
+        options.get("index-url") or "https://pypi.org/simple",
+        *options.get("extra-index-url", "").split(),
+    ]
+    failures = []
+    for index in indexes:
+        try:
+            return _download(index, options)
+        # After any failure, the next index may have the file.
+        except Exception as error:
+            failures.append(f"{index}: {error or type(error).__name__}")
+    # On one line, and without passwords.
+    message = " ".join("; ".join(failures).split())
+    message = re.sub(r"//[^/\s@]+@", "//***@", message)
+    raise InputError(
+        f"Cannot fetch the Tatoeba corpus ({message}); set {_CACHE_VARIABLE} "
+        f"to a folder that holds {FILE_NAME}, or train on your own files with "
+        "--dataset=text:PREFIX."
     )
-    try:
-        content = fetch_source_distribution(_PACKAGE, _VERSION, SIZE)
-    except FetchError as error:
-        raise InputError(
-            f"Cannot fetch the Tatoeba corpus ({error}); {advice}"
-        ) from error
+
+
+def read_pip_options():
+    """Returns pip's options from its files and environment variables."""
+    listing = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
+    options = {}
+    for section in _PIP_SECTIONS:
+        pattern = rf"^{section}\.([\w-]+)=(['\"].*)$"
+        for option, value in re.findall(pattern, listing, re.MULTILINE):
+            options[option] = ast.literal_eval(value)
+    return options
+
+
+def _download(index, options):
+    from unearth import PackageFinder
+    from unearth.auth import MultiDomainBasicAuth
+    from unearth.fetchers import PyPIClient
+
+    def check_size(link, completed, total):
+        if completed > SIZE:
+            raise ValueError(f"the file is larger than {SIZE} bytes")
+
+    # PyPIClient has attributes that the finder's interface lacks.
+    with PyPIClient(
+        trusted_hosts=options.get("trusted-host", "").split(),
+        verify=ssl.create_default_context(cafile=options.get("cert") or None),
+    ) as client:
+        # A job without a terminal must fail, not wait for a password.
+        client.auth = MultiDomainBasicAuth(prompting=False, index_urls=[index])
+        finder = PackageFinder(client, index_urls=[index], no_binary=[_PACKAGE])
+        matches = finder.find_matches(f"{_PACKAGE}=={_VERSION}")
+        if not matches:
+            raise ValueError(f"it has no {_PACKAGE} {_VERSION}")
+        with tempfile.TemporaryDirectory() as folder:
+            content = finder.download(
+                matches[0].link, folder, download_reporter=check_size
+            ).read_bytes()
     if not _is_genuine(content):
-        raise InputError(
-            f"The {FILE_NAME} of the package index is not the expected file "
-            f"({SIZE} bytes, sha256 {SHA256}); {advice}"
-        )
+        raise ValueError(f"its {FILE_NAME} is not the one of sha256 {SHA256}")
     return content

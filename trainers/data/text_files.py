@@ -20,26 +20,20 @@ from export.common.storage import (
 )
 from export.lines.files import aligned_lines
 from trainers.data.corpus import (
+    SPLITS,
     Corpus,
     file_fingerprint,
     validate_direction,
     validate_language_code,
 )
 
-# File names of a split, in order of priority.
-_SPLITS = {
-    "train": ("train",),
-    "dev": ("dev", "val", "valid"),
-    "test": ("test",),
-}
+_DEV_NAMES = ("dev", "val", "valid")
 
 
 class TextCorpus(Corpus):
     """A corpus in text files; see the module docstring for their names.
 
     Reads the first pair of each split at once, to find most errors early.
-    Raises InputError if a language is missing, no code or given twice, if there
-    is no split, or if a split has only one side or no pair.
     """
 
     def __init__(self, dataset, source_language, target_language):
@@ -49,7 +43,7 @@ class TextCorpus(Corpus):
                 "text: needs a prefix, as in text:data/wmt14 for the files "
                 "data/wmt14.train.en, data/wmt14.train.de and so on."
             )
-        self._prefix = _Prefix(prefix)
+        self._prefix = FilePrefix(prefix)
         listed = self._prefix.languages() or "no training files"
         source, target = validate_direction(
             dataset, source_language, target_language, listed
@@ -57,33 +51,28 @@ class TextCorpus(Corpus):
         for language in (source, target):
             validate_language_code(language, f"{dataset} has {listed}.")
         super().__init__(dataset, source, target)
-        found = {split: self._find(split) for split in _SPLITS}
-        self._files = {split: files for split, files in found.items() if files}
-        if not self._files:
+        found = {split: self._find(split) for split in SPLITS}
+        self._splits = {split: files for split, files in found.items() if files}
+        if not self._splits:
             self._validate_split("train")
-        for split in self._files:
+        for split in self._splits:
             next(self.pairs(split))
-
-    def splits(self):
-        """Returns the available splits."""
-        return tuple(self._files)
 
     def fingerprint(self):
         """Returns the `file_fingerprint` of all files."""
         return file_fingerprint(
-            path for files in self._files.values() for path in files
+            path for files in self._splits.values() for path in files
         )
 
     def _rows(self, split):
-        for source, *references in aligned_lines(self._files[split]):
+        for source, *references in aligned_lines(self._splits[split]):
             yield source, tuple(references)
 
     def _find(self, split):
         """Returns the files of a split, the source first; () if none exist."""
-        names = _SPLITS[split]
-        if split == "test":
-            tests = self._test_sets()
-            names += tuple(tests) if len(tests) == 1 else ()
+        names = _DEV_NAMES if split == "dev" else (split,)
+        if split == "test" and len(self._test_sets()) == 1:
+            names += tuple(self._test_sets())
         for name in names:
             sides = [
                 f"{name}.{language}"
@@ -116,13 +105,13 @@ class TextCorpus(Corpus):
             )
         expected = self._prefix.path(f"{split}.{self.source_language}")
         return (
-            f"expected {expected}, plain or .gz, and its translation; of its "
-            f"languages, there are {self._prefix.languages() or 'none'}. Check "
-            'the prefix, which for a folder ends with "/"'
+            f"expected {expected}, plain or .gz, and its translation; there "
+            f"are {self._prefix.languages() or 'no languages'}. Check the "
+            'prefix, which for a folder ends with "/"'
         )
 
 
-class _Prefix:
+class FilePrefix:
     """Files whose path or URL starts with a prefix; names lack the prefix."""
 
     def __init__(self, prefix):
@@ -130,9 +119,7 @@ class _Prefix:
             path = resolve_path(prefix)
             path = path.expanduser() if is_local(path) else path
         except RuntimeError as error:
-            raise InputError(
-                f"text:{prefix} names no folder: {error}"
-            ) from error
+            raise InputError(f"{prefix} names no folder: {error}") from error
         is_folder = prefix.endswith("/")
         self._folder = path if is_folder else path.parent
         self._start = "" if is_folder else f"{path.name}."
@@ -141,7 +128,7 @@ class _Prefix:
         except OSError as error:
             raise InputError(
                 f"Cannot list {self._folder} ({error_reason(error)}); "
-                f"expected files such as {self.path('train.en')} there."
+                "check the prefix of the data set."
             ) from error
         self._names = {
             name.removeprefix(self._start)
@@ -150,6 +137,7 @@ class _Prefix:
         }
 
     def path(self, name):
+        """Returns the path of a file, which need not exist, as a str."""
         return str(self._folder / f"{self._start}{name}")
 
     def find(self, name):

@@ -3,6 +3,9 @@
 import contextlib
 import textwrap
 
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
 from export.common.errors import InputError
 from trainers.data.corpus import (
     Corpus,
@@ -25,25 +28,11 @@ class TfdsCorpus(Corpus):
 
     The default direction is that of the data set's supervised keys. `data_dir`
     (by default ~/tensorflow_datasets) and `manual_dir` are those of TFDS.
-    Raises InputError if TFDS is not installed, has no such data set or cannot
-    prepare it, or if the set has no translations or lacks a language.
     """
 
     def __init__(
-        self,
-        dataset,
-        source_language=None,
-        target_language=None,
-        data_dir=None,
-        manual_dir=None,
+        self, dataset, source_language, target_language, data_dir, manual_dir
     ):
-        with _one_sentence(
-            f"{dataset} needs TensorFlow Datasets, which cannot be imported",
-            "install tensorflow-datasets",
-            ImportError,
-        ):
-            import tensorflow_datasets as tfds
-        self._tfds = tfds
         # Network, disk, archives and third-party code may raise anything.
         with _one_sentence(
             f"TensorFlow Datasets cannot open {dataset!r}",
@@ -52,7 +41,7 @@ class TfdsCorpus(Corpus):
             builder = tfds.builder(dataset, data_dir=data_dir)
         self._builder = builder
         self._field, self._feature = _find_translation(
-            tfds, dataset, builder.info.features
+            dataset, builder.info.features
         )
         known = self._feature.languages
         default = builder.info.supervised_keys
@@ -72,17 +61,16 @@ class TfdsCorpus(Corpus):
                     manual_dir=manual_dir
                 )
             )
-        if not self.splits():
+        names = builder.info.splits
+        self._splits = {
+            split: name for split, name in _SPLITS.items() if name in names
+        }
+        if not self._splits:
             raise InputError(
                 f"{dataset} has none of the splits "
                 f"{', '.join(_SPLITS.values())}; "
                 f"it has: {', '.join(builder.info.splits)}."
             )
-
-    def splits(self):
-        """Returns the available splits."""
-        names = self._builder.info.splits
-        return tuple(split for split, name in _SPLITS.items() if name in names)
 
     def fingerprint(self):
         """Returns a hash of prepared data and direction, as 16 hex digits."""
@@ -93,25 +81,23 @@ class TfdsCorpus(Corpus):
             self.target_language,
             file_fingerprint(
                 path
-                for split in self.splits()
-                for path in info.splits[_SPLITS[split]].filepaths
+                for name in self._splits.values()
+                for path in info.splits[name].filepaths
             ),
         )
 
     def _rows(self, split):
-        import tensorflow as tf
-
         data = self._builder.as_dataset(
-            split=_SPLITS[split],
+            split=self._splits[split],
             shuffle_files=False,
             # File by file: the same order on every machine.
-            read_config=self._tfds.ReadConfig(
+            read_config=tfds.ReadConfig(
                 interleave_cycle_length=1, try_autocache=False
             ),
         )
         if self._field is not None:
             data = data.map(lambda example: example[self._field])
-        is_fixed = isinstance(self._feature, self._tfds.features.Translation)
+        is_fixed = isinstance(self._feature, tfds.features.Translation)
         read = self._fixed_rows if is_fixed else self._variable_rows
         with _one_sentence(
             f"The {split} split of {self.name} cannot be read",
@@ -143,7 +129,7 @@ class TfdsCorpus(Corpus):
                     yield source, references
 
 
-def _find_translation(tfds, dataset, features):
+def _find_translation(dataset, features):
     """Returns (name, feature); name None means the whole example."""
     kinds = (
         tfds.features.Translation,

@@ -6,11 +6,9 @@ and so on. Files may be compressed (`.gz`); the uncompressed file has priority.
 
 `trees:GOLD*4,SILVER` trains on several treebanks and repeats the first one four
 times per epoch, for semi-supervised training (section 6.3) where a parser
-predicted the trees of SILVER. Dev and test belong to the first prefix. If
-files start with the whole text, it is a single prefix, whatever it contains.
+predicted the trees of SILVER. Dev and test belong to the first prefix.
 """
 
-import itertools
 import re
 import shutil
 import tempfile
@@ -22,13 +20,14 @@ from export.common.storage import error_reason
 from export.parsing.linearization import linearize
 from export.parsing.trees import format_tree, read_trees, tree_words
 from trainers.data.corpus import (
+    SPLITS,
     Corpus,
     file_fingerprint,
     validate_language_code,
 )
+from trainers.data.text_files import FilePrefix
 
 LANGUAGE = "trees"
-_SPLITS = ("train", "dev", "test")
 
 
 class TreeCorpus(Corpus):
@@ -37,15 +36,12 @@ class TreeCorpus(Corpus):
     The source of a pair is the words of the sentence, its target the symbols
     of the tree (`linearize`), joined by single spaces. In evaluation sets, the
     target is the bracketed tree on one line. Checks the first tree of each
-    file at once, the others when they are read. Raises InputError for an
-    invalid language code, a target other than trees, and a missing split or
-    tree.
+    file at once, the others when they are read.
     """
 
     kind = "trees"
 
     def __init__(self, dataset, source_language, target_language):
-        self._prefixes = _parse_prefixes(dataset)
         if target_language not in (None, LANGUAGE):
             raise InputError(
                 f"{dataset} holds trees, not {target_language!r}; omit "
@@ -53,13 +49,12 @@ class TreeCorpus(Corpus):
             )
         source = "en" if source_language is None else source_language
         validate_language_code(source, f"the sentences of {dataset} need one.")
-        if source == LANGUAGE:
-            raise InputError(
-                f"The sentences of {dataset} are in a language such as en, "
-                f"not in {LANGUAGE}; set --source_language."
-            )
         super().__init__(dataset, source, LANGUAGE)
-        self._files = self._find_files()
+        self._prefixes = _parse_prefixes(dataset)
+        found = {split: self._find(split) for split in SPLITS}
+        self._splits = {split: files for split, files in found.items() if files}
+        if len(self._prefixes) > 1 or not self._splits:
+            self._validate_split("train")
         self._pair_files = {}
         for path in self._paths():
             if next(read_trees(path), None) is None:
@@ -67,24 +62,19 @@ class TreeCorpus(Corpus):
                     f"{path} holds no tree; expected at least one."
                 )
 
-    def splits(self):
-        """Returns the available splits."""
-        return tuple(self._files)
-
     def fingerprint(self):
         """Returns the `file_fingerprint` of all files."""
         return file_fingerprint(self._paths())
 
     def _paths(self):
-        files = itertools.chain.from_iterable(self._files.values())
-        return (path for path, _ in files)
+        return [path for files in self._splits.values() for path, _ in files]
 
     def trees(self, split):
         """Yields the trees of a split, normalized and repeated."""
         self._validate_split(split)
         return (
             tree
-            for path, times in self._files[split]
+            for path, times in self._splits[split]
             # Parsed once, because parsing is slower than all later steps.
             for tree in read_trees(path)
             for _ in range(times)
@@ -127,68 +117,32 @@ class TreeCorpus(Corpus):
         for tree in self.trees(split):
             yield " ".join(tree_words(tree)), (format_tree(tree),)
 
-    def _find_files(self):
-        """Returns the (path, repetitions) of each split's files."""
-        files = {}
-        for split in _SPLITS:
-            prefixes = self._prefixes
-            if split != "train":
-                prefixes = [(prefixes[0][0], 1)]
-            found = [(_find(name, split), times) for name, times in prefixes]
-            missing = [
-                name
-                for (name, _), (path, _) in zip(prefixes, found)
-                if path is None
-            ]
-            if not missing:
-                files[split] = found
-            elif len(prefixes) > 1:
-                self._fail(missing[0], split)
-        if not files:
-            self._fail(self._prefixes[0][0], "train")
-        return files
+    def _find(self, split):
+        """Returns (path, repetitions) for each prefix; [] if one is missing."""
+        prefixes = self._prefixes
+        if split != "train":
+            prefixes = [(prefixes[0][0], 1)]
+        found = [
+            (prefix.find(f"{split}.ptb"), times) for prefix, times in prefixes
+        ]
+        return found if all(path for path, _ in found) else []
 
-    def _fail(self, prefix, split):
-        raise InputError(
-            f"{self.name} has no {split!r} split: there is neither "
-            f"{' nor '.join(_names(prefix, split))}; check the prefix."
-        )
-
-    def _validate_split(self, split):
-        if split not in self._files:
-            self._fail(self._prefixes[0][0], split)
+    def _hint(self, split):
+        paths = [prefix.path(f"{split}.ptb") for prefix, _ in self._prefixes]
+        expected = " and ".join(paths if split == "train" else paths[:1])
+        return f"expected {expected}, plain or .gz; check the prefix"
 
 
 def _parse_prefixes(dataset):
-    """Returns a list of (prefix, repetitions)."""
-    text = dataset.removeprefix("trees:")
-    # A path may contain a comma or end with "*4".
-    if text and any(_find(text, split) for split in _SPLITS):
-        return [(text, 1)]
+    """Returns a list of (FilePrefix, repetitions)."""
     prefixes = []
-    for part in text.split(","):
-        prefix, times = re.fullmatch(r"(.*?)(?:\*(\d{1,9}))?", part).groups()
-        if not prefix or times == "0":
+    for part in dataset.removeprefix("trees:").split(","):
+        name, times = re.fullmatch(r"(?s)(.*?)(?:\*(\d{1,9}))?", part).groups()
+        if not name or times == "0":
             raise InputError(
                 "trees: needs a prefix, as in trees:data/craft for "
                 "data/craft.train.ptb and so on, or several, as in "
                 f"trees:data/gold*4,data/silver; got {part!r}."
             )
-        prefixes.append((prefix, int(times or 1)))
+        prefixes.append((FilePrefix(name), int(times or 1)))
     return prefixes
-
-
-def _names(prefix, split):
-    start = prefix if prefix[-1] == "/" else f"{prefix}."
-    return [f"{start}{split}.ptb", f"{start}{split}.ptb.gz"]
-
-
-def _find(prefix, split):
-    """Returns the existing file of a split, or None."""
-    try:
-        paths = [Path(name).expanduser() for name in _names(prefix, split)]
-        return next((path for path in paths if path.exists()), None)
-    except (OSError, RuntimeError) as error:
-        raise InputError(
-            f"trees:{prefix} leads to no files: {error}."
-        ) from error

@@ -96,9 +96,8 @@ def count_code_points(texts):
 def choose_normalization(name, counts):
     """Returns the rules for training a vocabulary.
 
-    `name` is one of `NORMALIZATIONS`; "auto" means nmt_nfkc, or nmt_nfc if
-    nmt_nfkc would change over 0.2 % of the characters of a side. `counts` is a
-    list of the `count_code_points` of each side.
+    The name "auto" means nmt_nfkc, or nmt_nfc if nmt_nfkc would change over
+    0.2 % of a side's characters, whose `count_code_points` are given.
     """
     if name != "auto":
         return name
@@ -151,7 +150,7 @@ def frequent_characters(sentences, limit, normalization=DEFAULT_RULES):
     SentencePiece by itself drops the characters in the last 0.05 % of a text:
     most digits, brackets and capitals in everyday sentences. The result is a
     str of normalized characters that occur at least three times, most frequent
-    first, without white space and reserved characters.
+    first, without reserved characters.
     """
     # Whole sentences, because letters and marks combine.
     normalizer = make_normalizer(normalization)
@@ -177,13 +176,12 @@ def train_vocabulary(
     `normalization` is a name for `make_normalizer`. Raises InputError if the
     text cannot give so many or so few tokens.
     """
-    model = io.BytesIO()
-    iterator = _SentenceIterator(sentences)
+    model, errors = io.BytesIO(), []
     # SentencePiece's callbacks may swallow a KeyboardInterrupt.
-    with StopSignals(iterator.stop) as signals:
+    with StopSignals(lambda: None) as signals:
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(iterator),
+                sentence_iterator=_split_long(sentences, signals, errors),
                 normalizer=make_normalizer(normalization),
                 model_writer=model,
                 model_type="bpe",
@@ -197,64 +195,48 @@ def train_vocabulary(
                 minloglevel=2,
             )
         except (RuntimeError, OSError, ValueError) as error:
-            if iterator.error is None and not signals.received:
+            if not errors and not signals.received:
                 raise InputError(_explain(str(error), size)) from error
     if signals.received == signal.SIGINT:
         raise KeyboardInterrupt
     if signals.received:
         sys.exit(128 + signals.received)
-    if iterator.error is not None:
-        raise iterator.error
+    if errors:
+        raise errors[0]
     return model.getvalue()
 
 
-class _SentenceIterator:
-    """Splits long sentences, and stores errors hidden by SentencePiece."""
-
-    def __init__(self, sentences):
-        self.error = None
-        self._sentences = sentences
-        self._stopped = False
-
-    def stop(self):
-        self._stopped = True
-
-    def __iter__(self):
-        try:
-            for sentence in self._sentences:
-                if self._stopped:
-                    return
-                sentence = sentence.replace(_UNKNOWN, " ")
-                if len(sentence) * 4 > _MAX_BYTES < len(sentence.encode()):
-                    # Training counts words only, so sentences may be split.
-                    yield from _PART.findall(sentence)
-                else:
-                    yield sentence
-        except BaseException as error:
-            self.error = error
-            raise
+def _split_long(sentences, signals, errors):
+    """Yields sentences in parts, until a signal; errors go to the list too."""
+    try:
+        for sentence in sentences:
+            if signals.received:
+                return
+            sentence = sentence.replace(_UNKNOWN, " ")
+            if len(sentence) * 4 > _MAX_BYTES < len(sentence.encode()):
+                # Training counts words only, so sentences may be split.
+                yield from _PART.findall(sentence)
+            else:
+                yield sentence
+    except BaseException as error:
+        # SentencePiece hides it.
+        errors.append(error)
+        raise
 
 
 def _explain(message, size):
     """Translates a SentencePiece error message for users."""
-    if "sentences_.empty" in message or "all_chars_count" in message:
-        return (
-            "No vocabulary can be trained on a text without any character; "
-            "check the train split."
-        )
-    vocabulary = f"A vocabulary of {size} tokens is"
-    if "as int" in message:
-        return f"{vocabulary} too large for any text; lower vocabulary_size."
+    vocabulary = f"A vocabulary of {size} tokens"
     highest = re.search(r"value <= (\d+)", message)
     if highest:
         return (
-            f"{vocabulary} too large for this text; set vocabulary_size to "
+            f"{vocabulary} is too large for this text; set vocabulary_size to "
             f"{highest[1]} or less."
         )
-    smallest = re.search(r"\d+ vs (\d+)", message)
-    if "smaller than required_chars" in message and smallest:
+    smallest = re.search(r"smaller than required_chars.* vs (\d+)", message)
+    if smallest:
         return (
-            f"{vocabulary} too small for this text, whose characters alone "
+            f"{vocabulary} is too small for this text, whose characters alone "
             f"need {smallest[1]}; raise vocabulary_size."
         )
-    return f"No vocabulary of {size} tokens can be trained: {message}"
+    return f"{vocabulary} cannot be trained: {message}"

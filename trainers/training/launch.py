@@ -23,8 +23,7 @@ from trainers.data.preparation import (
 from trainers.data.prepared_corpus import (
     PreparedCorpus,
     read_manifest,
-    validate_symbols,
-    validate_vocabulary,
+    validate_codec,
 )
 from trainers.scores.score_records import describe_run
 from trainers.training import (
@@ -189,9 +188,12 @@ def launch(task):
     )
     if init_directory:
         # A resumed training may have started without the initial model.
-        prepared = corpus.folder, corpus.manifest
-        validate_vocabulary(*prepared, init_directory.read_vocabulary())
-        validate_symbols(*prepared, task.symbols_from_directory(init_directory))
+        validate_codec(
+            corpus.folder,
+            corpus.manifest,
+            init_directory.read_vocabulary(),
+            task.symbols_from_directory(init_directory),
+        )
     config = task.finalize_config(config, corpus)
     inputs = training_inputs.load_inputs(directory, config, corpus, options)
     run_info = describe_run(task.command)
@@ -261,10 +263,9 @@ def _open_data(task, config, options, init_directory):
         )
     directory = _model_directory(source, init_directory)
     options = task.finalize_options(options, directory, source)
-    vocabulary, symbols = _read_vocabularies(task, directory, init_directory)
+    required = _read_vocabularies(task, directory, init_directory)
     if is_prepared:
-        validate_vocabulary(folder, corpus.manifest, vocabulary)
-        validate_symbols(folder, corpus.manifest, symbols)
+        validate_codec(folder, corpus.manifest, *required)
         return corpus, directory, options
     # Before preparing the data, which may take hours.
     known = task.config_from_directory(config, directory)
@@ -275,12 +276,9 @@ def _open_data(task, config, options, init_directory):
     corpus = prepare_corpus(
         folder or directory.path / "data",
         raw,
-        config.encoder_vocabulary_size,
-        max_tokens,
+        source,
         dataset_flags.workers(),
-        vocabulary,
-        symbols,
-        normalization,
+        *required,
         FLAGS.max_unknown,
     )
     return corpus, directory, options

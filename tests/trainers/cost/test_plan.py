@@ -62,7 +62,7 @@ def test_prepared_data(plan, tmp_path):
     where = f"--prepared_dir={prepared.folder}"
     done = plan(where, "--preset=tiny", f"--set=vocabulary_size={SIZE}")
     assert done.code == 0, done.err
-    mean = train.source_tokens / train.num_pairs
+    mean = train.source.num_tokens / train.num_pairs
     assert f"{train.num_pairs} pairs of {mean:.4g} and " in done.out
     commands.assert_one_clear_line(plan(where), f"vocabulary_size={SIZE}")
 

@@ -8,7 +8,7 @@ import pytest
 from export.common.errors import InputError
 from tests.trainers import cipher
 from trainers.data.corpus import Corpus
-from trainers.data.preparation import prepare_corpus
+from trainers.data.preparation import make_data_source, prepare_corpus
 from trainers.data.vocabulary import train_vocabulary
 
 SIZE = 64
@@ -25,9 +25,6 @@ class MemoryCorpus(Corpus):
         super().__init__(name, cipher.SOURCE, cipher.TARGET)
         self._splits = splits
         self._fingerprint = fingerprint
-
-    def splits(self):
-        return tuple(self._splits)
 
     def fingerprint(self):
         return self._fingerprint
@@ -56,16 +53,21 @@ def vocabulary(seed=1, size=SIZE):
     return train_vocabulary([text for pair in pairs for text in pair], size)
 
 
-def prepare(folder, corpus=None, **changes):
+def prepare(
+    folder,
+    corpus=None,
+    vocabulary_size=SIZE,
+    max_tokens=100,
+    normalization="auto",
+    **changes,
+):
     """`prepare_corpus`, of `splits` with `vocabulary` by default."""
-    arguments = {
-        "vocabulary_size": SIZE,
-        "max_tokens": 100,
-        "workers": 1,
-        "vocabulary": vocabulary(),
-    }
     corpus = corpus or MemoryCorpus(splits())
-    return prepare_corpus(folder, corpus, **arguments | changes)
+    source = make_data_source(
+        corpus, vocabulary_size, max_tokens, normalization
+    )
+    arguments = {"workers": 1, "vocabulary": vocabulary()}
+    return prepare_corpus(folder, corpus, source, **arguments | changes)
 
 
 def contents(folder):

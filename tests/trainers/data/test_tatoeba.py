@@ -1,9 +1,9 @@
 """The embedded corpus: rules of its splits, its archive, package indexes."""
 
 import collections
+import hashlib
 import itertools
 import os
-import pathlib
 import unicodedata
 
 import pytest
@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from export.common.errors import InputError
-from trainers.data import open_corpus, package_index, tatoeba
-from trainers.data.package_index import FetchError, fetch_source_distribution
+from tests.damage import flip_bit
+from trainers.data import open_corpus, tatoeba
 from trainers.data.tatoeba import (
-    cache_folder,
+    archive_path,
     drop_shared_sources,
     read_tatoeba_text,
     split_by_english,
@@ -135,7 +135,7 @@ def test_from_french(small, index):
 
 
 def test_the_real_corpus():
-    path = cache_folder() / tatoeba.FILE_NAME
+    path = archive_path()
     if not path.exists():
         pytest.skip(f"{path} is missing; open the corpus once to fetch it")
     # From French, all rules come into play.
@@ -163,53 +163,18 @@ def test_the_archive_is_fetched_once_or_when_damaged(index, tmp_path):
     # Nothing of it is unpacked to disk.
     assert [each for each in tmp_path.rglob("*") if each.is_file()] == [path]
     content = index.content
-    middle = len(content) // 2
-    other = bytes([content[middle] ^ 1])
-    flipped = content[:middle] + other + content[middle + 1 :]
-    for number, damaged in enumerate((content[:-1], b"", flipped), 2):
-        path.write_bytes(damaged)
+    for number in (2, 3):
+        if number == 2:
+            path.write_bytes(b"")
+        else:
+            flip_bit(path)
         assert read_tatoeba_text() == TEXT
         assert index.fetched == number
         assert path.read_bytes() == content
-    # A wrong download is refused and leaves nothing.
     path.unlink()
-    index.content = flipped
-    with pytest.raises(InputError):
-        read_tatoeba_text()
-    assert not list(index.cache.iterdir())
-
-
-def test_errors_say_what_to_do(index, monkeypatch):
-    index.serve(TEXT)
-
-    def fail(*_):
-        raise FetchError("no route")
-
-    monkeypatch.setattr(tatoeba, "fetch_source_distribution", fail)
-    with pytest.raises(InputError, match="no route") as caught:
-        read_tatoeba_text()
-    for part in ("KERAS_TRANSFORMER_CACHE", ARCHIVE, "text:PREFIX"):
-        assert part in str(caught.value)
-    index.cache.write_text("a file")
+    path.mkdir()
     with pytest.raises(InputError, match="KERAS_TRANSFORMER_CACHE"):
         read_tatoeba_text()
-
-
-def test_the_cache_folder(monkeypatch):
-    for own, general, expected in (
-        ("/own", "/general", "/own"),
-        ("", "/general", "/general/keras_transformer"),
-        ("", "relative", pathlib.Path("~/.cache/keras_transformer")),
-    ):
-        monkeypatch.setenv("KERAS_TRANSFORMER_CACHE", own)
-        monkeypatch.setenv("XDG_CACHE_HOME", general)
-        assert cache_folder() == pathlib.Path(expected).expanduser()
-
-
-def _fetch(monkeypatch, size, **options):
-    options = {name.replace("_", "-"): each for name, each in options.items()}
-    monkeypatch.setattr(package_index, "read_pip_options", lambda: options)
-    return fetch_source_distribution("nmt", "0.0.6", size)
 
 
 def test_pips_files_and_variables_are_read(tmp_path, monkeypatch):
@@ -221,55 +186,41 @@ def test_pips_files_and_variables_are_read(tmp_path, monkeypatch):
     for name in ("XDG_CONFIG_DIRS", "XDG_CONFIG_HOME", "HOME"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
     path.write_text(
-        "[global]\nindex-url = https://file.example/simple\n"
-        "extra-index-url =\n    https://b.example/simple\n"
-        "    https://c.example/simple\n[install]\nfind-links = /a\n"
+        "[global]\nindex-url = https://file.example/simple\ncert = /c\n"
+        "[install]\ncert = /a\n"
     )
-    monkeypatch.setenv("PIP_FIND_LINKS", "/from/variable")
-    options = package_index.read_pip_options()
-    assert package_index._list_sources(options) == [
-        {"find_links": ["/from/variable"]},
-        {"index_urls": ["https://file.example/simple"]},
-        {"index_urls": ["https://b.example/simple"]},
-        {"index_urls": ["https://c.example/simple"]},
-    ]
-    assert package_index._list_sources({}) == [
-        {"index_urls": ["https://pypi.org/simple"]}
-    ]
-    assert package_index._list_sources({"no-index": "true"}) == []
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://b.example/simple")
+    expected = {
+        "index-url": "https://file.example/simple",
+        "extra-index-url": "https://b.example/simple",
+        "cert": "/a",
+    }
+    assert expected.items() <= tatoeba.read_pip_options().items()
 
 
-def test_sources_are_tried_in_turn(monkeypatch, tmp_path):
-    links, page = tmp_path / "links", tmp_path / "simple/nmt/index.html"
-    links.mkdir()
+def test_the_first_index_with_the_archive_is_used(index, monkeypatch, tmp_path):
+    index.serve(TEXT)
+    monkeypatch.undo()
+    digest = hashlib.sha256(index.content).hexdigest()
+    monkeypatch.setattr(tatoeba, "SHA256", digest)
+    monkeypatch.setattr(tatoeba, "SIZE", len(index.content))
+    page = tmp_path / "simple/nmt/index.html"
     page.parent.mkdir(parents=True)
-    (page.parent / ARCHIVE).write_bytes(b"from the index")
-    page.write_text(f'<a href="{ARCHIVE}">{ARCHIVE}</a>')
-    for name in (
-        *("nmt-0.0.7.tar.gz", "other-0.0.6.tar.gz"),
-        "nmt-0.0.6-py3-none-any.whl",
-    ):
-        (links / name).write_bytes(b"another")
-    for content, size, expected in (
-        (None, 14, b"from the index"),
-        (b"much too large to be it", 14, b"from the index"),
-        (b"the archive", 11, b"the archive"),
-    ):
-        if content:
-            (links / ARCHIVE).write_bytes(content)
-        found = _fetch(
-            monkeypatch,
-            size,
-            find_links=f"{links} /no/such/folder",
-            index_url="file:///no/such/index",
-            extra_index_url=(tmp_path / "simple").as_uri(),
-        )
-        assert found == expected
-    assert (links / ARCHIVE).exists()
+    names = ("nmt-0.0.7.tar.gz", "nmt-0.0.6-py3-none-any.whl", ARCHIVE)
+    page.write_text("".join(f'<a href="{name}">{name}</a>' for name in names))
+    archive = page.parent / ARCHIVE
+    archive.write_bytes(index.content)
     # Port 9 of this machine: refused at once, and nothing leaves it.
-    url = "http://someone:secret@127.0.0.1:9/simple"
-    with pytest.raises(FetchError) as caught:
-        _fetch(monkeypatch, 9, find_links=str(links), index_url=url)
+    options = {
+        "index-url": "http://someone:secret@127.0.0.1:9/simple",
+        "extra-index-url": (tmp_path / "simple").as_uri(),
+    }
+    monkeypatch.setattr(tatoeba, "read_pip_options", lambda: options)
+    assert tatoeba.fetch_archive() == index.content
+    archive.write_bytes(b"another")
+    with pytest.raises(InputError, match=r"127\.0\.0\.1:9") as caught:
+        tatoeba.fetch_archive()
     message = str(caught.value)
-    assert str(links) in message and "127.0.0.1:9" in message
+    for part in (options["extra-index-url"], ARCHIVE, "CACHE", "text:PREFIX"):
+        assert part in message
     assert "secret" not in message and "\n" not in message

@@ -111,27 +111,16 @@ def test_more_references_and_sentences_without_some(tmp_path, write_text):
     assert list(corpus.pairs("train")) == [("a", "A")]
 
 
-def test_sides_are_stripped_and_pairs_need_both(tmp_path):
-    (tmp_path / "train.en").write_bytes(
-        "\ufeff a \r\n\r\nc\n \u2028x\n".encode()
-    )
-    (tmp_path / "train.de").write_bytes("A\nB\n \u00a0\nD\u2028D".encode())
-    corpus = _open(f"text:{tmp_path}/")
-    assert list(corpus.pairs("train")) == [("a", "A"), ("x", "D D")]
-
-
 def test_refusals(tmp_path, write_split, write_text, prefix):
     for match, *arguments in (
         ("needs a prefix", "text:"),
         (f"expected {tmp_path}/x.train.en", f"text:{tmp_path}/x"),
         ("nowhere", f"text:{tmp_path}/nowhere/x"),
-        ("it has de, en", prefix, None, None),
         ("it has de, en", prefix, "en", None),
         ("both 'en'.*de, en", prefix, "en", "en"),
         (r"only .*train\.en of .*train\.fr", prefix, "en", "fr"),
         ("there are de, en", prefix, "fr", "it"),
         ("not a language code", prefix, "../en", "de"),
-        ("not a language code", prefix, "", "de"),
     ):
         _refused(match, *arguments)
     # A corpus to score on needs no training files.

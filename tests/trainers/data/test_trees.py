@@ -11,18 +11,12 @@ import sentencepiece
 
 from export.common.errors import InputError
 from export.parsing.linearization import SymbolVocabulary, delinearize
-from export.parsing.trees import (
-    format_tree,
-    read_tree,
-    read_trees,
-)
+from export.parsing.trees import format_tree, read_tree
 from tests.damage import flip_bit
 from tests.trainers.data.interruptions import Killed, at_write
 from tests.trainers.data.memory_corpus import contents
 from tests.trainers.data.memory_corpus import prepare as prepare_text
 from trainers.data import open_corpus, validate_kind
-from trainers.data import trees as tree_corpus
-from trainers.data.preparation import prepare_corpus
 from trainers.data.vocabulary import train_vocabulary
 
 CRAFT = pathlib.Path(__file__).parents[2] / "data/craft/craft"
@@ -72,30 +66,19 @@ def test_pairs_are_words_and_symbols(prefix):
 
 
 def test_trees_are_parsed_once_however_often_pairs_are_read(
-    tmp_path, write_text, monkeypatch
+    tmp_path, write_text
 ):
-    parsed = []
-
-    def count(path):
-        parsed.append(path)
-        return read_trees(path)
-
-    monkeypatch.setattr(tree_corpus, "read_trees", count)
     words = [f"w\u2603{number}" for number in range(40)]
-    write_text(tmp_path / "x.train.ptb", [f"(S (NN {each}))" for each in words])
+    path = tmp_path / "x.train.ptb"
+    write_text(path, [f"(S (NN {each}))" for each in words])
     corpus = _open(f"trees:{tmp_path}/x")
-    del parsed[:]
-    expected = [(each, "(S NN )S") for each in words]
     next(corpus.pairs("train"))
-    # Two readers at once.
-    for row, one, other in zip(
-        expected, corpus.pairs("train"), corpus.pairs("train"), strict=True
-    ):
-        assert row == one == other
-    assert len(parsed) == 1
-    # The generator keeps the corpus.
-    pairs = _open(f"trees:{tmp_path}/x").pairs("train")
-    assert list(pairs) == expected
+    path.unlink()
+    # Two readers at once, which keep the corpus.
+    readers = corpus.pairs("train"), corpus.pairs("train")
+    del corpus
+    for word, *pairs in zip(words, *readers, strict=True):
+        assert pairs == [(word, "(S NN )S")] * 2
 
 
 def test_packed_files_and_folders(tmp_path, write_text, monkeypatch):
@@ -118,14 +101,12 @@ def test_packed_files_and_folders(tmp_path, write_text, monkeypatch):
 def test_refusals(prefix, tmp_path, write_text):
     nowhere = f"{tmp_path}/nowhere"
     for match, *arguments in (
-        ("--target_language", prefix, "en", "fr"),
         ("--target_language", prefix, "en", ""),
-        ("--source_language", prefix, "trees", None),
         ("language code", prefix, "../x", None),
         ("trees: needs a prefix", "trees:"),
-        (f"{nowhere}.train.ptb nor {nowhere}.train", f"trees:{nowhere}"),
-        ("leads to no files", f"trees:{tmp_path}/{'m' * 300}"),
-        ("leads to no files", "trees:~nobody-of-this-name/x"),
+        (f"{nowhere}.train.ptb", f"trees:{nowhere}"),
+        (f"Cannot list {nowhere}", f"trees:{nowhere}/x"),
+        ("names no folder", "trees:~nobody-of-this-name/x"),
         ("''", f"{prefix},"),
         ("my[*]0'", f"{prefix},{tmp_path}/my*0"),
         ("'[*]4'", f"{prefix},*4"),
@@ -199,13 +180,9 @@ def corpus(tmp_path):
 
 
 def _prepare(folder, corpus, **changes):
-    arguments = {
-        "vocabulary_size": SIZE,
-        "max_tokens": 1000,
-        "workers": 1,
-        "vocabulary": _vocabulary(),
-    }
-    return prepare_corpus(folder, corpus, **arguments | changes)
+    arguments = {"vocabulary": _vocabulary(), "vocabulary_size": SIZE}
+    arguments["max_tokens"] = 1000
+    return prepare_text(folder, corpus, **arguments | changes)
 
 
 def _sides(prepared, split):
@@ -298,12 +275,7 @@ def test_other_and_damaged_symbols_are_refused(
     _refused("symbols.json", _prepare, folder, corpus)
 
 
-def test_refused_trees_leave_nothing(tmp_path, corpus):
-    with (tmp_path / "my.dev.ptb").open("a") as file:
-        file.write("(S (NN cell\n")
-    message = r"Line 23 of .*my\.dev\.ptb"
-    _refused(message, _prepare, tmp_path / "new/data", corpus)
-    assert not (tmp_path / "new").exists()
+def test_data_of_another_kind_are_refused(tmp_path, corpus):
     prepare_text(tmp_path / "text")
     _refused("dataset=memory", _prepare, tmp_path / "text", corpus)
     validate_kind("data", "text", "text")

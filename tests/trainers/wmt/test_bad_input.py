@@ -3,9 +3,8 @@
 import pytest
 
 from tests.trainers import cipher, commands
-from tests.trainers.data.memory_corpus import vocabulary
+from tests.trainers.data.memory_corpus import prepare
 from trainers.data import open_corpus
-from trainers.data.preparation import prepare_corpus
 
 TEXTS = [source for source, _ in cipher.sentences(200, seed=0)]
 
@@ -98,8 +97,7 @@ def test_trees_are_not_text(worker, tmp_path, flag):
     """Neither raw nor prepared, and before anything is written."""
     (tmp_path / "my.train.ptb").write_text("(S (NP (NN cell) (NNS walls)))\n")
     corpus = open_corpus(f"trees:{tmp_path}/my", None, None)
-    made = {"vocabulary": vocabulary(), "max_unknown": 1}
-    prepare_corpus(tmp_path / "data", corpus, 64, 99, 1, **made)
+    prepare(tmp_path / "data", corpus, max_unknown=1)
     before = _names(tmp_path)
     result = worker.wmt("--train_steps=1", flag, folder=tmp_path)
     commands.assert_one_clear_line(result, "trees")
