@@ -76,7 +76,7 @@ def main(arguments):
         *search_flags.SHORTLIST,
         *("max_source_tokens", "target_pieces"),
     )
-    save(directory, path, search, [_check] if FLAGS.check else [])
+    save(directory, path, search, FLAGS.check)
     name = _SERVER_NAMES[task_of(path)]
     signatures = ", ".join(read_description(path)["signatures"])
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
@@ -91,7 +91,7 @@ def main(arguments):
     )
 
 
-def save(directory, path, search, checks=()):
+def save(directory, path, search, check=False):
     """Writes one version of an export.
 
     Args:
@@ -99,9 +99,7 @@ def save(directory, path, search, checks=()):
         path: folder of the version, which must not exist.
         search: dict of arguments of ServedTranslator or ServedParser, with
             paths as in `load_output_vocabulary`.
-        checks: functions of the model directory's path and the version's
-            temporary folder, called before the folder is renamed; they raise
-            InputError.
+        check: whether to run export.check before the folder is renamed.
 
     Raises:
         InputError: a file or the search is not valid, or writing fails.
@@ -130,8 +128,8 @@ def save(directory, path, search, checks=()):
                 search["shortlist"],
                 temporary / output_vocabulary_files.SHORTLIST_FILE,
             )
-        for check in checks:
-            check(directory.path, temporary)
+        if check:
+            _check(directory.path, temporary)
 
 
 def _servable(directory, search):

@@ -4,7 +4,6 @@ import abc
 import math
 import time
 import typing
-import urllib.parse
 
 import numpy as np
 
@@ -53,15 +52,6 @@ class ServedModel(typing.NamedTuple):
     version: int | None = None
     label: str | None = None
 
-    def path(self):
-        """Returns the path of the model's REST URL."""
-        path = f"/v1/models/{urllib.parse.quote(self.name, safe='')}"
-        if self.version is not None:
-            return f"{path}/versions/{self.version}"
-        if self.label is not None:
-            return f"{path}/labels/{urllib.parse.quote(self.label, safe='')}"
-        return path
-
     def __str__(self):
         version = self.label if self.version is None else self.version
         return f"version {version} of {self.name}" if version else self.name
@@ -104,9 +94,8 @@ class RemoteTranslator(SignatureTranslator):
     """A TextTranslator that sends its batches to a ModelServer.
 
     A request is repeated up to `retries` times while the server is unavailable,
-    after pauses of 0.5, 1, 2, 4, ... seconds. Methods raise InputError if the
-    server does not answer, gives an unexpected answer, or has fewer beams than
-    requested translations.
+    after pauses of 0.5, 1, 2, 4, ... seconds. Methods raise InputError if there
+    is no answer or a wrong one, or fewer beams than requested translations.
     """
 
     beam_size = None
@@ -139,14 +128,12 @@ class RemoteTranslator(SignatureTranslator):
             )
         kinds = _OUTPUTS[signature] | {"truncated": ("bool", 1)}
         try:
-            for name in kinds:
-                if name not in outputs:
-                    raise ValueError(f"without the output {name}")
             answer = {
-                name: _to_array(name, outputs[name], *kind, len(texts))
+                name: _to_array(name, outputs.get(name), *kind, len(texts))
                 for name, kind in kinds.items()
             }
-            _check_shapes(answer, texts)
+            if not _is_consistent(answer, texts):
+                raise ValueError("with outputs that do not fit together")
         except ValueError as error:
             raise self._server.error("unreadable", error) from None
         return answer
@@ -189,19 +176,12 @@ def _to_bytes(text):
     raise TypeError(f"expected text, got {text!r:.60}")
 
 
-def _check_shapes(answer, texts):
-    """Raises ValueError if shapes of outputs are inconsistent."""
-    fits = True
+def _is_consistent(answer, texts):
+    """Returns whether outputs fit together; adds missing axes of words."""
     if "scores" in answer:
-        fits = answer["scores"].shape == answer["translations"].shape
-    if "alignment" in answer:
-        fits = _is_alignment(answer, texts)
-    if not fits:
-        raise ValueError("with outputs that do not fit together")
-
-
-def _is_alignment(answer, texts):
-    """Returns whether words and weights are consistent; adds missing axes."""
+        return answer["scores"].shape == answer["translations"].shape
+    if "alignment" not in answer:
+        return True
     translations = [
         each.decode("utf-8", "replace") for each in answer["translation"]
     ]

@@ -67,27 +67,13 @@ class ServedParser(tf.Module):
 
     @tf.function(input_signature=[_TEXT], autograph=False)
     def parse(self, text):
-        """The signature `serving_default`.
-
-        `text`, string [B], has one sentence each, with white space between
-        words and punctuation as in the Penn Treebank.
-
-        Returns:
-            `tree`, string [B], as from `export.parsing.trees.format_tree`;
-            `score`, float32 [B]: log-probability / length penalty, 0 for text
-            without words.
-        """
+        """The signature `serving_default`; text without words scores 0."""
         trees, scores = self._answer(text, self._best, 1)
         return {"tree": trees[:, 0], "score": scores[:, 0]}
 
     @tf.function(input_signature=[_TEXT], autograph=False)
     def n_best(self, text):
-        """The signature `n_best`.
-
-        Returns:
-            `trees`, string [B, K], and `scores`, float32 [B, K], best first.
-            Missing ones are "" and -1e9. Text without words has one result.
-        """
+        """The signature `n_best`; missing trees are "" and -1e9."""
         trees, scores = self._answer(text, self._all, self._beam_size)
         return {"trees": trees, "scores": scores}
 

