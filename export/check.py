@@ -97,12 +97,9 @@ def main(arguments):
     size = sum(
         path.stat().st_size for path in version.rglob("*") if path.is_file()
     )
-    weights = 4 * description["parameters"]
     print(
-        f"{size:,} bytes, {size / weights:.3f} of the weights' {weights:,} in "
-        "float32.",
-        "Operations that a stock server lacks: none.",
-        sep="\n",
+        f"{size:,} bytes for {description['parameters']:,} parameters; every "
+        "operation is one of a stock server.",
         flush=True,
     )
     for name, comparison in comparisons.items():

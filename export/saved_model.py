@@ -28,7 +28,6 @@ from export.serving.export_directory import (
     write_warm_up,
 )
 from export.serving.served_translator import ServedTranslator
-from export.serving.session import describe_signatures
 from export.translators import output_vocabulary_files, search_flags
 
 FLAGS = flags.FLAGS
@@ -94,15 +93,11 @@ def main(arguments):
 def save(directory, path, search, check=False):
     """Writes one version of an export.
 
-    Args:
-        directory: ModelDirectory.
-        path: folder of the version, which must not exist.
-        search: dict of arguments of ServedTranslator or ServedParser, with
-            paths as in `load_output_vocabulary`.
-        check: whether to run export.check before the folder is renamed.
-
-    Raises:
-        InputError: a file or the search is not valid, or writing fails.
+    `directory` is a ModelDirectory, `path` the new folder of the version, and
+    `search` a dict of arguments of ServedTranslator or ServedParser, with paths
+    as in `load_output_vocabulary`. With `check`, export.check runs before the
+    folder is renamed. Raises InputError if the model, the search or the check
+    fails, or the files cannot be written.
     """
     servable = _servable(directory, search)
     description = describe(directory, servable)
@@ -115,7 +110,6 @@ def save(directory, path, search, check=False):
             raise OSError(errno.ENOSPC, error.message) from error
         (temporary / "assets.extra").mkdir()
         write_warm_up(temporary / WARM_UP_FILE, requests)
-        description["signatures"] = describe_signatures(temporary)
         write_json(temporary / DESCRIPTION_FILES[servable.task], description)
         if servable.target_pieces is not None:
             text = output_vocabulary_files.format_ids(

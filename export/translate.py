@@ -100,26 +100,18 @@ def main(arguments):
     if FLAGS.prefixes is None:
         line_flags.translate_stream(translator)
         return
-    translator = _PrefixTranslator(translator)
-    line_flags.translate_stream(translator, ("prefixes", FLAGS.prefixes))
-    translator.report()
+    changed = _ChangedPrefixes(translator)
+    line_flags.translate_stream(translator, FLAGS.prefixes, changed.add)
+    changed.report()
 
 
-class _PrefixTranslator:
-    """Translates with prefixes; collects those with a changed spelling."""
+class _ChangedPrefixes:
+    """Collects prefixes that the vocabulary spells differently."""
 
     def __init__(self, translator):
         self._translator = translator
         self._num_lines = 0
         self._changed = []
-
-    def n_best(self, texts, n, on_progress, prefixes):
-        self._compare(prefixes)
-        return self._translator.n_best(texts, n, on_progress, prefixes)
-
-    def align(self, texts, on_progress, prefixes):
-        self._compare(prefixes)
-        return self._translator.align(texts, on_progress, prefixes)
 
     def report(self):
         count, shown = len(self._changed), self._changed[:_SHOWN]
@@ -132,7 +124,7 @@ class _PrefixTranslator:
                 flush=True,
             )
 
-    def _compare(self, prefixes):
+    def add(self, prefixes):
         try:
             normalized = self._translator.normalize_prefixes(prefixes)
         except UnknownCharacter as error:

@@ -82,7 +82,7 @@ def task_of(version):
 
 
 def describe(directory, servable):
-    """Returns the description of an export without its signatures."""
+    """Returns the description of an export, a dict."""
     import keras_transformer as kt
 
     run = directory.read_run() if directory.run_path.exists() else {}
@@ -99,6 +99,7 @@ def describe(directory, servable):
         },
         "scores": directory.read_scores(),
         "limits": servable.limits(),
+        "signatures": sorted(servable.signatures()),
         "versions": {
             "keras_transformer": kt.__version__,
             **{name: importlib.metadata.version(name) for name in _PACKAGES},

@@ -87,17 +87,12 @@ class ExportedTranslator(SignatureTranslator):
 def load_translator(models, batch_tokens, search, needs=()):
     """Returns the TextTranslator of model directories or of an export.
 
-    Args:
-        models: list of paths: model directories of an ensemble, or one
-            exported version, or one folder of versions (the newest is used).
-        batch_tokens: source tokens in a batch, padding included.
-        search: dict of the search flags that are set: GraphTranslator's
-            arguments and `ensemble_mean`, with paths and `shortlist_size` as
-            in `load_output_vocabulary`.
-        needs: what it must support, of "compiled" and "prefixes".
-
-    Raises:
-        InputError: a path is none of these, or flags are incompatible.
+    `models` are paths: model directories of an ensemble, one exported version,
+    or one folder of versions (the newest is used). `search` is a dict of the
+    search flags that are set: GraphTranslator's arguments and `ensemble_mean`,
+    with paths as in `load_output_vocabulary`; `needs` lists "compiled" and
+    "prefixes" if they are needed. Raises InputError if a path is none of
+    these, or flags are incompatible.
     """
     paths = [pathlib.Path(model) for model in models]
     versions = [*filter(None, map(newest_version, paths))]

@@ -147,12 +147,9 @@ class TreeWriter:
     def write(self, tokens, words):
         """Returns trees as lines of text, string [B, K].
 
+        `tokens`, int32 [B, K, T], are symbols that TreeGrammar allows, the end
+        id, then padding; `words` a RaggedTensor of `WordTokenizer.split_words`.
         Text of rows without a tree is undefined.
-
-        Args:
-            tokens: int32 [B, K, T], symbols that TreeGrammar allows, the end
-                id, then padding.
-            words: RaggedTensor string [B, None] of `WordTokenizer.split_words`.
         """
         is_tag = tokens >= self._first_tag_id
         position = tf.cumsum(tf.cast(is_tag, tf.int32), axis=-1) - 1

@@ -1,4 +1,4 @@
-"""Processes that call functions: a server without Keras, and others."""
+"""A process that runs exports as a server does, without Keras."""
 
 import concurrent.futures
 import faulthandler
@@ -22,8 +22,8 @@ class Answer(typing.NamedTuple):
         return [text.decode("utf-8") for text in self.arrays[name]]
 
 
-class ChildProcess:
-    """A process that calls one function after the other."""
+class Server:
+    """A process that runs exports as a server does, without Keras."""
 
     def __init__(self):
         context = multiprocessing.get_context("spawn")
@@ -40,10 +40,6 @@ class ChildProcess:
     def call(self, function, *arguments):
         """Returns the function's result, or raises its exception."""
         return self._pool.submit(function, *arguments).result()
-
-
-class Server(ChildProcess):
-    """A process that runs exports as a server does, without Keras."""
 
     def run(self, path, signature="serving_default", **inputs) -> Answer:
         return Answer(self.call(_run, str(path), signature, inputs))

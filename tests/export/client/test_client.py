@@ -35,16 +35,20 @@ def test_rest_answers_in_order_without_tensorflow(
         (tmp_path / f"{name}.py").write_text("raise AssertionError\n")
     backend.sizes.clear()
     code, lines, err = commands.run_alone(
-        *("export.client", None, TEXTS, addresses["rest"]),
+        *("export.client", None, TEXTS, addresses["rest"], "--alignments"),
         *(f"--output={tmp_path / 'out'}", "--input=-"),
         *("--scores", "--batch_size=4", "--version=1"),
         variables={"PYTHONPATH": f"{tmp_path}:{tiny.ROOT}", "no_proxy": "*"},
     )
     assert (code, lines) == (0, []), err
     lines = (tmp_path / "out").read_text().splitlines()
-    scores, texts = zip(*[line.split("\t") for line in lines])
-    expected = translator.translate(TEXTS)
+    scores, texts, links = zip(*[line.split("\t") for line in lines])
+    expected = translator.align(TEXTS)
     assert list(texts) == [each.text for each in expected]
+    assert list(links) == [
+        " ".join(f"{a}-{b}" for a, b in each.alignment) for each in expected
+    ]
+    assert any(links)
     np.testing.assert_allclose(
         [float(each) for each in scores],
         [each.score for each in expected],
@@ -62,19 +66,6 @@ def test_n_best_lists_over_grpc(addresses, translator):
         for each in three
     ]
     assert [line.split(" ||| ")[:2] for line in lines] == expected
-
-
-@pytest.mark.parametrize("interface", ["rest", "grpc"])
-def test_alignments(addresses, interface, translator):
-    code, lines, err = run(addresses[interface], "--alignments")
-    assert code == 0, err
-    texts, links = zip(*[line.split("\t") for line in lines])
-    expected = translator.align(TEXTS)
-    assert list(texts) == [each.text for each in expected]
-    assert list(links) == [
-        " ".join(f"{a}-{b}" for a, b in each.alignment) for each in expected
-    ]
-    assert any(links)
 
 
 def test_refusals_are_one_line_and_2(addresses):

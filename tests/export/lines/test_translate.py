@@ -2,7 +2,6 @@
 
 import os
 import select
-import shutil
 import signal
 import tempfile
 import time
@@ -98,16 +97,6 @@ def test_an_export_translates_in_order_and_needs_no_keras(
     assert links[0]
     assert len(err) == 1
     assert "1 of the lines (14)" in err[0]
-
-
-def test_n_best_of_the_newest_version_in_a_folder(
-    exported, truncating_translator, tmp_path
-):
-    for name in ("2", "9", "models.config"):
-        (tmp_path / name).mkdir()
-    shutil.copytree(exported, tmp_path / "10")
-    _, lines, _ = run(tmp_path, TEXTS, "--n_best=3")
-    check_n_best(lines, truncating_translator.n_best(TEXTS, 3))
 
 
 def test_a_model_directory_gives_the_same(model_path, translator):

@@ -18,7 +18,8 @@ from export.serving.export_directory import (
 from tests import made_up_text
 from tests.export import commands
 
-TEXTS = [*made_up_text.sentences()[:9], "", " \t", "g " * 40]
+TEXTS = [*made_up_text.sentences()[:9], "", " \t\n", "\u3000", "\u200b"]
+TEXTS += ["g " * 40]
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +67,11 @@ CHANGES = {
 @pytest.mark.parametrize("signature", CHANGES)
 def test_equal_answers_pass_and_others_are_named(compare, outputs, signature):
     same = compare(signature)
-    assert (same.texts, same.equal, same.first) == (12, 12, None)
+    assert (same.texts, same.equal, same.first) == (14, 14, None)
     assert same.difference <= 1e-3
     change, score = CHANGES[signature]
     other = compare(signature, *change)
-    assert (other.texts, other.equal) == (12, 11)
+    assert (other.texts, other.equal) == (14, 13)
     assert repr(TEXTS[3]) in other.first
     if score is None:
         return
@@ -78,7 +79,7 @@ def test_equal_answers_pass_and_others_are_named(compare, outputs, signature):
     right = outputs[signature][0][name][place]
     for difference in (0.01, np.nan):
         found = compare(signature, name, place, right + difference)
-        assert found.equal == 12
+        assert found.equal == 14
         assert repr(TEXTS[3]) in found.first
 
 

@@ -11,6 +11,7 @@ from export.model_directory import ModelDirectory
 from export.serving.export_directory import (
     DESCRIPTION_FILES,
     describe,
+    newest_version,
     read_description,
     version_number,
 )
@@ -68,6 +69,7 @@ def test_versions_are_numbered_as_a_server_reads_them(tmp_path):
         (tmp_path / "e" / name).mkdir()
     assert version_number(tmp_path / "e") == 11
     assert version_number(tmp_path / "e", 7) == 7
+    assert newest_version(tmp_path / "e") == tmp_path / "e" / "10"
     # The server reads 003 as 3.
     for number in (0, -1, 2, 3, 10):
         with pytest.raises(InputError, match=str(number)):

@@ -49,16 +49,6 @@ def read(array):
     return np.vectorize(bytes.decode, otypes=[object])(array).tolist()
 
 
-def test_blank_text_gives_blank_text_and_0(check):
-    blanks = ["", "   ", "\t\n", "\u3000", "\u200b"]
-    for texts in (blanks, [TEXTS[0], *blanks, TEXTS[1]], [""]):
-        answer = check(texts)
-        for text, *found in zip(
-            texts, answer.texts("translation"), answer.arrays["score"]
-        ):
-            assert (found == ["", 0.0]) == (text in blanks)
-
-
 # Whether a text is truncated.
 TRUNCATED = {
     "": False,

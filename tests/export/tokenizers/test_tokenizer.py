@@ -74,18 +74,13 @@ def test_any_text_has_ids_of_the_vocabulary(tokenizer, texts):
         assert ids.tolist() == tokenizer.encode([text])[0].tolist()
 
 
-def test_an_unknown_character_is_the_unknown_id(tokenizer):
-    (ids,) = tokenizer.encode(["ba\u6f22"])
+def test_empty_blank_and_unknown_texts(tokenizer):
+    assert tokenizer.encode([]) == []
+    *blank, ids = tokenizer.encode(["", "  \t ", "\u3000", "ba\u6f22"])
+    assert [row.tolist() for row in blank] == [[END_ID]] * 3
     assert ids[-2:].tolist() == [UNKNOWN_ID, END_ID]
     assert "\u2047" in tokenizer.decode([ids])[0]
-
-
-def test_empty_and_blank_texts(tokenizer):
-    assert tokenizer.encode([]) == []
-    rows = tokenizer.encode(["", "  \t ", "\u3000"])
-    assert [ids.tolist() for ids in rows] == [[END_ID]] * 3
     assert tokenizer.decode(np.zeros((2, 0), np.int32)) == ["", ""]
-    assert tokenizer.decode(np.zeros((0, 3), np.int32)) == []
 
 
 def test_special_ids_and_those_outside_the_vocabulary_are_skipped(tokenizer):
