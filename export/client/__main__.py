@@ -3,15 +3,8 @@
   python -m export.client --url=http://host:8501 < in > out
   python -m export.client --grpc=host:8500 --n_best=4 < in > out
 
-Each line gives one output line, in the formats of export.translate:
-
-  text                          by default
-  score TAB text                with --scores
-  text TAB alignment            with --alignments, word pairs as in "0-0 1-2"
-  score TAB text TAB alignment  with both
-
-With --n_best=N above 1 it gives up to N lines of Moses' n-best format. --url
-runs without TensorFlow; --grpc, which is not encrypted, needs TensorFlow.
+The output lines have the formats of export.translate. --url runs without
+TensorFlow; --grpc, which is not encrypted, needs TensorFlow.
 """
 
 from absl import flags

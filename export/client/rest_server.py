@@ -36,7 +36,16 @@ class RestServer(ModelServer):
     def predict(self, signature, texts):
         """Runs a signature, see `ModelServer.predict`; outputs are lists."""
         request = {"signature_name": signature, "inputs": {"text": texts}}
-        status, answer = self._post(json.dumps(request).encode("utf-8"))
+        body = json.dumps(request).encode("utf-8")
+        try:
+            status, answer = _run_within(
+                self._timeout, lambda: self._read(body)
+            )
+        except TimeoutError:
+            raise self.error("late", f"{self._timeout:g} s") from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "strerror", None) or repr(error)
+            raise self.error("unreachable", reason) from error
         try:
             content = json.loads(answer)
             outputs = content.get("outputs")
@@ -50,17 +59,8 @@ class RestServer(ModelServer):
         kind = _KINDS.get(status, "failed")
         raise self.error(kind, f"HTTP {status}, {reason}")
 
-    def _post(self, body):
-        """Returns the status and the bytes of the response."""
-        try:
-            return _run_within(self._timeout, lambda: self._read(body))
-        except TimeoutError:
-            raise self.error("late", f"{self._timeout:g} s") from None
-        except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "strerror", None) or repr(error)
-            raise self.error("unreachable", reason) from error
-
     def _read(self, body):
+        """Returns the status and the bytes of the response."""
         connection = _CONNECTIONS[self._url.scheme](
             self._url.hostname, self._url.port, timeout=self._timeout
         )
