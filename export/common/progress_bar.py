@@ -4,12 +4,7 @@ import sys
 
 from tqdm import tqdm
 
-# Without a terminal, which could not overwrite a bar.
-_LINES = {
-    "bar_format": "{desc}: {n_fmt} of {total_fmt} [{elapsed}<{remaining}, "
-    "{rate_fmt}]",
-    **{"delay": 30.0, "mininterval": 30.0, "leave": False},
-}
+_SECONDS_BETWEEN_LINES = 30.0
 # Its thread serves bars without `miniters` only.
 tqdm.monitor_interval = 0
 
@@ -26,15 +21,29 @@ class ProgressBar:
 
     def __init__(self, what, total, unit, stream=None):
         stream = stream or sys.stderr
-        is_terminal = stream.isatty()
+        options = {}
+        if not stream.isatty():
+            # A bar could not be overwritten.
+            line = "{desc}: {n_fmt} [{elapsed}, {rate_fmt}]"
+            if total:
+                line = (
+                    "{desc}: {n_fmt} of {total_fmt} "
+                    "[{elapsed}<{remaining}, {rate_fmt}]"
+                )
+            options = {
+                "file": _LineStream(stream),
+                "bar_format": line,
+                "delay": _SECONDS_BETWEEN_LINES,
+                "mininterval": _SECONDS_BETWEEN_LINES,
+                "leave": False,
+            }
         self._bar = tqdm(
+            **{"file": stream} | options,
             desc=what,
             total=total,
             unit=f" {unit}",
             smoothing=0,
             miniters=1,
-            file=stream if is_terminal else _LineStream(stream),
-            **({} if is_terminal else _LINES),
         )
 
     def skip(self, count):

@@ -47,7 +47,7 @@ def test_without_a_terminal_there_is_a_line_every_half_minute(now):
         ),
         (
             {"steps": 4, "total": None},
-            ["Reading: 40 of ? [00:32<?, 1.25 pairs/s]"],
+            ["Reading: 40 [00:32, 1.25 pairs/s]"],
         ),
     ):
         assert _work(now, io.StringIO(), **arguments) == expected
