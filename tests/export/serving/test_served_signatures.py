@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from export.serving.comparison import TranslationReader
-from export.serving.export_directory import read_description
 from export.serving.served_translator import ServedTranslator
 from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import UNKNOWN_ID
@@ -109,13 +107,6 @@ def test_the_serving_process_has_neither_keras_nor_this_package(server, ask):
     tops = {name.partition(".")[0] for name in loaded}
     others = {"keras", "keras_transformer", "trainers", "tensorflow_text"}
     assert tops.isdisjoint(others)
-
-
-def test_every_signature_can_be_compared(exported, translator):
-    served = ServedTranslator(translator.model, translator.tokenizer)
-    limits = read_description(exported)["limits"]
-    reader = TranslationReader(made_up_text.vocabulary(), TEXTS, limits)
-    assert reader.signatures.keys() == served.signatures().keys()
 
 
 def test_rows_of_alignments_sum_to_1_and_tokens_spell_the_text(ask):
