@@ -17,6 +17,7 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
+from export.common.storage import explain_read_errors
 from export.serving.comparison import READERS
 from export.serving.export_directory import (
     newest_version,
@@ -55,7 +56,12 @@ _ROW = "{:16}{:>9}{:>9}{:>9}{:>9}{:>12}{:>12}"
 
 def main(arguments):
     """Checks one version and prints a table."""
-    version = _find_version(arguments[1])
+    version = newest_version(pathlib.Path(arguments[1]))
+    if version is None:
+        raise InputError(
+            f"There is no exported version in {arguments[1]}; give the folder "
+            "that export.saved_model wrote."
+        )
     # Before any of it runs: an export may come from an untrusted source.
     _refuse_foreign(version)
     description = read_description(version)
@@ -91,12 +97,9 @@ def main(arguments):
     size = sum(
         path.stat().st_size for path in version.rglob("*") if path.is_file()
     )
-    weights = 4 * description["parameters"]
     print(
-        f"{size:,} bytes, {size / weights:.3f} of the weights' {weights:,} in "
-        "float32.",
-        "Operations that a stock server lacks: none.",
-        sep="\n",
+        f"{size:,} bytes for {description['parameters']:,} parameters; every "
+        "operation is one of a stock server.",
         flush=True,
     )
     for name, comparison in comparisons.items():
@@ -105,16 +108,6 @@ def main(arguments):
                 f"The signature {name} does not answer as the model directory "
                 f"does: {comparison.first}."
             )
-
-
-def _find_version(argument):
-    version = newest_version(pathlib.Path(argument))
-    if version is None:
-        raise InputError(
-            f"There is no exported version in {argument}; give the folder "
-            "that export.saved_model wrote."
-        )
-    return version
 
 
 def _refuse_foreign(version):
@@ -137,13 +130,8 @@ def _reader(version, limits):
     task = task_of(version)
     folder = pathlib.Path(FLAGS.model_dir)
     path = folder / "vocabulary.model"
-    try:
+    with explain_read_errors(path):
         vocabulary = path.read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"Cannot read {path}: {error.strerror}; --model_dir must be a "
-            "model directory, as trainers.wmt or trainers.parsing writes it."
-        ) from error
     if (folder / "symbols.json").exists() != (task == "parsing"):
         name = "parser" if task == "parsing" else "translator"
         raise InputError(
@@ -162,21 +150,19 @@ def _first_line(error):
 
 def _measure(session, name, requests):
     """Returns milliseconds of the warm-up, the next request, and later ones."""
-
-    def milliseconds(request):
-        started = time.perf_counter()
-        session.run(name, request)
-        return 1000 * (time.perf_counter() - started)
-
+    times = []
     try:
-        warm_up = sum(map(milliseconds, requests))
-        first, *later = (milliseconds(requests[0]) for _ in range(1 + _REPEATS))
+        for request in (*requests, *requests[:1] * (1 + _REPEATS)):
+            started = time.perf_counter()
+            session.run(name, request)
+            times.append(1000 * (time.perf_counter() - started))
     except SERVER_ERRORS as error:
         raise InputError(
             f"The signature {name} fails on a warm-up request, so that a "
             f"server would not load this version: {_first_line(error)}"
         ) from error
-    return warm_up, first, statistics.median(later)
+    first, *later = times[len(requests) :]
+    return sum(times[: len(requests)]), first, statistics.median(later)
 
 
 def _predict_texts(session, reader):

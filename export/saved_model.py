@@ -28,7 +28,6 @@ from export.serving.export_directory import (
     write_warm_up,
 )
 from export.serving.served_translator import ServedTranslator
-from export.serving.session import describe_signatures
 from export.translators import output_vocabulary_files, search_flags
 
 FLAGS = flags.FLAGS
@@ -76,7 +75,7 @@ def main(arguments):
         *search_flags.SHORTLIST,
         *("max_source_tokens", "target_pieces"),
     )
-    save(directory, path, search, [_check] if FLAGS.check else [])
+    save(directory, path, search, FLAGS.check)
     name = _SERVER_NAMES[task_of(path)]
     signatures = ", ".join(read_description(path)["signatures"])
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
@@ -91,20 +90,14 @@ def main(arguments):
     )
 
 
-def save(directory, path, search, checks=()):
+def save(directory, path, search, check=False):
     """Writes one version of an export.
 
-    Args:
-        directory: ModelDirectory.
-        path: folder of the version, which must not exist.
-        search: dict of arguments of ServedTranslator or ServedParser, with
-            paths as in `load_output_vocabulary`.
-        checks: functions of the model directory's path and the version's
-            temporary folder, called before the folder is renamed; they raise
-            InputError.
-
-    Raises:
-        InputError: a file or the search is not valid, or writing fails.
+    `directory` is a ModelDirectory, `path` the new folder of the version, and
+    `search` a dict of arguments of ServedTranslator or ServedParser, with paths
+    as in `load_output_vocabulary`. With `check`, export.check runs before the
+    folder is renamed. Raises InputError if the model, the search or the check
+    fails, or the files cannot be written.
     """
     servable = _servable(directory, search)
     description = describe(directory, servable)
@@ -117,7 +110,6 @@ def save(directory, path, search, checks=()):
             raise OSError(errno.ENOSPC, error.message) from error
         (temporary / "assets.extra").mkdir()
         write_warm_up(temporary / WARM_UP_FILE, requests)
-        description["signatures"] = describe_signatures(temporary)
         write_json(temporary / DESCRIPTION_FILES[servable.task], description)
         if servable.target_pieces is not None:
             text = output_vocabulary_files.format_ids(
@@ -130,8 +122,8 @@ def save(directory, path, search, checks=()):
                 search["shortlist"],
                 temporary / output_vocabulary_files.SHORTLIST_FILE,
             )
-        for check in checks:
-            check(directory.path, temporary)
+        if check:
+            _check(directory.path, temporary)
 
 
 def _servable(directory, search):

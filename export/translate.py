@@ -100,39 +100,31 @@ def main(arguments):
     if FLAGS.prefixes is None:
         line_flags.translate_stream(translator)
         return
-    translator = _PrefixTranslator(translator)
-    line_flags.translate_stream(translator, ("prefixes", FLAGS.prefixes))
-    translator.report()
+    changed = _ChangedPrefixes(translator)
+    line_flags.translate_stream(translator, FLAGS.prefixes, changed.add)
+    changed.report()
 
 
-class _PrefixTranslator:
-    """Translates with prefixes; collects those with a changed spelling."""
+class _ChangedPrefixes:
+    """Collects prefixes that the vocabulary spells differently."""
 
     def __init__(self, translator):
         self._translator = translator
         self._num_lines = 0
-        self._shown, self._num_changed = [], 0
-
-    def n_best(self, texts, n, on_progress, prefixes):
-        self._compare(prefixes)
-        return self._translator.n_best(texts, n, on_progress, prefixes)
-
-    def align(self, texts, on_progress, prefixes):
-        self._compare(prefixes)
-        return self._translator.align(texts, on_progress, prefixes)
+        self._changed = []
 
     def report(self):
-        more = self._num_changed - len(self._shown)
-        if self._num_changed:
+        count, shown = len(self._changed), self._changed[:_SHOWN]
+        more = f" and {count - _SHOWN:,} more" if count > _SHOWN else ""
+        if count:
             print(
-                f"Prefixes that the vocabulary spells otherwise: "
-                f"{self._num_changed:,} ({', '.join(self._shown)}"
-                + (f" and {more:,} more)." if more else ")."),
+                f"Prefixes that the vocabulary spells otherwise: {count:,} "
+                f"({', '.join(shown)}{more}).",
                 file=sys.stderr,
                 flush=True,
             )
 
-    def _compare(self, prefixes):
+    def add(self, prefixes):
         try:
             normalized = self._translator.normalize_prefixes(prefixes)
         except UnknownCharacter as error:
@@ -144,11 +136,9 @@ class _PrefixTranslator:
             ) from None
         for line, texts in enumerate(zip(prefixes, normalized), 1):
             if texts[0] != texts[1]:
-                self._num_changed += 1
-                if len(self._shown) < _SHOWN:
-                    given, spelled = (repr(_shorten(text)) for text in texts)
-                    number = self._num_lines + line
-                    self._shown.append(f"line {number}: {given} as {spelled}")
+                given, spelled = (repr(_shorten(text)) for text in texts)
+                number = self._num_lines + line
+                self._changed.append(f"line {number}: {given} as {spelled}")
         self._num_lines += len(prefixes)
 
 

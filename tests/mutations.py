@@ -492,7 +492,7 @@ MUTATIONS = [
             "a file is renamed before it is whole",
             "export/common/storage.py",
             "        yield temporary\n        if mode",
-            "        yield place\n        if mode",
+            "        yield target\n        if mode",
             "tests/export/common/test_storage.py",
         ),
         (

@@ -1,10 +1,8 @@
 """Translates text with a model on TensorFlow Serving."""
 
 import abc
-import math
 import time
 import typing
-import urllib.parse
 
 import numpy as np
 
@@ -31,16 +29,17 @@ _MESSAGES = {
     "listens there, and that the model is an export of export.saved_model",
 }
 _WORTH_RETRYING = ("unreachable", "busy")
-# Required outputs of each signature, with their dtype and rank.
+# Required outputs of each signature: dtype, and letters of the axes: B texts, K
+# beams, S source and T target tokens.
+_BEST = {"translation": (object, "B"), "score": ("float32", "B")}
 _OUTPUTS = {
-    "serving_default": {"translation": (object, 1), "score": ("float32", 1)},
-    "n_best": {"translations": (object, 2), "scores": ("float32", 2)},
+    "serving_default": _BEST,
+    "n_best": {"translations": (object, "BK"), "scores": ("float32", "BK")},
     "align": {
-        "translation": (object, 1),
-        "score": ("float32", 1),
-        "source_words": ("int32", 3),
-        "target_words": ("int32", 3),
-        "alignment": ("float32", 3),
+        **_BEST,
+        "source_words": ("int32", "BS2"),
+        "target_words": ("int32", "BT2"),
+        "alignment": ("float32", "BTS"),
     },
 }
 _FIRST_PAUSE_SECONDS = 0.5
@@ -52,15 +51,6 @@ class ServedModel(typing.NamedTuple):
     name: str
     version: int | None = None
     label: str | None = None
-
-    def path(self):
-        """Returns the path of the model's REST URL."""
-        path = f"/v1/models/{urllib.parse.quote(self.name, safe='')}"
-        if self.version is not None:
-            return f"{path}/versions/{self.version}"
-        if self.label is not None:
-            return f"{path}/labels/{urllib.parse.quote(self.label, safe='')}"
-        return path
 
     def __str__(self):
         version = self.label if self.version is None else self.version
@@ -104,9 +94,8 @@ class RemoteTranslator(SignatureTranslator):
     """A TextTranslator that sends its batches to a ModelServer.
 
     A request is repeated up to `retries` times while the server is unavailable,
-    after pauses of 0.5, 1, 2, 4, ... seconds. Methods raise InputError if the
-    server does not answer, gives an unexpected answer, or has fewer beams than
-    requested translations.
+    after pauses of 0.5, 1, 2, 4, ... seconds. Methods raise InputError if there
+    is no answer or a wrong one, or fewer beams than requested translations.
     """
 
     beam_size = None
@@ -137,16 +126,15 @@ class RemoteTranslator(SignatureTranslator):
                 f"Expected translations from {self.name}, got the trees of a "
                 "parser; name a translator with --model_name."
             )
-        kinds = _OUTPUTS[signature] | {"truncated": ("bool", 1)}
+        kinds = _OUTPUTS[signature] | {"truncated": ("bool", "B")}
+        answer, sizes = {}, {"B": len(texts), "2": 2}
         try:
-            for name in kinds:
-                if name not in outputs:
-                    raise ValueError(f"without the output {name}")
-            answer = {
-                name: _to_array(name, outputs[name], *kind, len(texts))
-                for name, kind in kinds.items()
-            }
-            _check_shapes(answer, texts)
+            for name, (dtype, axes) in kinds.items():
+                answer[name] = _to_array(name, outputs.get(name), dtype)
+                if not _fits(answer[name].shape, axes, sizes):
+                    raise ValueError(f"with {name} of a wrong shape")
+            if signature == "align":
+                _check_words(answer, texts)
         except ValueError as error:
             raise self._server.error("unreadable", error) from None
         return answer
@@ -162,8 +150,7 @@ class RemoteTranslator(SignatureTranslator):
         return self._server.predict(signature, texts)
 
 
-def _to_array(name, value, dtype, rank, count):
-    """Returns an output as an array of `count` rows, or raises ValueError."""
+def _to_array(name, value, dtype):
     if getattr(value, "dtype", dtype) != dtype:
         raise ValueError(f"with {name} of type {value.dtype}")
     try:
@@ -172,12 +159,6 @@ def _to_array(name, value, dtype, rank, count):
             array = np.vectorize(_to_bytes, otypes=[object])(array)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"with a wrong {name}: {error}") from None
-    # The rank of nested lists that are empty is unknown.
-    is_right = array.ndim == rank or (rank > 1 and not array.size)
-    if not is_right or array.shape[:1] != (count,):
-        raise ValueError(
-            f"with {name} of shape {array.shape} for {count} sentences"
-        )
     return array
 
 
@@ -189,35 +170,26 @@ def _to_bytes(text):
     raise TypeError(f"expected text, got {text!r:.60}")
 
 
-def _check_shapes(answer, texts):
-    """Raises ValueError if shapes of outputs are inconsistent."""
-    fits = True
-    if "scores" in answer:
-        fits = answer["scores"].shape == answer["translations"].shape
-    if "alignment" in answer:
-        fits = _is_alignment(answer, texts)
-    if not fits:
-        raise ValueError("with outputs that do not fit together")
+def _fits(shape, axes, sizes):
+    """Returns whether a shape fits the known sizes of axes; adds new ones."""
+    if 0 in shape and len(axes) > 1:
+        # Empty lists have lost their last axes.
+        is_empty = [sizes.setdefault(axis, 0) == 0 for axis in axes[1:]]
+        return shape[0] == sizes["B"] and any(is_empty)
+    return len(shape) == len(axes) and all(
+        sizes.setdefault(axis, size) == size for axis, size in zip(axes, shape)
+    )
 
 
-def _is_alignment(answer, texts):
-    """Returns whether words and weights are consistent; adds missing axes."""
+def _check_words(answer, texts):
+    """Raises ValueError for the number of a word that a text has not."""
     translations = [
         each.decode("utf-8", "replace") for each in answer["translation"]
     ]
-    shape = [len(texts)]
     for name, lines in (
-        ("target_words", translations),
         ("source_words", texts),
+        ("target_words", translations),
     ):
-        words = answer[name]
-        if not words.size:
-            words = answer[name] = words.reshape(len(lines), 0, 2)
-        shape.append(words.shape[1])
-        counts = [len(line.split()) for line in lines]
-        last = words.max(axis=(1, 2), initial=-1)
-        if words.shape[2] != 2 or (last >= counts).any():
-            return False
-    weights = answer["alignment"]
-    is_empty = weights.size == math.prod(shape) == 0
-    return is_empty or list(weights.shape) == shape
+        last = answer[name].reshape(len(lines), -1).max(axis=1, initial=-1)
+        if (last >= [len(line.split()) for line in lines]).any():
+            raise ValueError(f"with {name} that the text has not")

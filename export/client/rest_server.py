@@ -6,7 +6,6 @@ import http.client
 import json
 import threading
 import urllib.parse
-from socket import SHUT_RDWR
 
 from export.client.remote_translator import MAX_ANSWER_BYTES, ModelServer
 from export.common.errors import InputError
@@ -32,12 +31,21 @@ class RestServer(ModelServer):
     def __init__(self, url, model, timeout_seconds):
         super().__init__(url, model, timeout_seconds)
         self._url = _parse(url)
-        self._path = f"{self._url.path.rstrip('/')}{model.path()}:predict"
+        self._path = f"{self._url.path.rstrip('/')}{_path(model)}:predict"
 
     def predict(self, signature, texts):
         """Runs a signature, see `ModelServer.predict`; outputs are lists."""
         request = {"signature_name": signature, "inputs": {"text": texts}}
-        status, answer = self._post(json.dumps(request).encode("utf-8"))
+        body = json.dumps(request).encode("utf-8")
+        try:
+            status, answer = _run_within(
+                self._timeout, lambda: self._read(body)
+            )
+        except TimeoutError:
+            raise self.error("late", f"{self._timeout:g} s") from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "strerror", None) or repr(error)
+            raise self.error("unreachable", reason) from error
         try:
             content = json.loads(answer)
             outputs = content.get("outputs")
@@ -51,31 +59,30 @@ class RestServer(ModelServer):
         kind = _KINDS.get(status, "failed")
         raise self.error(kind, f"HTTP {status}, {reason}")
 
-    def _post(self, body):
+    def _read(self, body):
         """Returns the status and the bytes of the response."""
         connection = _CONNECTIONS[self._url.scheme](
             self._url.hostname, self._url.port, timeout=self._timeout
         )
-        try:
-            return _run_within(
-                self._timeout, connection, lambda: self._read(connection, body)
-            )
-        except TimeoutError:
-            raise self.error("late", f"{self._timeout:g} s") from None
-        except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "strerror", None) or repr(error)
-            raise self.error("unreachable", reason) from error
-
-    def _read(self, connection, body):
-        headers = {"Content-Type": "application/json"}
-        connection.request("POST", self._path, body, headers)
-        response = connection.getresponse()
-        answer = response.read(MAX_ANSWER_BYTES + 1)
+        with contextlib.closing(connection):
+            headers = {"Content-Type": "application/json"}
+            connection.request("POST", self._path, body, headers)
+            response = connection.getresponse()
+            answer = response.read(MAX_ANSWER_BYTES + 1)
         if len(answer) > MAX_ANSWER_BYTES:
             raise self.error("unreadable", f"over {MAX_ANSWER_BYTES:,} bytes")
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)
         return response.status, answer
+
+
+def _path(model):
+    path = f"/v1/models/{urllib.parse.quote(model.name, safe='')}"
+    if model.version is not None:
+        return f"{path}/versions/{model.version}"
+    if model.label is not None:
+        return f"{path}/labels/{urllib.parse.quote(model.label, safe='')}"
+    return path
 
 
 def _parse(url):
@@ -95,33 +102,17 @@ def _parse(url):
     return address
 
 
-def _run_within(seconds, connection, read):
-    """Returns the result of `read`, or raises TimeoutError."""
+def _run_within(seconds, function):
+    """Returns the function's result, or raises TimeoutError."""
     # In a thread: a socket limits each operation only, so a server that sends
     # one byte at a time or repeats "100 Continue" would exceed the time limit.
     result = concurrent.futures.Future()
-    is_late, sockets = threading.Event(), []
-    # Otherwise a request after the time limit would reconnect.
-    connection.auto_open = False
 
     def run():
         try:
-            connection.connect()
-            # Keeps the socket: the connection drops it during the response.
-            sockets.append(connection.sock)
-            if not is_late.is_set():
-                result.set_result(read())
+            result.set_result(function())
         except BaseException as error:
             result.set_exception(error)
-        finally:
-            connection.close()
 
     threading.Thread(target=run, daemon=True).start()
-    try:
-        return result.result(seconds)
-    finally:
-        is_late.set()
-        for socket in sockets:
-            # Ends the thread if it is still running.
-            with contextlib.suppress(OSError, ValueError):
-                socket.shutdown(SHUT_RDWR)
+    return result.result(seconds)

@@ -1,11 +1,12 @@
 """Progress of long work, with its rate and the remaining time."""
 
 import sys
-import time
 
 from tqdm import tqdm
 
 _SECONDS_BETWEEN_LINES = 30.0
+# Its thread serves bars without `miniters` only.
+tqdm.monitor_interval = 0
 
 
 class ProgressBar:
@@ -15,56 +16,65 @@ class ProgressBar:
         what: description, such as "Tokenizing train".
         total: number of units; None if unknown.
         unit: name of the units, in the plural.
-        done: number of units done before.
         stream: stderr by default.
     """
 
-    def __init__(self, what, total, unit, done=0, stream=None):
-        self._stream = stream or sys.stderr
-        self._what, self._total, self._unit = what, total, unit
-        self._first = self._done = done
-        self._started = self._printed = time.monotonic()
+    def __init__(self, what, total, unit, stream=None):
+        stream = stream or sys.stderr
+        options = {}
+        if not stream.isatty():
+            # A bar could not be overwritten.
+            line = "{desc}: {n_fmt} [{elapsed}, {rate_fmt}]"
+            if total:
+                line = (
+                    "{desc}: {n_fmt} of {total_fmt} "
+                    "[{elapsed}<{remaining}, {rate_fmt}]"
+                )
+            options = {
+                "file": _LineStream(stream),
+                "bar_format": line,
+                "delay": _SECONDS_BETWEEN_LINES,
+                "mininterval": _SECONDS_BETWEEN_LINES,
+                "leave": False,
+            }
         self._bar = tqdm(
+            **{"file": stream} | options,
             desc=what,
             total=total,
-            initial=done,
             unit=f" {unit}",
-            file=self._stream,
-            disable=not self._stream.isatty(),
+            smoothing=0,
+            miniters=1,
         )
 
     def skip(self, count):
         """Adds `count` units that were done before; the rate ignores them."""
-        self._first += count
-        if not self._bar.disable:
-            self._bar.initial += count
-        self.update(count)
+        self._bar.initial += count
+        self._bar.update(count)
 
     def update(self, count):
         """Adds `count` units."""
-        self._done += count
         self._bar.update(count)
-        now = time.monotonic()
-        if self._bar.disable and now - self._printed >= _SECONDS_BETWEEN_LINES:
-            self._printed = now
-            print(self._line(now), file=self._stream, flush=True)
-
-    def _line(self, now):
-        rate = (self._done - self._first) / (now - self._started)
-        line = f"{self._what}: {self._done:,}"
-        if self._total:
-            line += f" of {self._total:,}"
-        line += f" {self._unit}, {rate:,.0f} a second"
-        if self._total and rate:
-            left = max(self._total - self._done, 0) / rate
-            line += f", {clock(left)} left"
-        return line
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
         self._bar.close()
+
+
+class _LineStream:
+    """Writes each state of a bar as a line."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def write(self, text):
+        line = " ".join(text.split())
+        if line:
+            print(line, file=self._stream, flush=True)
+
+    def flush(self):
+        pass
 
 
 def clock(seconds):

@@ -25,15 +25,10 @@ def atomic_write(path):
 
     Nothing exists there yet; it is in the same folder and has the same suffix.
     If the block raises, it is removed and `path` is unchanged. If several
-    processes write the same path, the last complete one stays.
-
-    Args:
-        path: file or folder to write; parent folders are created. The target
-            of a symbolic link is written. A URL (UPath) must be a file.
-
-    Raises:
-        InputError: the system refused to write (a full disk, for example), or
-            `path` is a device or another special file.
+    processes write the same path, the last complete one stays. Parent folders
+    are created, and the target of a symbolic link is written. `path` is a file
+    or folder; a URL (UPath) must be a file. Raises InputError if the system
+    refuses to write, or `path` is a device or another special file.
     """
     target = resolve_path(path)
     write = _write_local if is_local(target) else _write_remote
@@ -91,7 +86,9 @@ def _write_remote(path):
 
 
 def _temporary_path(path):
-    return path.with_name(f".{_process()}.{path.name}")
+    # Unique among the containers on one disk.
+    node = zlib.crc32(platform.node().encode())
+    return path.with_name(f".{os.getpid()}-{node:08x}.{path.name}")
 
 
 def remove_temporary_files(folder, pattern):
@@ -103,11 +100,6 @@ def remove_temporary_files(folder, pattern):
     with explain_file_errors(folder):
         for path in folder.glob(f".[0-9]*.{pattern}"):
             _remove(path)
-
-
-def _process():
-    """Returns a name for this process, unique among containers on one disk."""
-    return f"{os.getpid()}-{zlib.crc32(platform.node().encode()):08x}"
 
 
 def _file_mode(path):

@@ -58,16 +58,18 @@ def validate_format():
         )
 
 
-def translate_stream(translator, parallel=None):
+def translate_stream(translator, prefix_file=None, on_prefixes=None):
     """Translates --input into --output with a TextTranslator.
 
-    `parallel` is the flag and path of a file of prefixes; see `answer_lines`.
+    `prefix_file` is the path of --prefixes; `on_prefixes` gets their lists.
     """
+    parallel = prefix_file and ("prefixes", prefix_file)
 
     def translate(lines, on_progress):
         texts, prefixes = lines, None
         if parallel is not None:
             texts, prefixes = map(list, zip(*lines))
+            on_prefixes(prefixes)
         if FLAGS.alignments:
             best = translator.align(texts, on_progress, prefixes)
             return [[each] for each in best]

@@ -162,20 +162,13 @@ def answer_lines(
 ):
     """Answers every line of a file or standard input, in order.
 
-    Raises InputError if a file cannot be read or written, and BrokenPipeError
+    `source` and `output` are paths; None or "-" is standard input or output.
+    `answer` is a function of a list of str and of a progress function (or None)
+    that returns lists of Translation, `to_lines` one from `line_format`. With
+    `parallel`, the flag and path of a file parallel to the source, it gets
+    pairs. The first `answered` lines are skipped, and the output is appended
+    to. Raises InputError if a file cannot be read or written, BrokenPipeError
     if the reader of the output has closed the pipe.
-
-    Args:
-        job: a word for the progress bar, such as "Translating".
-        source: path to read; None or "-" for standard input.
-        output: path to write; None or "-" for standard output.
-        answer: function of a list of str and of a progress function (or
-            None) that returns a list of lists of Translation.
-        to_lines: function from `line_format`.
-        parallel: flag and path of a file parallel to the source, if any;
-            then `answer` gets pairs.
-        answered: number of source lines to skip; if not 0, the output is
-            appended to.
     """
     with contextlib.ExitStack() as stack:
         lines = DecodedLines(_open_input(stack, source, "input"))
@@ -275,17 +268,27 @@ def count_answered(source, output, has_answer, fits):
     `fits(line, answer)` whether a line of output answers it.
     """
     path = pathlib.Path(output)
+    if not path.exists():
+        return 0
+    lines = (
+        (number, line)
+        for number, line in enumerate(read_lines(source), 1)
+        if has_answer(line)
+    )
+    number, line, answer, size = 0, "", b"", 0
     try:
-        count, last, size = _read_complete(path)
-        number, line = _find_answered(source, count, has_answer)
-        if number is None or (count and not fits(line, last)):
+        with path.open("rb") as stream:
+            for complete in itertools.takewhile(_is_complete, stream):
+                number, line = next(lines, (None, ""))
+                answer, size = complete, size + len(complete)
+        text = answer.decode("utf-8", "replace").removesuffix("\n")
+        if number is None or (answer and not fits(line, text)):
             raise InputError(
                 f"--output={output} does not hold the answers to the beginning "
                 f"of --input={source}; give the same flags as before, or name "
                 "another --output."
             )
-        if path.is_file():
-            os.truncate(path, size)
+        os.truncate(path, size)
     except OSError as error:
         raise InputError(
             f"--output={output} cannot be resumed: {error.strerror}."
@@ -293,24 +296,5 @@ def count_answered(source, output, has_answer, fits):
     return number
 
 
-def _read_complete(path):
-    """Returns the number of complete lines, the last one, and their bytes."""
-    count, last, size = 0, b"", 0
-    if path.exists():
-        with path.open("rb") as stream:
-            for line in stream:
-                if line.endswith(b"\n"):
-                    count, last, size = count + 1, line, size + len(line)
-    return count, last.decode("utf-8", "replace").removesuffix("\n"), size
-
-
-def _find_answered(source, count, has_answer):
-    """Returns number and text of the input line of answer number `count`."""
-    if not count:
-        return 0, ""
-    for number, line in enumerate(read_lines(source), 1):
-        if has_answer(line):
-            count -= 1
-            if not count:
-                return number, line
-    return None, ""
+def _is_complete(line):
+    return line.endswith(b"\n")

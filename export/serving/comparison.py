@@ -6,7 +6,6 @@ scores, which may differ by rounding.
 
 import abc
 import dataclasses
-import typing
 
 import numpy as np
 
@@ -56,23 +55,13 @@ class Comparison:
             )
 
 
-class Signature(typing.NamedTuple):
-    """How the answers of one signature are compared.
-
-    `expected` is a function of a Translator or Parser that returns the answers
-    to the reader's texts, `read` one of a row of the outputs, a dict.
-    """
-
-    expected: typing.Callable
-    read: typing.Callable
-
-
 class AnswerReader(abc.ABC):
     """Makes requests from texts and compares the answers.
 
     `vocabulary` is the bytes of the model directory's vocabulary, `limits` a
-    dict of the export's description, `signatures` one of names to Signature,
-    and `settings` the names of the limits to pass to the model's search.
+    dict of the export's description. `settings` are the names of the limits to
+    pass to the model's search, and `signatures` a dict of names to functions
+    of a Translator or Parser that return the expected answers to the texts.
     """
 
     settings = ()
@@ -106,28 +95,46 @@ class AnswerReader(abc.ABC):
 
         `outputs` is a list of dicts of arrays, one for each request.
         """
-        signature = self.signatures[name]
         comparison = Comparison()
         rows = [
             dict(zip(each, row))
             for each in outputs
             for row in zip(*each.values())
         ]
-        for text, row, right in zip(
-            self._texts, rows, signature.expected(model), strict=True
+        for text, row, expected in zip(
+            self._texts, rows, self.signatures[name](model), strict=True
         ):
-            comparison.add(text, signature.read(row), right)
+            comparison.add(text, self._read(row), expected)
         return comparison
 
     @abc.abstractmethod
     def _signatures(self):
         pass
 
-    def _ranked(self, results):
-        """Returns texts and scores, padded to the beam size."""
+    def _read(self, row):
+        """Returns the answer in a row of the outputs, a dict."""
+        scores = row.get("score", row.get("scores", 0.0))
+        content = {
+            name: _to_python(value)
+            for name, value in row.items()
+            if name not in ("score", "scores")
+        }
+        return content, scores
+
+    def _ranked(self, name, results):
+        """Returns an answer of texts and scores, padded to the beam size."""
         missing = self._beam_size - len(results)
         texts = [each.text for each in results] + [""] * missing
-        return texts, [each.score for each in results] + [IMPOSSIBLE] * missing
+        scores = [each.score for each in results] + [IMPOSSIBLE] * missing
+        return {name: texts}, scores
+
+
+def _to_python(value):
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if isinstance(value, np.ndarray):
+        return [*map(_to_python, value)]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 class TranslationReader(AnswerReader):
@@ -140,30 +147,28 @@ class TranslationReader(AnswerReader):
 
     def _signatures(self):
         return {
-            "serving_default": Signature(self._best, _read_best),
-            "n_best": Signature(self._n_best, _read_n_best),
-            "align": Signature(self._aligned, _read_aligned),
-            "tokens": Signature(self._n_best, self._read_tokens),
-            "score": Signature(self._scored, _read_score),
-            "lengths": Signature(self._counted, _read_length),
+            "serving_default": self._best,
+            "n_best": self._n_best,
+            "align": self._aligned,
+            "tokens": self._n_best,
+            "score": self._scored,
+            "lengths": self._counted,
         }
 
     def _best(self, model):
-        return [
-            ([each.text, each.source_truncated], each.score)
-            for each in model.translate(self._texts)
-        ]
+        return [_answer(each) for each in model.translate(self._texts)]
 
     def _n_best(self, model):
-        return [
-            ([*texts, results[0].source_truncated], scores)
-            for results in model.n_best(self._texts, self._beam_size)
-            for texts, scores in [self._ranked(results)]
-        ]
+        answers = []
+        for results in model.n_best(self._texts, self._beam_size):
+            content, scores = self._ranked("translations", results)
+            content["truncated"] = results[0].source_truncated
+            answers.append((content, scores))
+        return answers
 
     def _aligned(self, model):
         return [
-            ([each.text, each.alignment, each.source_truncated], each.score)
+            _answer(each, alignment=each.alignment)
             for each in model.align(self._texts)
         ]
 
@@ -171,46 +176,44 @@ class TranslationReader(AnswerReader):
         pairs = model.encode_pairs(self._texts, self._translations)
         scores = model.score(self._texts, self._translations)
         return [
-            ([pair.source_truncated or pair.target_truncated], score)
+            (
+                {"truncated": pair.source_truncated or pair.target_truncated},
+                score,
+            )
             for pair, score in zip(pairs, scores)
         ]
 
     def _counted(self, model):
-        lengths = [len(self._source.ids(text)) for text in self._texts]
-        limit = self._max_source_tokens
         return [
-            ([length, limit, sentence.truncated], 0.0)
-            for length, sentence in zip(lengths, model.sentences(self._texts))
+            (
+                {
+                    "length": len(self._source.ids(text)),
+                    "limit": self._max_source_tokens,
+                    "truncated": sentence.truncated,
+                },
+                0.0,
+            )
+            for text, sentence in zip(self._texts, model.sentences(self._texts))
         ]
 
-    def _read_tokens(self, row):
-        texts = [self._target.text(ids) for ids in row["ids"].tolist()]
-        return [*texts, bool(row["truncated"])], row["scores"]
+    def _read(self, row):
+        row = dict(row)
+        if "alignment" in row:
+            links = word_alignment(*alignment_outputs(row, "The export"))
+            names = ("translation", "truncated", "score")
+            row = {name: row[name] for name in names} | {"alignment": links}
+        if "ids" in row:
+            ids = row.pop("ids").tolist()
+            row["translations"] = [*map(self._target.text, ids)]
+        return super()._read(row)
 
 
-def _read_best(row):
-    text = row["translation"].decode("utf-8")
-    return [text, bool(row["truncated"])], row["score"]
-
-
-def _read_n_best(row):
-    texts = _decode(row["translations"])
-    return [*texts, bool(row["truncated"])], row["scores"]
-
-
-def _read_aligned(row):
-    alignment = word_alignment(*alignment_outputs(row, "The export"))
-    (text, truncated), score = _read_best(row)
-    return [text, alignment, truncated], score
-
-
-def _read_score(row):
-    return [bool(row["truncated"])], row["score"]
-
-
-def _read_length(row):
-    content = [int(row["length"]), int(row["limit"]), bool(row["truncated"])]
-    return content, 0.0
+def _answer(result, **content):
+    content |= {
+        "translation": result.text,
+        "truncated": result.source_truncated,
+    }
+    return content, result.score
 
 
 class TreeReader(AnswerReader):
@@ -219,30 +222,17 @@ class TreeReader(AnswerReader):
     settings = ("beam_size", "alpha")
 
     def _signatures(self):
-        return {
-            "serving_default": Signature(self._best, _read_tree),
-            "n_best": Signature(self._n_best, _read_trees),
-        }
+        return {"serving_default": self._best, "n_best": self._n_best}
 
     def _best(self, model):
         return [
-            ([each.text], each.score) for (each,) in model.parse(self._texts)
+            ({"tree": each.text}, each.score)
+            for (each,) in model.parse(self._texts)
         ]
 
     def _n_best(self, model):
-        return [*map(self._ranked, model.parse(self._texts, self._beam_size))]
-
-
-def _read_tree(row):
-    return [row["tree"].decode("utf-8")], row["score"]
-
-
-def _read_trees(row):
-    return _decode(row["trees"]), row["scores"]
-
-
-def _decode(texts):
-    return [text.decode("utf-8") for text in texts]
+        rows = model.parse(self._texts, self._beam_size)
+        return [self._ranked("trees", results) for results in rows]
 
 
 READERS = {"translation": TranslationReader, "parsing": TreeReader}

@@ -14,6 +14,7 @@ import sentencepiece
 from google.protobuf.message import DecodeError
 
 from export.common.errors import InputError
+from export.common.storage import explain_read_errors
 
 # Relative to a version's folder; TensorFlow Serving ignores them. The one that
 # exists determines the task of a version.
@@ -32,11 +33,6 @@ _LIMITS = {
     "parsing": _COMMON_LIMITS,
 }
 _PACKAGES = ("keras", "tensorflow", "tensorflow-text")
-# Fields that depend on the training data, not on the preset.
-_TEXT_FIELDS = (
-    *("vocabulary_size", "source_vocabulary_size"),
-    *("first_source_word_id", "first_target_word_id"),
-)
 
 
 def is_version(name):
@@ -44,24 +40,17 @@ def is_version(name):
     return name.isascii() and name.isdecimal()
 
 
-def is_folder(path):
-    """Returns whether a path is a folder; InputError if access is denied."""
-    try:
-        return path.is_dir()
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
 def newest_version(path):
-    """Returns the exported version that a folder is or holds, or None."""
-    if not is_folder(path):
-        return None
-    try:
+    """Returns the exported version that a folder is or holds, or None.
+
+    Raises InputError if access is denied.
+    """
+    with explain_read_errors(path):
+        if not path.is_dir():
+            return None
         if (path / "saved_model.pb").exists():
             return path
         versions = [child for child in path.iterdir() if is_version(child.name)]
-    except OSError as error:
-        raise _unreadable(path, error) from error
     return max(versions, key=lambda child: int(child.name), default=None)
 
 
@@ -93,7 +82,7 @@ def task_of(version):
 
 
 def describe(directory, servable):
-    """Returns the description of an export without its signatures."""
+    """Returns the description of an export, a dict."""
     import keras_transformer as kt
 
     run = directory.read_run() if directory.run_path.exists() else {}
@@ -102,7 +91,6 @@ def describe(directory, servable):
         "source_language": run.get("source_language"),
         "target_language": run.get("target_language"),
         "dataset": run.get("dataset"),
-        "preset": preset_of(config),
         "configuration": json.loads(config.to_json()),
         "parameters": servable.parameters,
         "vocabulary": {
@@ -111,33 +99,13 @@ def describe(directory, servable):
         },
         "scores": directory.read_scores(),
         "limits": servable.limits(),
+        "signatures": sorted(servable.signatures()),
         "versions": {
             "keras_transformer": kt.__version__,
             **{name: importlib.metadata.version(name) for name in _PACKAGES},
         },
         "date": datetime.datetime.now(datetime.UTC).isoformat("T", "seconds"),
     }
-
-
-def preset_of(config):
-    """Returns the name of the preset with this architecture, or None."""
-    from keras_transformer.presets import PRESETS
-
-    for name in PRESETS:
-        preset = type(config).preset(name)
-        if _architecture(preset) == _architecture(config):
-            return name
-    return None
-
-
-def _architecture(config):
-    fields = config.architecture()
-    for name in _TEXT_FIELDS:
-        del fields[name]
-    # Not used by sinusoidal positions.
-    if config.positions == "sinusoidal":
-        del fields["max_positions"]
-    return fields
 
 
 def read_description(version):
@@ -250,7 +218,3 @@ def unusable(path, error):
         f"{path} cannot be used ({error}); export the model again with "
         "export.saved_model."
     )
-
-
-def _unreadable(path, error):
-    return InputError(f"{path} cannot be read: {error.strerror}.")

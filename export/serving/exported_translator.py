@@ -3,7 +3,7 @@
 import pathlib
 
 from export.common.errors import InputError
-from export.serving.export_directory import is_folder, newest_version, task_of
+from export.serving.export_directory import newest_version, task_of
 from export.translators.batches import (
     BATCH_TOKENS,
     list_of_texts,
@@ -84,51 +84,38 @@ class ExportedTranslator(SignatureTranslator):
         return self._session.run(signature, inputs)
 
 
-# Flags that need a model directory, and why an export does not support them.
-_NOT_EXPORTED = {
-    "compiled": "which is not compiled as a server compiles nothing",
-    "prefixes": "whose search takes no prefixes",
-}
-
-
 def load_translator(models, batch_tokens, search, needs=()):
     """Returns the TextTranslator of model directories or of an export.
 
-    Args:
-        models: list of paths: model directories of an ensemble, or one
-            exported version, or one folder of versions (the newest is used).
-        batch_tokens: source tokens in a batch, padding included.
-        search: dict of the search flags that are set: GraphTranslator's
-            arguments and `ensemble_mean`, with paths and `shortlist_size` as
-            in `load_output_vocabulary`.
-        needs: what it must support, of "compiled" and "prefixes".
-
-    Raises:
-        InputError: a path is none of these, or flags are incompatible.
+    `models` are paths: model directories of an ensemble, one exported version,
+    or one folder of versions (the newest is used). `search` is a dict of the
+    search flags that are set: GraphTranslator's arguments and `ensemble_mean`,
+    with paths as in `load_output_vocabulary`; `needs` lists "compiled" and
+    "prefixes" if they are needed. Raises InputError if a path is none of
+    these, or flags are incompatible.
     """
     paths = [pathlib.Path(model) for model in models]
+    versions = [*filter(None, map(newest_version, paths))]
     for path in paths:
-        if not is_folder(path):
+        if not path.is_dir():
             raise InputError(
                 f"There is no folder {path}; a model directory or an exported "
                 "version was expected."
             )
-    versions = [*filter(None, map(newest_version, paths))]
     if not versions:
         return _translator_of_directories(paths, batch_tokens, search, needs)
     version = versions[0]
-    reasons = [_NOT_EXPORTED[flag] for flag in needs]
-    if search:
-        reasons.append("whose search was fixed when it was made")
-    if len(paths) > 1:
-        reasons.append("which is not combined with other models")
     if task_of(version) == "parsing":
-        reasons = ["of a parser, which translates nothing"]
-    if reasons:
-        flags = ", ".join(f"--{flag}" for flag in (*needs, *search))
         raise InputError(
-            f"{version} is an export, {reasons[0]}: give the model directory "
-            f"that it was made from{f', or omit {flags}' if flags else ''}."
+            f"{version} is the export of a parser, which translates nothing; "
+            "name that of a translator."
+        )
+    given = [f"--{flag}" for flag in (*needs, *search)]
+    if given or len(paths) > 1:
+        raise InputError(
+            f"{version} is an export, whose search was fixed when it was made: "
+            "give the model directory that it was made from, or omit "
+            f"{', '.join(given) or 'the other models'}."
         )
     return ExportedTranslator(version, batch_tokens)
 

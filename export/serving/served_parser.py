@@ -67,27 +67,13 @@ class ServedParser(tf.Module):
 
     @tf.function(input_signature=[_TEXT], autograph=False)
     def parse(self, text):
-        """The signature `serving_default`.
-
-        `text`, string [B], has one sentence each, with white space between
-        words and punctuation as in the Penn Treebank.
-
-        Returns:
-            `tree`, string [B], as from `export.parsing.trees.format_tree`;
-            `score`, float32 [B]: log-probability / length penalty, 0 for text
-            without words.
-        """
+        """The signature `serving_default`; text without words scores 0."""
         trees, scores = self._answer(text, self._best, 1)
         return {"tree": trees[:, 0], "score": scores[:, 0]}
 
     @tf.function(input_signature=[_TEXT], autograph=False)
     def n_best(self, text):
-        """The signature `n_best`.
-
-        Returns:
-            `trees`, string [B, K], and `scores`, float32 [B, K], best first.
-            Missing ones are "" and -1e9. Text without words has one result.
-        """
+        """The signature `n_best`; missing trees are "" and -1e9."""
         trees, scores = self._answer(text, self._all, self._beam_size)
         return {"trees": trees, "scores": scores}
 
@@ -161,12 +147,9 @@ class TreeWriter:
     def write(self, tokens, words):
         """Returns trees as lines of text, string [B, K].
 
+        `tokens`, int32 [B, K, T], are symbols that TreeGrammar allows, the end
+        id, then padding; `words` a RaggedTensor of `WordTokenizer.split_words`.
         Text of rows without a tree is undefined.
-
-        Args:
-            tokens: int32 [B, K, T], symbols that TreeGrammar allows, the end
-                id, then padding.
-            words: RaggedTensor string [B, None] of `WordTokenizer.split_words`.
         """
         is_tag = tokens >= self._first_tag_id
         position = tf.cumsum(tf.cast(is_tag, tf.int32), axis=-1) - 1

@@ -27,7 +27,7 @@ def _signature(*inputs):
 
 
 class ServedTranslator(tf.Module):
-    """Translates text inside one graph.
+    """Translates text inside one graph; docs/serving.md lists the signatures.
 
     The Keras model itself is not an attribute: a SavedModel with a Keras 3
     model passes `tf.saved_model.load` and fails in the server. Its variables
@@ -97,12 +97,7 @@ class ServedTranslator(tf.Module):
 
     @_signature("text")
     def translate(self, text):
-        """The signature `serving_default`.
-
-        Returns:
-            `translation`, string [B]; `score`, float32 [B]: log-probability
-            / length penalty, 0 for empty text.
-        """
+        """The signature `serving_default`; empty text scores 0."""
         source, truncated = self._source(text)
         tokens, scores, _ = kt.translate_ids(
             **self._ids.search_arguments(source)
@@ -118,12 +113,7 @@ class ServedTranslator(tf.Module):
 
     @_signature("text")
     def n_best(self, text):
-        """The signature `n_best`.
-
-        Returns:
-            `translations`, string [B, K], and `scores`, float32 [B, K], best
-            first. Missing ones are "" and -1e9. Empty text has one result.
-        """
+        """The signature `n_best`; empty text has one result."""
         source, truncated = self._source(text)
         tokens, scores, _ = self._all(source)
         tokens, scores = _mask_blank(source, tokens, scores)
@@ -139,18 +129,7 @@ class ServedTranslator(tf.Module):
 
     @_signature("text")
     def align(self, text):
-        """The signature `align`.
-
-        Returns:
-            `translation` and `score` of `serving_default`;
-            `source_tokens`, string [B, S], and `target_tokens`, string
-            [B, T], with "</s>" as the last, "" for padding and empty text;
-            `source_words`, int32 [B, S, 2], and `target_words`, int32
-            [B, T, 2]: first and last word of each token, see
-            `text_ops.source_word_spans`; `alignment`, float32 [B, T, S]:
-            cross-attention, the mean over heads; each row sums to 1 over the
-            source, "</s>" included; 0 for padding.
-        """
+        """The signature `align`; padding and empty text have "" and 0."""
         source, truncated = self._source(text)
         output = self._ids.search(source, align=True)
         is_text = _has_text(source)
@@ -180,9 +159,7 @@ class ServedTranslator(tf.Module):
     def score(self, text, translation):
         """The signature `score`; long translations are truncated.
 
-        Returns:
-            `score`, float32 [B]: log-probability of each translation. Empty
-            text scores 0 with an empty translation, else -1e9.
+        Empty text scores 0 with an empty translation, else -1e9.
         """
         tf.debugging.assert_equal(
             tf.shape(text),
@@ -202,15 +179,7 @@ class ServedTranslator(tf.Module):
 
     @tf.function(input_signature=[_IDS], autograph=False)
     def tokens(self, ids):
-        """The signature `tokens`, without an operation on text.
-
-        Args:
-            ids: int32 [B, S], each row ending with the end id 3, then
-                padding 0. Ids outside the vocabulary count as unknown.
-
-        Returns:
-            `ids`, int32 [B, K, T]; `scores`, float32 [B, K], as in `n_best`.
-        """
+        """The signature `tokens`; ids outside the vocabulary are unknown."""
         known = (ids >= 0) & (ids < self.config.encoder_vocabulary_size)
         source, truncated = truncate_ids(
             tf.where(known, ids, UNKNOWN_ID), self.max_source_tokens
@@ -228,13 +197,7 @@ class ServedTranslator(tf.Module):
 
     @_signature("text")
     def lengths(self, text):
-        """The signature `lengths`, for clients that fill batches.
-
-        Returns:
-            `length`, int32 [B]: tokens of each text, the end token included,
-            after truncation of its characters; `limit`, int32 [B]: the maximum
-            number of tokens of a source.
-        """
+        """The signature `lengths`, before truncation to `limit` tokens."""
         tokenizer = self.tokenizer.source
         text, truncated = truncate_text(
             tokenizer, text, character_limit(self.max_source_tokens)

@@ -142,27 +142,6 @@ def signatures_of(meta_graph):
     }
 
 
-def describe_signatures(version):
-    """Returns the types and shapes of the saved signatures, a dict."""
-
-    def describe(infos):
-        return {
-            name: {
-                "dtype": tf.as_dtype(info.dtype).name,
-                "shape": tf.TensorShape(info.tensor_shape).as_list(),
-            }
-            for name, info in sorted(infos.items())
-        }
-
-    return {
-        name: {
-            "inputs": describe(signature.inputs),
-            "outputs": describe(signature.outputs),
-        }
-        for name, signature in signatures_of(read_meta_graph(version)).items()
-    }
-
-
 def foreign_operations(meta_graph):
     """Returns the sorted names of operations that a stock server cannot run.
 

@@ -87,9 +87,7 @@ class TaggedTokenizer(TableTokenizer):
 
     def tokenize(self, text):
         """Splits text into ids."""
-        tags, rest = _split_tags(self.clean_text(text))
-        pieces = self._string_tokenizer.tokenize(rest)
-        return tf.concat([self._tag_ids(tags), self._look_up(pieces)], axis=1)
+        return self.tokenize_with_offsets(text)[0]
 
     def tokenize_with_offsets(self, text):
         """Splits text into ids with their byte offsets."""
@@ -109,18 +107,16 @@ class TaggedTokenizer(TableTokenizer):
             )
             for tag, offset in zip((tag_starts, tag_ends), offsets)
         ]
-        ids = tf.concat([self._tag_ids(tags), self._look_up(pieces)], axis=1)
+        tag_ids = self._pieces.string_to_id(tags.values)
+        known = tag_ids < self.vocabulary_size
+        tag_ids = tags.with_values(tf.where(known, tag_ids, UNKNOWN_ID))
+        ids = tf.concat([tag_ids, self._look_up(pieces)], axis=1)
         return ids, *with_tags
 
     def split(self, text):
         """Splits text into pieces."""
         tags, rest = _split_tags(self.clean_text(text))
         return tf.concat([tags, self._string_tokenizer.tokenize(rest)], axis=1)
-
-    def _tag_ids(self, tags):
-        ids = self._pieces.string_to_id(tags.values)
-        known = ids < self.vocabulary_size
-        return tags.with_values(tf.where(known, ids, UNKNOWN_ID))
 
 
 def _split_tags(text):

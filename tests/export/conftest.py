@@ -12,7 +12,7 @@ import export.translators.translator as translator_module
 from export.translators import graph_translator
 from tests import processes
 from tests.export import tiny
-from tests.export.server import ChildProcess, Server
+from tests.export.server import Server
 
 
 @pytest.fixture
@@ -117,10 +117,3 @@ def server():
     """A process that has ServerSession and none of our other modules."""
     with Server() as running:
         yield running
-
-
-@pytest.fixture(scope="session")
-def other_process():
-    """Calls functions in one more process."""
-    with ChildProcess() as running:
-        yield running.call

@@ -19,7 +19,6 @@ _RULES = "62 20 61\t62 65\n6B\t6B 20 6B\n64\t\n"
 _UNIGRAM = {"model_type": "unigram"}
 OPTIONS = {
     "nmt_nfkc": {},
-    "identity": {"normalization_rule_name": "identity"},
     "nfkc_cf": {"normalization_rule_name": "nfkc_cf", **_UNIGRAM},
     "custom": {"normalization_rule_tsv": _RULES},
     "suffix": {"treat_whitespace_as_suffix": True},
@@ -33,7 +32,6 @@ OPTIONS = {
     "bytes": {"byte_fallback": True, "vocab_size": 420},
     "across_words": {"split_by_whitespace": False, **_UNIGRAM},
     "user_symbols": {"user_defined_symbols": ["ba ka", ">>fra<<", "<b>"]},
-    "unescaped_spaces": {"escape_whitespaces": False},
 }
 CONTROL = ("<pad>", "<s>", "<mask>")
 TAGS = (">>fra<<", ">>deu<<")
@@ -47,7 +45,7 @@ def proto(name):
     return trained(_LINES, **OPTIONS[name])
 
 
-def trained(lines, escape_whitespaces=True, **options):
+def trained(lines, **options):
     """Returns the bytes of a SentencePiece model with our ids."""
     settings = {
         **{"model_type": "bpe", "vocab_size": 150, "minloglevel": 2},
@@ -65,9 +63,7 @@ def trained(lines, escape_whitespaces=True, **options):
             model_writer=model,
             **settings | options,
         )
-    found = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
-    found.normalizer_spec.escape_whitespaces = escape_whitespaces
-    return found.SerializeToString(deterministic=True)
+    return model.getvalue()
 
 
 @functools.cache

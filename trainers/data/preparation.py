@@ -235,10 +235,9 @@ class _Preparation:
             # Ends its threads here: after an error, the garbage collector could
             # wait for them when no thread can start or end.
             contextlib.closing(self._tokenize(pairs, codec)) as chunks,
-            ProgressBar(
-                f"Tokenizing {name}", total, "pairs", done=split.num_read
-            ) as bar,
+            ProgressBar(f"Tokenizing {name}", total, "pairs") as bar,
         ):
+            bar.skip(split.num_read)
             while part := list(itertools.islice(chunks, _SHARD_CHUNKS)):
                 ids = np.concatenate([chunk.ids for chunk in part])
                 lengths = np.concatenate([chunk.lengths for chunk in part])

