@@ -57,7 +57,6 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
     Attributes:
         transformer: kt.Transformer with the weights.
         config: its TransformerConfig.
-        lora_rank: rank of `enable_lora`, or None.
     """
 
     def __init__(self, dtype=None, **kwargs):
@@ -73,7 +72,6 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
             inputs=inputs, outputs=stacks(inputs), dtype=dtype, **kwargs
         )
         self.config = config
-        self.lora_rank = None
         self.transformer = stacks.transformer
         self.token_embedding = stacks.transformer.target_embedding
 
@@ -90,8 +88,8 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
 
         Compile the task again afterwards. Saving stores the adapted model;
         `save_lora_weights` stores the LoRA weights alone. `target_layer_names`
-        are `default_lora_layer_names()` by default. ValueError if the rank is
-        not a positive integer, or no layer of these names supports LoRA.
+        are `default_lora_layer_names()` by default. ValueError if no layer of
+        these names supports LoRA.
         """
         names = target_layer_names or self.default_lora_layer_names()
         layers = [
@@ -104,14 +102,11 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
                 f"Expected names among {self.default_lora_layer_names()} as "
                 f"target_layer_names, got {names}."
             )
-        if not isinstance(rank, int) or rank < 1:
-            raise ValueError(f"Expected an integer from 1 as rank, got {rank}.")
         super().enable_lora(rank, names)
         for layer in layers:
             # `save_lora_weights` omits biases, so they must not be trained.
             if layer.bias is not None:
                 layer.bias.trainable = False
-        self.lora_rank = rank
 
     @classmethod
     def from_directory(cls, directory, load_weights=True, **kwargs):

@@ -1,8 +1,6 @@
 """The translator as a KerasHub sequence-to-sequence task."""
 
-import contextlib
 import itertools
-import numbers
 import os
 
 import keras
@@ -109,7 +107,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
             jit_compile=jit_compile,
             **kwargs,
         )
-        self._forget_compiled()
+        self._translators = {}
 
     def generate(
         self,
@@ -132,16 +130,11 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
                 included, at least 2; by default from the configuration, or with
                 KerasHub samplers from the preprocessor.
             stop_token_ids: several ids, or None, for KerasHub samplers.
-            strip_prompt: whether to remove the prefixes, as spelt by the
+            strip_prompt: whether to remove the prefixes, as spelled by the
                 vocabulary.
 
-        Raises:
-            ValueError: text is not UTF-8, `encoder_text` and `decoder_text`
-                differ in number, `decoder_text` has an unknown character, or an
-                option is out of range or not for TranslationSearch.
+        Raises ValueError if a text is not UTF-8, or an argument is wrong.
         """
-        if self._compiled_rank != self.backbone.lora_rank:
-            self._forget_compiled()
         if self.preprocessor is None:
             return super().generate(
                 inputs, max_length, stop_token_ids, strip_prompt
@@ -159,15 +152,12 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
             # Sentences of similar length are searched together.
             sides = zip(([], []), *batches)
             batches = [[[*itertools.chain(*side)] for side in sides]]
-        if max_length is not None:
-            if not isinstance(max_length, numbers.Integral) or max_length < 2:
-                raise ValueError(
-                    "Expected an integer from 2 for max_length, got "
-                    f"{max_length!r}."
-                )
-            max_length = int(max_length)
-        if not isinstance(stop_token_ids, (str, type(None))):
-            stop_token_ids = tuple(stop_token_ids)
+        if max_length is not None and (
+            not isinstance(max_length, int) or max_length < 2
+        ):
+            raise ValueError(
+                f"Expected an integer from 2 as max_length, got {max_length!r}."
+            )
         translator, outputs = self._get_translator(max_length), []
         for sources, prompts in batches:
             if not sources:
@@ -189,12 +179,6 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
                 outputs.append(text[len(common) if strip_prompt else 0 :])
         is_single = not is_dataset and _is_single(inputs)
         return outputs[0] if is_single else outputs
-
-    def _forget_compiled(self):
-        # A function compiled before LoRA was enabled would ignore LoRA.
-        self.generate_function = None
-        self._translators = {}
-        self._compiled_rank = self.backbone.lora_rank
 
     def _get_translator(self, max_length):
         """Returns the translator; samplers use it only to truncate texts."""
@@ -269,20 +253,18 @@ class _Logits(keras.layers.Layer):
 
 
 def _resolve_sampler(sampler):
-    if isinstance(sampler, str) and sampler == "auto":
+    if sampler == "auto":
         return TranslationSearch()
     samplers = keras_hub.samplers
-    with contextlib.suppress(KeyError, TypeError, ValueError):
-        instance = samplers.get(sampler)
-        # These sample excluded tokens, or need a second model.
-        unsupported = samplers.ContrastiveSampler, samplers.SpeculativeSampler
-        is_sampler = isinstance(instance, samplers.Sampler)
-        if is_sampler and not isinstance(instance, unsupported):
-            return instance
-    raise ValueError(
-        "Expected auto, greedy, random, top_k, top_p or beam as sampler, or an "
-        f"instance of their classes, got {sampler!r}."
-    )
+    instance = samplers.get(sampler)
+    # These sample excluded tokens, or need a second model.
+    unsupported = samplers.ContrastiveSampler, samplers.SpeculativeSampler
+    if isinstance(instance, unsupported):
+        raise ValueError(
+            "Expected auto, greedy, random, top_k, top_p or beam as sampler, "
+            f"got {sampler!r}."
+        )
+    return instance
 
 
 def _is_single(inputs):
@@ -294,8 +276,6 @@ def _read_texts(inputs):
     """Returns lists of str: sources, and prefixes of translations."""
     if not isinstance(inputs, dict):
         inputs = {"encoder_text": inputs}
-    if "encoder_text" not in inputs:
-        raise ValueError("Expected encoder_text in the inputs, got none.")
     sources = _decode(inputs["encoder_text"])
     if inputs.get("decoder_text") is None:
         return sources, [""] * len(sources)
@@ -313,18 +293,8 @@ def _decode(texts):
         texts = [texts]
     elif not isinstance(texts, (list, tuple)):
         texts = np.atleast_1d(ops.convert_to_numpy(texts)).tolist()
-    decoded = []
-    for number, text in enumerate(texts, start=1):
-        try:
-            text = text.decode("utf-8") if isinstance(text, bytes) else text
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"Text {number} is not UTF-8; convert it first."
-            ) from error
+    texts = [t.decode() if isinstance(t, bytes) else t for t in texts]
+    for text in texts:
         if not isinstance(text, str):
-            raise ValueError(
-                f"Expected a string as text {number}, got "
-                f"{type(text).__name__}."
-            )
-        decoded.append(text)
-    return decoded
+            raise ValueError(f"Expected a string, got {text!r}.")
+    return texts

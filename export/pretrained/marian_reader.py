@@ -58,12 +58,7 @@ _BASE_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 def read_marian(folder):
     """Reads a directory of Marian's own files as a PretrainedModel.
 
-    The files are decoder.yml, the model and the vocabularies that it names,
-    source.spm and target.spm. Sources are normalised by
-    `export.tokenizers.python_tokenizers`.
-
-    Raises:
-        InputError: a file is missing, damaged or of another architecture.
+    InputError if a file is missing, damaged or of another architecture.
     """
     decoder = parse_yaml(read_bytes(folder / _DECODER), folder / _DECODER)
     checkpoint = Checkpoint(_find_model(folder, decoder))
@@ -80,7 +75,10 @@ def read_marian(folder):
             "they have one matrix of embeddings, got different ones."
         )
     source, target = (
-        _make_vocabulary(folder / f"{side}.spm", table)
+        make_vocabulary(
+            *(table, read_bytes(folder / f"{side}.spm"), table[_UNKNOWN]),
+            *(None, table[_END], f"{folder / side}.spm"),
+        )
         for side, table in zip(("source", "target"), tables)
     )
     is_joint = share_embeddings == "all"
@@ -131,7 +129,7 @@ def _file_names(decoder, key):
 
 
 def _read_tables(folder, decoder, sizes):
-    """Returns the tables of both sides, piece to id, and notes on them."""
+    """Returns the tables of both sides, piece to id, and notes."""
     names = _file_names(decoder, "vocabs")
     if len(names) != 2:
         expected = "two files, of the source and of the target,"
@@ -149,25 +147,11 @@ def _read_tables(folder, decoder, sizes):
 
 
 def _read_table(path):
-    if path.suffix not in (".yml", ".yaml", ".json"):
-        # A SentencePiece model, a factored vocabulary or lines.
-        expected = "a YAML table of pieces with source.spm and target.spm"
-        raise wrong_value(_DECODER, "vocabs", path.name, expected)
     table = parse_yaml(read_bytes(path), path)
     for piece, row in table.items():
         if not isinstance(row, str) or not re.fullmatch("[0-9]{1,9}", row):
             raise wrong_value(path, piece[:40], row, "an id")
     return {piece: int(row) for piece, row in table.items()}
-
-
-def _make_vocabulary(spm, table):
-    if not spm.exists() and spm.with_suffix(".bpe").exists():
-        raise InputError(
-            f"Expected {spm}, got {spm.stem}.bpe; text that is split by "
-            "subword-nmt is not supported."
-        )
-    special = table[_UNKNOWN], None, table[_END]
-    return make_vocabulary(table, read_bytes(spm), *special, str(spm))
 
 
 def _vocabulary_sizes(options):
@@ -266,19 +250,17 @@ class _TextLoader(_BASE_LOADER):
     """
 
     def construct_mapping(self, node, deep=False):
-        keys = [key.value for key, _ in node.value]
-        if not all(isinstance(key, str) for key in keys):
-            raise ValueError("it has a name that is not text")
-        if len(set(keys)) != len(keys):
+        fields = super().construct_mapping(node, deep)
+        if len(fields) != len(node.value):
             raise ValueError("it has a name twice")
-        return super().construct_mapping(node, deep)
+        return fields
 
 
 def parse_yaml(content, name):
     """Returns the mapping of a YAML file, str to str, list or dict.
 
-    InputError for YAML that Marian never writes: references, by which a small
-    file stands for an endless one, and deep nesting.
+    Marian writes no references, by which a small file stands for an endless
+    one, and no deep nesting: both are InputErrors.
     """
     try:
         depth = 0

@@ -38,11 +38,6 @@ PADDING_ENTRY = "<blank>"
 MISSING_ROW = -1
 _CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
 _ADDED = "added_tokens.json"
-# Fields with tokens that are matched before text is split into pieces.
-_TOKENS = (
-    *("bos_token", "sep_token", "cls_token", "mask_token"),
-    *("additional_special_tokens", "extra_special_tokens"),
-)
 
 
 class Vocabulary(typing.NamedTuple):
@@ -57,11 +52,8 @@ class Vocabulary(typing.NamedTuple):
 class MarianTokenizerFiles:
     """The files of `MarianTokenizer.save_pretrained`.
 
-    InputError if one cannot be read, or has an unknown field.
-
-    Attributes:
-        languages: codes of source and target, None where missing.
-        notes: list of str, differences between the tokenizers.
+    `languages` are the codes of source and target, None where missing, `notes`
+    the differences between the tokenizers.
     """
 
     def __init__(self, folder):
@@ -75,9 +67,19 @@ class MarianTokenizerFiles:
         self.languages = tuple(
             code if isinstance(code, str) else None for code in codes
         )
-        self._added = read_fields(folder / _ADDED, is_optional=True)
-        tokens = self._read_tokens(_CONFIG) | self._read_tokens(_SPECIAL)
-        tokens = (tokens | self._added.keys()) - {_END, _UNKNOWN, _PADDING}
+        self._added = {}
+        for file in (_CONFIG, _SPECIAL):
+            fields = read_fields(folder / file, is_optional=True)
+            fields = {name: _content(value) for name, value in fields.items()}
+            self.notes += check_fields(fields, TOKENIZER, file)
+            added = fields.get("added_tokens_decoder", {})
+            if not isinstance(added, dict):
+                name, expected = "added_tokens_decoder", "ids and tokens"
+                raise wrong_value(file, name, added, expected)
+            self._read_added(file, zip(map(_content, added.values()), added))
+        added = read_fields(folder / _ADDED, is_optional=True)
+        self._read_added(_ADDED, added.items())
+        tokens = self._added.keys() - {_END, _UNKNOWN, _PADDING}
         if tokens:
             self.notes.append(
                 f"added tokens, such as {min(tokens)}, are recognized in a "
@@ -85,37 +87,22 @@ class MarianTokenizerFiles:
                 "ones are not removed from a translation"
             )
 
-    def _read_tokens(self, file):
-        """Returns the set of tokens that a file adds without an id."""
-        fields = read_fields(self._folder / file, is_optional=True)
-        fields = {name: _content(value) for name, value in fields.items()}
-        self.notes += check_fields(fields, TOKENIZER, file)
-        tokens = []
-        for name in _TOKENS:
-            value = fields.get(name, [])
-            value = [*value.values()] if isinstance(value, dict) else value
-            tokens += value if isinstance(value, list) else [value]
-        tokens = [_content(token) for token in tokens]
-        added = fields.get("added_tokens_decoder", {})
-        added = added.items() if isinstance(added, dict) else [(added, added)]
-        added = [(_content(token), row) for row, token in added]
-        added += self._added.items()
-        for token, row in [*added, *((token, 0) for token in tokens)]:
+    def _read_added(self, file, pairs):
+        for token, row in pairs:
             is_text = isinstance(token, str) and token
             if not is_text or not re.fullmatch("[0-9]{1,8}", str(row)):
                 expected = "texts and ids"
                 raise wrong_value(file, "added tokens", [token, row], expected)
-        self._added = {token: int(row) for token, row in added}
-        return set(tokens)
+            self._added[token] = int(row)
 
     def make_vocabularies(self, sizes, begin, end):
-        """Returns the Vocabulary of the source and of the target.
+        """Returns the Vocabularies of source and target.
 
-        `sizes` are the rows of the embeddings of both sides, `begin` is the id
-        that the decoder begins with, `end` the id that ends an output.
+        `sizes` are the numbers of rows of their embeddings, `begin` and `end`
+        the ids that begin and end an output.
         """
         paths = [self._folder / "vocab.json"] * 2
-        tables = [self._add_tokens(read_table(paths[0]), paths[0])] * 2
+        tables = [read_table(paths[0]) | self._added] * 2
         begins = [begin, begin]
         if self._is_separate:
             paths[1] = self._folder / "target_vocab.json"
@@ -144,17 +131,6 @@ class MarianTokenizerFiles:
                 make_vocabulary(table, read_bytes(spm), *special, str(spm))
             )
         return vocabularies
-
-    def _add_tokens(self, table, path):
-        pieces = {row: piece for piece, row in table.items()}
-        for token, row in self._added.items():
-            if table.get(token, row) != row or pieces.get(row, token) != token:
-                raise InputError(
-                    f"The added token {token!r} has the id {row}, but {path} "
-                    f"gives that id to {pieces.get(row)!r} and the token the "
-                    f"id {table.get(token)}."
-                )
-        return table | self._added
 
 
 def _content(token):
@@ -203,11 +179,20 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
     `table` is a dict of `complete_table`, `spm` the bytes of the side's
     SentencePiece model and `name` its file, for messages. `unknown`, `begin`
     and `end` are ids of the table; `begin` is None if it has no row.
-
-    Raises:
-        InputError: the SentencePiece model is damaged or not supported.
     """
-    model = _parse_spm(spm, name)
+    model = sentencepiece_model_pb2.ModelProto()
+    try:
+        model.ParseFromString(spm)
+    except DecodeError:
+        model.Clear()
+    if not model.pieces:
+        raise InputError(f"{name} is not a SentencePiece model.")
+    for pieces in (table, [each.piece for each in model.pieces]):
+        if has_crashing_piece(pieces):
+            raise InputError(
+                f"{name}, or its table, has a piece that is empty or begins "
+                "with NUL; remove it."
+            )
     pieces_by_name = {
         piece.piece: piece
         for piece in model.pieces
@@ -217,7 +202,6 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
     special = [table.get(PADDING_ENTRY, MISSING_ROW), unknown, begin, end]
     names = sorted(table, key=table.get)
     other_rows = [row for row in range(len(table)) if row not in set(special)]
-    _check_pieces(table, f"The table of {name}")
     new_names = _rename_special([names[row] for row in other_rows])
     is_unigram = model.trainer_spec.model_type == _UNIGRAM
     if not is_unigram and not pieces_by_name.keys() >= set(new_names):
@@ -249,25 +233,6 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
         new_model.SerializeToString(deterministic=True),
         np.array([*special, *other_rows], np.int64),
     )
-
-
-def _parse_spm(content, name):
-    model = sentencepiece_model_pb2.ModelProto()
-    try:
-        model.ParseFromString(content)
-    except DecodeError:
-        model.Clear()
-    if not model.pieces:
-        raise InputError(f"{name} is not a SentencePiece model.")
-    _check_pieces([each.piece for each in model.pieces], name)
-    return model
-
-
-def _check_pieces(pieces, name):
-    if has_crashing_piece(pieces):
-        raise InputError(
-            f"{name} has a piece that is empty or begins with NUL; remove it."
-        )
 
 
 def _rename_special(pieces):

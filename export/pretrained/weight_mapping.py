@@ -42,7 +42,7 @@ class PretrainedModel(typing.NamedTuple):
 class WeightSlot(typing.NamedTuple):
     """Maps one array of a checkpoint to a slice of a weight."""
 
-    # Name of the array in the checkpoint.
+    # In the checkpoint.
     name: str
     # "encoder" or "decoder", number of the layer, and its attribute.
     side: str
@@ -98,8 +98,7 @@ _LAYER = (
 def layer_slots(config, is_hugging_face):
     """Returns the WeightSlots of all arrays but embeddings and output bias.
 
-    The network must be post-norm with biases. The names are those of a
-    MarianMTModel's `state_dict`, or of Marian's `model.npz`.
+    Their names are those of a MarianMTModel, or of Marian's `model.npz`.
     """
     sides = ("encoder", config.num_layers), ("decoder", config.decoder_layers)
     return [
@@ -155,13 +154,10 @@ def marian_columns(width):
 
 
 def load_transformer(config, checkpoint, slots, other_names):
-    """Returns a Transformer with the layers of a checkpoint.
+    """Returns a Transformer with the layers of a Checkpoint.
 
-    `slots` are the WeightSlots of all layers, `other_names` the set of names of
-    the other arrays in the checkpoint.
-
-    Raises:
-        InputError: an array is missing, damaged or of another network.
+    `slots` are the WeightSlots of all layers, `other_names` the names of the
+    other arrays. InputError if an array is missing or of another network.
     """
     checkpoint.validate_names({slot.name for slot in slots} | other_names)
     # Checks shapes first, so that no network of a hostile size is built.
@@ -195,10 +191,9 @@ def read_layers(model, slots):
 def set_embeddings(model, tables, bias, source, target):
     """Sets the embeddings and the output bias of a Transformer.
 
-    `tables` is a dict of the checkpoint's matrices [V', D] of the "source",
-    "target" and "output", without those that are tied to another. `bias`,
-    float32 [V'], is ignored if the model has none. `source` and `target` are
-    Vocabularies.
+    `tables` are the checkpoint's matrices [V', D] by name: "source", "target"
+    and "output", without tied ones. `bias` is float32 [V'], `source` and
+    `target` are Vocabularies.
     """
     columns = marian_columns(model.config.d_model)
     sides = {"source": source, "target": target, "output": target}
@@ -221,8 +216,7 @@ def _select_rows(values, rows, missing):
 def make_config(file, width, num_heads, encoder, decoder, **fields):
     """Returns the TransformerConfig of a Marian network.
 
-    `file` is named in errors; `encoder` and `decoder` are numbers of layers,
-    `fields` other fields of the TransformerConfig.
+    `encoder` and `decoder` are numbers of layers; errors name the `file`.
     """
     if width % num_heads:
         raise InputError(

@@ -295,7 +295,7 @@ def test_the_command_compares_and_prints_a_program(tmp_path, eager):
     assert 0 < identical < len(TEXTS)
     assert f"({identical} of {len(TEXTS)})" in printed
     bleu = sacrebleu.corpus_bleu(theirs, [ours]).score
-    expected = f"ours 100.00, CTranslate2 {bleu:.2f} ({bleu - 100:+.2f})"
+    expected = f"100.00, CTranslate2 {bleu:.2f} ({bleu - 100:+.2f})"
     assert expected in printed
     pattern = r"mean (\S+), largest (\S+) where identical"
     mean, largest = map(float, re.search(pattern, printed).groups())

@@ -115,6 +115,7 @@ def test_a_directory_of_opus_mt(tmp_path):
         "vocabs": ["/of/another/machine/opus.vocab.yml", "opus.vocab.yml"],
         "normalize": 0.6,
         "word-penalty": 0.5,
+        "allow-unk": True,
         "max-length-factor": 2,
     }
     # PyYAML of OPUS-MT's scripts keeps one of two equal pieces.
@@ -130,6 +131,6 @@ def test_a_directory_of_opus_mt(tmp_path):
     assert config.stop_criterion == "k_finished"
     # Twice as long up to 128 pieces.
     assert config.max_extra_tokens == 128
-    unnamed, word_penalty = dict.fromkeys(pretrained.notes)
+    unnamed, allow_unk, word_penalty = dict.fromkeys(pretrained.notes)
     assert f"no piece of 2 of the model's {SIZE} ids" in unnamed
-    assert "word-penalty" in word_penalty
+    assert "allow-unk" in allow_unk and "word-penalty" in word_penalty
