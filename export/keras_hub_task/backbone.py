@@ -23,9 +23,7 @@ class ModelDirectoryMixin:
     def from_preset(cls, preset, **kwargs):
         """Loads a model directory, or any preset that KerasHub accepts.
 
-        Raises:
-            ValueError: the preset is of another class, or does not exist.
-            InputError: the model directory is damaged, or not a translator.
+        ValueError or InputError if it does not exist or is another model.
         """
         if is_model_directory(preset):
             return cls.from_directory(ModelDirectory(preset), **kwargs)

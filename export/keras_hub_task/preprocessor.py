@@ -25,8 +25,8 @@ class TransformerTokenizer(
     `proto` is a SentencePiece model with pad, unknown, begin and end ids 0 to
     3: its bytes, or anything else that SentencePieceTokenizer accepts.
 
-    Raises ValueError if `proto` is not such a model, or in a call if text is
-    not UTF-8 (InvalidArgumentError in a TensorFlow graph).
+    Raises ValueError if `proto` is not such a model; text that is not UTF-8 is
+    an error of the call.
     """
 
     backbone_cls = TransformerBackbone

@@ -1,6 +1,5 @@
 """The translator as a KerasHub sequence-to-sequence task."""
 
-import itertools
 import os
 
 import keras
@@ -119,8 +118,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         """Translates, or samples translations: a string, or a list of them.
 
         With TranslationSearch the texts are those of `export.translate`, and
-        sentences of similar length are searched together. KerasHub samplers
-        take the inputs as one batch, or the batches of a data set.
+        sentences of similar length are searched together.
 
         Args:
             inputs: a string or several, a dict of `encoder_text` and
@@ -145,13 +143,6 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
                 "Expected no stop_token_ids with TranslationSearch; only "
                 "KerasHub's samplers take them."
             )
-        is_dataset = isinstance(inputs, tf.data.Dataset)
-        batches = inputs.as_numpy_iterator() if is_dataset else [inputs]
-        batches = [_read_texts(batch) for batch in batches]
-        if is_search:
-            # Sentences of similar length are searched together.
-            sides = zip(([], []), *batches)
-            batches = [[[*itertools.chain(*side)] for side in sides]]
         if max_length is not None and (
             not isinstance(max_length, int) or max_length < 2
         ):
@@ -159,7 +150,9 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
                 f"Expected an integer from 2 as max_length, got {max_length!r}."
             )
         translator, outputs = self._get_translator(max_length), []
-        for sources, prompts in batches:
+        is_dataset = isinstance(inputs, tf.data.Dataset)
+        for batch in inputs.as_numpy_iterator() if is_dataset else [inputs]:
+            sources, prompts = _read_texts(batch)
             if not sources:
                 continue
             spelled = translator.normalize_prefixes(prompts, keep_long=False)
@@ -177,8 +170,10 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
                 # The prefix may have been truncated.
                 common = os.path.commonprefix([text, prefix])
                 outputs.append(text[len(common) if strip_prompt else 0 :])
-        is_single = not is_dataset and _is_single(inputs)
-        return outputs[0] if is_single else outputs
+        if isinstance(inputs, dict):
+            inputs = inputs["encoder_text"]
+        is_list = is_dataset or isinstance(inputs, list) or np.ndim(inputs) > 0
+        return outputs if is_list else outputs[0]
 
     def _get_translator(self, max_length):
         """Returns the translator; samplers use it only to truncate texts."""
@@ -209,8 +204,8 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
 
         `inputs` are those of TransformerBackbone; the decoder's ids are the
         prefixes of translations, padded to the maximum length. `stop_token_ids`
-        are several ids or None, for KerasHub samplers only. Returns a dict of
-        `decoder_token_ids` and `decoder_padding_mask`, int32 [B, T].
+        is for KerasHub samplers. Returns a dict of `decoder_token_ids` and
+        `decoder_padding_mask`, int32 [B, T].
         """
         transformer = self.backbone.transformer
         if isinstance(self.sampler, TranslationSearch):
@@ -265,11 +260,6 @@ def _resolve_sampler(sampler):
             f"got {sampler!r}."
         )
     return instance
-
-
-def _is_single(inputs):
-    text = inputs["encoder_text"] if isinstance(inputs, dict) else inputs
-    return not isinstance(text, (list, tuple)) and np.ndim(text) == 0
 
 
 def _read_texts(inputs):

@@ -15,7 +15,7 @@ from export.pretrained.config_files import (
     shorten,
     wrong_value,
 )
-from export.pretrained.vocabulary import MISSING_ROW, MarianTokenizerFiles
+from export.pretrained.vocabulary import MISSING_ROW, read_vocabularies
 from export.pretrained.weight_mapping import (
     EXCLUDED_BIAS,
     MAX_VOCABULARY,
@@ -41,13 +41,13 @@ _ALIASES = {
     "num_attention_heads": "encoder_attention_heads",
 }
 _SHARED = "model.shared.weight"
-_ENCODER, _DECODER = (
-    f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")
-)
+_ENCODER = "model.encoder.embed_tokens.weight"
+_DECODER = "model.decoder.embed_tokens.weight"
 _HEAD, _BIAS = "lm_head.weight", "final_logits_bias"
-_POSITIONS = [
-    f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")
-]
+_POSITIONS = (
+    "model.encoder.embed_positions.weight",
+    "model.decoder.embed_positions.weight",
+)
 # By `share_embeddings`: the matrices, and the possible names of each.
 _MATRICES = {
     "all": {"target": (_SHARED, _DECODER, _ENCODER, _HEAD)},
@@ -64,7 +64,7 @@ _TOLERANCE = 5e-3
 _DEFAULT_IDS = {"decoder_start_token_id": 58100, "eos_token_id": 0}
 # Sources are truncated to this number of tokens.
 _MAX_SOURCE = 512
-# By early_stopping: the stopping criterion of a TransformerConfig.
+# The stopping criterion of a TransformerConfig by early_stopping.
 STOP_CRITERIA = {True: "k_finished", False: "heuristic", "never": "exact"}
 
 
@@ -85,9 +85,8 @@ def read_hugging_face(folder):
     source_rows = rows = _read_size(fields, "vocab_size")
     if not is_shared and "decoder_vocab_size" in fields:
         rows = _read_size(fields, "decoder_vocab_size")
-    tokenizer = MarianTokenizerFiles(folder)
-    source, target = tokenizer.make_vocabularies(
-        (source_rows, rows), generation.begin, generation.end
+    (source, target), languages, more_notes = read_vocabularies(
+        folder, (source_rows, rows), generation.begin, generation.end
     )
     if is_shared and not np.array_equal(source.rows, target.rows):
         raise InputError(
@@ -115,8 +114,8 @@ def read_hugging_face(folder):
     return PretrainedModel(
         model,
         join_vocabularies(source.proto, target.proto),
-        tokenizer.languages,
-        [*notes, *tokenizer.notes, *generation.notes],
+        languages,
+        [*notes, *more_notes, *generation.notes],
     )
 
 

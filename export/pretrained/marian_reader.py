@@ -137,21 +137,17 @@ def _read_tables(folder, decoder, sizes):
     tables, notes = [], []
     for name, size in zip(names, sizes):
         path = folder / name
-        table, more_notes = complete_table(_read_table(path), size, path)
-        for piece in (_END, _UNKNOWN):
-            if piece not in table:
-                raise InputError(f"{path} must have the piece {piece}.")
+        table = parse_yaml(read_bytes(path), path)
+        for piece, row in table.items():
+            if not isinstance(row, str) or not re.fullmatch("[0-9]{1,9}", row):
+                raise wrong_value(path, piece[:40], row, "an id")
+        if not {_END, _UNKNOWN} <= table.keys():
+            raise InputError(f"{path} must have {_END} and {_UNKNOWN}.")
+        table = {piece: int(row) for piece, row in table.items()}
+        table, more_notes = complete_table(table, size, path)
         tables.append(table)
         notes += more_notes
     return tables, notes
-
-
-def _read_table(path):
-    table = parse_yaml(read_bytes(path), path)
-    for piece, row in table.items():
-        if not isinstance(row, str) or not re.fullmatch("[0-9]{1,9}", row):
-            raise wrong_value(path, piece[:40], row, "an id")
-    return {piece: int(row) for piece, row in table.items()}
 
 
 def _vocabulary_sizes(options):
@@ -227,20 +223,17 @@ def _read_number(decoder, name, default, maximum):
 
 def _read_embeddings(checkpoint, config, is_shared, sizes):
     """Returns the matrices [V', D] by name: source, target, output."""
-    width = config.d_model
-    names = [_SHARED] * 2 if is_shared else _SIDES
-    target = checkpoint.read(names[1], (sizes[1], width))
-    if config.share_embeddings == "all":
-        return {"target": target}
-    source = checkpoint.read(names[0], (sizes[0], width))
-    tables = {"source": source, "target": target}
-    if config.share_embeddings == "target-softmax":
-        return tables
-    if _OLDER_OUTPUT in checkpoint.names:
-        output = checkpoint.read(_OLDER_OUTPUT, (width, sizes[1])).T
-    else:
-        output = checkpoint.read(_OUTPUT, (sizes[1], width))
-    return tables | {"output": output}
+    width, share_embeddings = config.d_model, config.share_embeddings
+    source, target = [_SHARED] * 2 if is_shared else _SIDES
+    tables = {"target": checkpoint.read(target, (sizes[1], width))}
+    if share_embeddings != "all":
+        tables["source"] = checkpoint.read(source, (sizes[0], width))
+    if share_embeddings == "none" and _OLDER_OUTPUT in checkpoint.names:
+        output = checkpoint.read(_OLDER_OUTPUT, (width, sizes[1]))
+        tables["output"] = output.T
+    elif share_embeddings == "none":
+        tables["output"] = checkpoint.read(_OUTPUT, (sizes[1], width))
+    return tables
 
 
 class _TextLoader(_BASE_LOADER):

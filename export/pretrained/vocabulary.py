@@ -37,7 +37,6 @@ PADDING_ENTRY = "<blank>"
 # Stands for the row of an id that the checkpoint lacks.
 MISSING_ROW = -1
 _CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
-_ADDED = "added_tokens.json"
 
 
 class Vocabulary(typing.NamedTuple):
@@ -49,88 +48,77 @@ class Vocabulary(typing.NamedTuple):
     rows: np.ndarray
 
 
-class MarianTokenizerFiles:
-    """The files of `MarianTokenizer.save_pretrained`.
+def read_vocabularies(folder, sizes, begin, end):
+    """Reads the files of `MarianTokenizer.save_pretrained`.
 
-    `languages` are the codes of source and target, None where missing, `notes`
-    the differences between the tokenizers.
+    `sizes` are the numbers of rows of the embeddings of source and target,
+    `begin` and `end` the ids that begin and end an output. Returns the two
+    Vocabularies, the codes of the languages, None where missing, and notes.
     """
+    fields = read_fields(folder / _CONFIG, is_optional=True)
+    target_path = folder / "target_vocab.json"
+    is_separate = fields.get("separate_vocabs", target_path.exists())
+    codes = fields.get("source_lang"), fields.get("target_lang")
+    languages = tuple(code if isinstance(code, str) else None for code in codes)
+    added, notes = _read_added_tokens(folder)
+    paths = [folder / "vocab.json"] * 2
+    tables = [read_table(paths[0]) | added] * 2
+    begins = [begin, begin]
+    if is_separate:
+        paths[1], tables[1] = target_path, read_table(target_path)
+        begins[0] = tables[0].get(_PADDING)
+    if begin not in tables[1].values():
+        expected = "the id of a piece"
+        raise wrong_value(paths[1], "decoder_start_token_id", begin, expected)
+    if tables[1].get(_END) != end:
+        expected = f"eos_token_id, {end},"
+        raise wrong_value(paths[1], _END, tables[1].get(_END), expected)
+    vocabularies = []
+    for side, path, table, size, first in zip(
+        ("source", "target"), paths, tables, sizes, begins
+    ):
+        special = table.get(_UNKNOWN), first, table.get(_END)
+        if None in special[::2] or len({*special}) < 3:
+            roles = "<unk>, the begin and the end"
+            raise wrong_value(path, roles, special, "three ids")
+        table, more_notes = complete_table(table, size, path)
+        notes += more_notes
+        spm = folder / f"{side}.spm"
+        vocabularies.append(
+            make_vocabulary(table, read_bytes(spm), *special, str(spm))
+        )
+    return vocabularies, languages, notes
 
-    def __init__(self, folder):
-        self._folder = folder
-        self.notes = []
-        fields = read_fields(folder / _CONFIG, is_optional=True)
-        self._is_separate = fields.get(
-            "separate_vocabs", (folder / "target_vocab.json").exists()
-        )
-        codes = fields.get("source_lang"), fields.get("target_lang")
-        self.languages = tuple(
-            code if isinstance(code, str) else None for code in codes
-        )
-        self._added = {}
-        for file in (_CONFIG, _SPECIAL):
-            fields = read_fields(folder / file, is_optional=True)
+
+def _read_added_tokens(folder):
+    """Returns the dict of added tokens, token to id, and notes."""
+    added, notes = {}, []
+    for file in (_CONFIG, _SPECIAL, "added_tokens.json"):
+        fields = read_fields(folder / file, is_optional=True)
+        if file in (_CONFIG, _SPECIAL):
             fields = {name: _content(value) for name, value in fields.items()}
-            self.notes += check_fields(fields, TOKENIZER, file)
-            added = fields.get("added_tokens_decoder", {})
-            if not isinstance(added, dict):
+            notes += check_fields(fields, TOKENIZER, file)
+            rows = fields.get("added_tokens_decoder", {})
+            if not isinstance(rows, dict):
                 name, expected = "added_tokens_decoder", "ids and tokens"
-                raise wrong_value(file, name, added, expected)
-            self._read_added(file, zip(map(_content, added.values()), added))
-        added = read_fields(folder / _ADDED, is_optional=True)
-        self._read_added(_ADDED, added.items())
-        tokens = self._added.keys() - {_END, _UNKNOWN, _PADDING}
-        if tokens:
-            self.notes.append(
-                f"added tokens, such as {min(tokens)}, are recognized in a "
-                "source only as a leading tag, such as >>fra<<, and special "
-                "ones are not removed from a translation"
-            )
-
-    def _read_added(self, file, pairs):
+                raise wrong_value(file, name, rows, expected)
+            pairs = [(_content(token), row) for row, token in rows.items()]
+        else:
+            pairs = fields.items()
         for token, row in pairs:
             is_text = isinstance(token, str) and token
             if not is_text or not re.fullmatch("[0-9]{1,8}", str(row)):
                 expected = "texts and ids"
                 raise wrong_value(file, "added tokens", [token, row], expected)
-            self._added[token] = int(row)
-
-    def make_vocabularies(self, sizes, begin, end):
-        """Returns the Vocabularies of source and target.
-
-        `sizes` are the numbers of rows of their embeddings, `begin` and `end`
-        the ids that begin and end an output.
-        """
-        paths = [self._folder / "vocab.json"] * 2
-        tables = [read_table(paths[0]) | self._added] * 2
-        begins = [begin, begin]
-        if self._is_separate:
-            paths[1] = self._folder / "target_vocab.json"
-            tables[1] = read_table(paths[1])
-            begins[0] = tables[0].get(_PADDING)
-        if begin not in tables[1].values():
-            expected = "the id of a piece"
-            raise wrong_value(
-                paths[1], "decoder_start_token_id", begin, expected
-            )
-        if tables[1].get(_END) != end:
-            expected = f"eos_token_id, {end},"
-            raise wrong_value(paths[1], _END, tables[1].get(_END), expected)
-        vocabularies = []
-        for side, path, table, size, first in zip(
-            ("source", "target"), paths, tables, sizes, begins
-        ):
-            special = table.get(_UNKNOWN), first, table.get(_END)
-            if None in special[::2] or len({*special}) < 3:
-                roles = "<unk>, the begin and the end"
-                raise wrong_value(path, roles, special, "three ids")
-            table, notes = complete_table(table, size, path)
-            self.notes += notes
-            spm = self._folder / f"{side}.spm"
-            vocabularies.append(
-                make_vocabulary(table, read_bytes(spm), *special, str(spm))
-            )
-        return vocabularies
+            added[token] = int(row)
+    tokens = added.keys() - {_END, _UNKNOWN, _PADDING}
+    if tokens:
+        notes.append(
+            f"added tokens, such as {min(tokens)}, are recognized in a source "
+            "only as a leading tag, such as >>fra<<, and special ones are not "
+            "removed from a translation"
+        )
+    return added, notes
 
 
 def _content(token):

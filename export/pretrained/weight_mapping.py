@@ -45,9 +45,7 @@ class WeightSlot(typing.NamedTuple):
     # In the checkpoint.
     name: str
     # "encoder" or "decoder", number of the layer, and its attribute.
-    side: str
-    layer: int
-    attribute: str
+    place: tuple
     # Slice of the weight's last axis, and its shape, [in, out] or [width].
     columns: slice
     shape: tuple
@@ -64,8 +62,9 @@ class WeightSlot(typing.NamedTuple):
 
     def weight(self, model):
         """Returns the weight in a Transformer."""
-        layer = getattr(model, self.side).layers[self.layer]
-        return operator.attrgetter(self.attribute)(layer)
+        side, layer, attribute = self.place
+        layer = getattr(model, side).layers[layer]
+        return operator.attrgetter(attribute)(layer)
 
     def permute(self, part, order):
         """Returns the slice with the stream's columns in an order."""
@@ -123,28 +122,23 @@ def _make_slots(config, side, layer, row, is_hugging_face):
         names = stem.format("W"), stem.format("b")
         names = (f"{stem}_scale", f"{stem}_bias") if is_norm else names
     if is_norm:
+        places = [(side, layer, f"{attribute}.{x}") for x in ("gamma", "beta")]
         return [
-            WeightSlot(
-                *(name, side, layer, f"{attribute}.{kind}"),
-                *(slice(width), (width,), False, True),
-            )
-            for name, kind in zip(names, ("gamma", "beta"))
+            WeightSlot(*slot, slice(width), (width,), writes_stream=True)
+            for slot in zip(names, places)
         ]
     is_attention = not attribute.startswith("feed_forward")
     inner = config.num_heads * config.d_k if is_attention else config.d_ff
     writes = attribute.endswith(_OUT)
     shape = (inner, width) if writes else (width, inner)
     columns = slice(number * inner, number * inner + shape[1])
-    matrix, bias = names
+    matrix, bias = (
+        (side, layer, f"{attribute}.{x}") for x in ("kernel", "bias")
+    )
+    flags = not writes, writes, is_hugging_face
     return [
-        WeightSlot(
-            *(matrix, side, layer, f"{attribute}.kernel", columns, shape),
-            *(not writes, writes, is_hugging_face),
-        ),
-        WeightSlot(
-            *(bias, side, layer, f"{attribute}.bias", columns, shape[1:]),
-            writes_stream=writes,
-        ),
+        WeightSlot(names[0], matrix, columns, shape, *flags),
+        WeightSlot(names[1], bias, columns, shape[1:], writes_stream=writes),
     ]
 
 

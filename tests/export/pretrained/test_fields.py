@@ -17,7 +17,7 @@ from export.pretrained.hugging_face_reader import (
 )
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from tests.export.pretrained.conftest import Recorded
-from tests.export.pretrained.test_hugging_face_writer import assert_same_weights
+from tests.export.pretrained.test_hugging_face import assert_same_weights
 
 # Fields of transformers' GenerationConfig that may change what is generated.
 GENERATION = (
@@ -104,6 +104,16 @@ def test_no_field_of_a_file_is_ignored(folder, monkeypatch):
                 path.write_bytes(before)
 
 
+def load_arrays(folder):
+    return safetensors.numpy.load_file(folder / "model.safetensors")
+
+
+def read_with(folder, arrays):
+    """Returns the import of a directory with other arrays."""
+    safetensors.numpy.save_file(arrays, folder / "model.safetensors")
+    return read_hugging_face(folder)
+
+
 def test_null_is_the_default_of_transformers(folder):
     names = ("num_beams", "length_penalty", "early_stopping")
     change(folder, "generation_config.json", **dict.fromkeys(names))
@@ -174,15 +184,13 @@ def write_shards(folder, arrays):
 
 def test_dtypes_and_shards_are_read_exactly(folder):
     base = read_hugging_face(folder).model
-    path = folder / "model.safetensors"
-    stored = safetensors.numpy.load_file(path)
+    stored = load_arrays(folder)
     for dtype in (np.float16, ml_dtypes.bfloat16):
         arrays = {name: each.astype(dtype) for name, each in stored.items()}
-        if dtype is np.float16:
-            safetensors.numpy.save_file(arrays, path)
-        else:
+        model = read_with(folder, arrays).model
+        if dtype is not np.float16:
             write_shards(folder, arrays)
-        model = read_hugging_face(folder).model
+            model = read_hugging_face(folder).model
         for one, other in zip(base.weights, model.weights, strict=True):
             value = one.numpy()
             # Our padding has no row in the file.
@@ -205,9 +213,7 @@ def test_dtypes_and_shards_are_read_exactly(folder):
 
 
 def test_positions_are_sinusoids_of_one_kind(folder):
-    base = read_hugging_face(folder)
-    path = folder / "model.safetensors"
-    arrays = safetensors.numpy.load_file(path)
+    base, arrays = read_hugging_face(folder), load_arrays(folder)
     tables = {}
     for rates, steps in (("paper", 8), ("marian", 7)):
         angles = np.arange(9)[:, None] * 10000.0 ** (-np.arange(8) / steps)
@@ -215,26 +221,23 @@ def test_positions_are_sinusoids_of_one_kind(folder):
         tables[rates] = table.astype("float32")
     tables["odd"] = np.zeros((9, 16), np.float32)
     for one, other in itertools.product(tables, tables):
-        positions = {
+        changed = arrays | {
             "model.encoder.embed_positions.weight": tables[one],
             "model.decoder.embed_positions.weight": tables[other],
         }
-        safetensors.numpy.save_file(arrays | positions, path)
         if one == other != "odd":
-            config = read_hugging_face(folder).model.config
+            config = read_with(folder, changed).model.config
             assert config == base.model.config.replace(sinusoid_rates=one)
         else:
             with pytest.raises(InputError, match="embed_positions"):
-                read_hugging_face(folder)
+                read_with(folder, changed)
 
 
 def test_added_tokens_and_padded_rows_are_read(folder):
     """As `resize_token_embeddings(82, pad_to_multiple_of=8)` leaves them."""
     texts = ["ka lo mi.", ">>fra<< vize bo"]
-    base = read_hugging_face(folder)
+    base, arrays = read_hugging_face(folder), load_arrays(folder)
     ids = load_tokenizer(base.vocabulary).source.encode(texts)
-    path = folder / "model.safetensors"
-    arrays = safetensors.numpy.load_file(path)
     generator = np.random.default_rng(1)
     more = generator.normal(size=(8, 16)).astype("float32")
     table = np.concatenate([arrays["model.shared.weight"], more])
@@ -249,11 +252,8 @@ def test_added_tokens_and_padded_rows_are_read(folder):
     # Padding the embeddings may pad the bias, or not.
     for extra in (0, 2, 8):
         more_bias = generator.normal(size=(1, extra)).astype("float32")
-        arrays["final_logits_bias"] = np.concatenate(
-            [stored_bias, more_bias], 1
-        )
-        safetensors.numpy.save_file(arrays, path)
-        pretrained = read_hugging_face(folder)
+        bias = np.concatenate([stored_bias, more_bias], axis=1)
+        pretrained = read_with(folder, arrays | {"final_logits_bias": bias})
         notes = "".join(pretrained.notes)
         assert "such as <ent>" in notes and "no piece of 6 of" in notes
         tokenizer = load_tokenizer(pretrained.vocabulary)
@@ -272,26 +272,24 @@ def test_added_tokens_and_padded_rows_are_read(folder):
 
 
 def test_names_of_tied_and_untied_matrices(folder):
-    base = read_hugging_face(folder).model
-    path = folder / "model.safetensors"
-    arrays = safetensors.numpy.load_file(path)
+    base, arrays = read_hugging_face(folder).model, load_arrays(folder)
     matrix = arrays.pop("model.shared.weight")
-    sides = [
-        f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")
+    names = [
+        "model.encoder.embed_tokens.weight",
+        "model.decoder.embed_tokens.weight",
+        "lm_head.weight",
+        "model.shared.weight",
     ]
-    names = [*sides, "lm_head.weight", "model.shared.weight"]
     for name in names:
-        safetensors.numpy.save_file(arrays | {name: matrix}, path)
-        assert_same_weights(base, read_hugging_face(folder).model)
+        model = read_with(folder, arrays | {name: matrix}).model
+        assert_same_weights(base, model)
     differing = {names[0]: matrix, names[1]: matrix + 1}
-    safetensors.numpy.save_file(arrays | differing, path)
     with pytest.raises(InputError, match="embed_tokens"):
-        read_hugging_face(folder)
+        read_with(folder, arrays | differing)
     # In transformers 5 nothing is tied then, and the shared one is not used.
     change(folder, "config.json", tie_word_embeddings=False)
     untied = {name: matrix + place for place, name in enumerate(names)}
-    safetensors.numpy.save_file(arrays | untied, path)
-    model = read_hugging_face(folder).model
+    model = read_with(folder, arrays | untied).model
     assert model.config.share_embeddings == "none"
     assert model.config.source_vocabulary_size == 0
     for place, side in enumerate(("source", "target", "output")):
@@ -299,6 +297,5 @@ def test_names_of_tied_and_untied_matrices(folder):
         before = base.target_embedding.embeddings.numpy()[4:]
         np.testing.assert_array_equal(rows, before + np.float32(place))
     del untied["lm_head.weight"]
-    safetensors.numpy.save_file(arrays | untied, path)
     with pytest.raises(InputError, match="lm_head.weight"):
-        read_hugging_face(folder)
+        read_with(folder, arrays | untied)
