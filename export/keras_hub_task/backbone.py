@@ -1,7 +1,6 @@
 """The Transformer as a KerasHub backbone."""
 
 import dataclasses
-import json
 
 import keras
 import keras_hub
@@ -12,8 +11,6 @@ from export.model_directory import ModelDirectory
 from keras_transformer.config import PAD_ID
 
 _FIELDS = [field.name for field in dataclasses.fields(kt.TransformerConfig)]
-# Only presets have this field in config.json, model directories do not.
-_PRESET_FIELD = "registered_name"
 
 
 class ModelDirectoryMixin:
@@ -25,19 +22,11 @@ class ModelDirectoryMixin:
 
         ValueError or InputError if it does not exist or is another model.
         """
-        if is_model_directory(preset):
-            return cls.from_directory(ModelDirectory(preset), **kwargs)
+        directory = ModelDirectory(preset)
+        # Presets have their vocabulary elsewhere.
+        if directory.vocabulary_path.exists():
+            return cls.from_directory(directory, **kwargs)
         return super().from_preset(preset, **kwargs)
-
-
-def is_model_directory(path):
-    """Returns whether a path is a model directory rather than a preset."""
-    directory = ModelDirectory(path)
-    try:
-        fields = json.loads(directory.config_path.read_bytes())
-    except (OSError, ValueError):
-        return directory.vocabulary_path.exists()
-    return "num_layers" in fields and _PRESET_FIELD not in fields
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

@@ -1,6 +1,5 @@
 """Beam search as a KerasHub sampler, and KerasHub's samplers on our decoder."""
 
-import dataclasses
 import functools
 
 import keras
@@ -24,8 +23,6 @@ _LENGTH_STEP = 16
 _BATCH_TOKENS = 2048
 # Logit of an excluded token. Finite, because samplers apply a softmax.
 _EXCLUDED_LOGIT = -1e9
-# Settings that are also fields of a TransformerConfig.
-_FIELDS = ("beam_size", "alpha", "max_extra_tokens")
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -33,10 +30,8 @@ class TranslationSearch(keras_hub.samplers.Sampler):
     """Beam search with a length penalty (section 6.1 of the paper).
 
     Gives the translations of `export.translate`; KerasHub's "beam" sampler has
-    no length penalty and drops finished hypotheses. Arguments are those of
-    kt.BeamSearchConfig, and `max_extra_tokens`, the maximum number of tokens of
-    an output beyond its source's length; None takes the value of the model's
-    configuration.
+    no length penalty and drops finished hypotheses. Arguments are fields of the
+    model's TransformerConfig, whose values None takes.
 
     Example:
         >>> task.compile(sampler=TranslationSearch(beam_size=8))
@@ -68,8 +63,8 @@ class TranslationSearch(keras_hub.samplers.Sampler):
 
     def update_config(self, transformer):
         """Returns the model's TransformerConfig updated with the settings."""
-        changes = {name: self.settings[name] for name in _FIELDS}
-        changes = {n: each for n, each in changes.items() if each is not None}
+        settings = self.settings.items()
+        changes = {name: each for name, each in settings if each is not None}
         return transformer.config.replace(**changes)
 
     def search(self, transformer, inputs):
@@ -78,11 +73,6 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         XLA can compile it. `inputs` are those of `task.generate_step`.
         """
         config = self.update_config(transformer)
-        search_config = kt.BeamSearchConfig.from_config(config)
-        if self.settings["stop_criterion"]:
-            search_config = dataclasses.replace(
-                search_config, stop_criterion=self.settings["stop_criterion"]
-            )
         source = mask_ids(inputs, "encoder")
         prompt = mask_ids(inputs, "decoder")
         capacity = ops.shape(prompt)[1] - 1
@@ -95,7 +85,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
             source,
             capacity,
             kt.Constraints(longest, shortest, prompt[:, 1:]),
-            search_config,
+            kt.BeamSearchConfig.from_config(config),
         )
         begin = ops.full_like(prompt[:, :1], BEGIN_ID)
         return ops.concatenate([begin, output.tokens[:, 0]], axis=1)

@@ -11,7 +11,6 @@ from export.keras_hub_task.backbone import (
 )
 from export.tokenizers.tokenizer import Tokenizer
 
-_SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 # Every batch is padded to this length.
 _LENGTH = 128
 
@@ -43,16 +42,9 @@ class TransformerTokenizer(
             super().set_proto(proto)
         except tf.errors.OpError as error:
             raise ValueError("`proto` is not a SentencePiece model.") from error
-        if proto is None:
-            return
-        pieces = self.get_vocabulary()[: len(_SPECIAL)]
-        if pieces != _SPECIAL:
-            raise ValueError(
-                f"Expected the vocabulary.model of a model directory, which "
-                f"begins with {_SPECIAL}, got {pieces}."
-            )
-        # Raises if control pieces are wrong.
-        Tokenizer(self.proto)
+        if proto is not None:
+            # Raises ValueError if special ids are wrong.
+            Tokenizer(self.proto)
 
     def _tokenize_tf(self, inputs):
         inputs = tf.convert_to_tensor(inputs)

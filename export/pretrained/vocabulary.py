@@ -37,6 +37,7 @@ PADDING_ENTRY = "<blank>"
 # Stands for the row of an id that the checkpoint lacks.
 MISSING_ROW = -1
 _CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
+_ADDED = "added_tokens.json"
 
 
 class Vocabulary(typing.NamedTuple):
@@ -92,20 +93,19 @@ def read_vocabularies(folder, sizes, begin, end):
 
 def _read_added_tokens(folder):
     """Returns the dict of added tokens, token to id, and notes."""
-    added, notes = {}, []
-    for file in (_CONFIG, _SPECIAL, "added_tokens.json"):
+    pairs, notes = {_ADDED: read_fields(folder / _ADDED, True).items()}, []
+    for file in (_CONFIG, _SPECIAL):
         fields = read_fields(folder / file, is_optional=True)
-        if file in (_CONFIG, _SPECIAL):
-            fields = {name: _content(value) for name, value in fields.items()}
-            notes += check_fields(fields, TOKENIZER, file)
-            rows = fields.get("added_tokens_decoder", {})
-            if not isinstance(rows, dict):
-                name, expected = "added_tokens_decoder", "ids and tokens"
-                raise wrong_value(file, name, rows, expected)
-            pairs = [(_content(token), row) for row, token in rows.items()]
-        else:
-            pairs = fields.items()
-        for token, row in pairs:
+        fields = {name: _content(value) for name, value in fields.items()}
+        notes += check_fields(fields, TOKENIZER, file)
+        rows = fields.get("added_tokens_decoder", {})
+        if not isinstance(rows, dict):
+            name, expected = "added_tokens_decoder", "ids and tokens"
+            raise wrong_value(file, name, rows, expected)
+        pairs[file] = [(_content(token), row) for row, token in rows.items()]
+    added = {}
+    for file, tokens in pairs.items():
+        for token, row in tokens:
             is_text = isinstance(token, str) and token
             if not is_text or not re.fullmatch("[0-9]{1,8}", str(row)):
                 expected = "texts and ids"

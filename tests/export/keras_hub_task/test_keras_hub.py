@@ -16,7 +16,6 @@ from export.common.errors import InputError
 from export.keras_hub_task import (
     TransformerBackbone,
     TransformerSeq2SeqLM,
-    TransformerSeq2SeqLMPreprocessor,
     TransformerTokenizer,
     TranslationSearch,
 )
@@ -221,13 +220,8 @@ def test_bad_directories_and_presets_are_refused(model_path, tmp_path):
 
 @pytest.fixture
 def own_task(model_path):
-    preprocessor = TransformerSeq2SeqLMPreprocessor(
-        TransformerTokenizer(made_up_text.vocabulary()),
-        encoder_sequence_length=12,
-        decoder_sequence_length=10,
-    )
     return TransformerSeq2SeqLM.from_preset(
-        str(model_path), preprocessor=preprocessor
+        str(model_path), preprocessor=harness.preprocessor()
     )
 
 

@@ -116,35 +116,25 @@ def test_wrong_input_is_refused_and_nothing_written(tmp_path):
     assert {each.name for each in tmp_path.iterdir()} == {"in", "taken"}
 
 
-def run(module, *flags):
-    done = processes.run({"module": module}, flags)
-    assert done.code == 0, done.err
-
-
 @pytest.mark.slow
 def test_it_is_served_and_fine_tuned(imported, tmp_path):
     path, _ = imported
-    # It runs export.check, which compares server and model directory.
-    exports = f"--export_dir={tmp_path / 'e'}"
-    run("export.saved_model", f"--model_dir={path}", exports)
     for name, lines in {
         "c.train.eng": [">>fra<< ka lo", "mi ne ru", "sa to"] * 20,
         "c.train.fra": ["lo ka", "ru ne mi", "to sa"] * 20,
     }.items():
         (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
-    run(
-        "trainers.wmt",
-        f"--init_from={path}",
-        f"--dataset=text:{tmp_path / 'c'}",
-        "--source_language=eng",
-        "--target_language=fra",
-        f"--model_dir={tmp_path / 'tuned'}",
-        "--train_steps=20",
-        "--batch_tokens=128",
-        "--set=warmup_steps=10",
-        "--set=average_checkpoints=0",
+    for module, flags in {
+        # It runs export.check, which compares server and model directory.
+        "export.saved_model": f"--model_dir={path} --export_dir={tmp_path}/e",
+        "trainers.wmt": f"--init_from={path} --dataset=text:{tmp_path}/c "
+        f"--source_language=eng --target_language=fra "
+        f"--model_dir={tmp_path}/tuned --train_steps=20 --batch_tokens=128 "
+        "--set=warmup_steps=10 --set=average_checkpoints=0 "
         "--attention_steps=0",
-    )
+    }.items():
+        done = processes.run({"module": module}, flags.split())
+        assert done.code == 0, done.err
     one, other = ModelDirectory(path), ModelDirectory(tmp_path / "tuned")
     assert one.read_vocabulary() == other.read_vocabulary()
     ours, tuned = one.read_config(), other.read_config()
