@@ -27,7 +27,7 @@ from export.pretrained.weight_mapping import (
 )
 from export.tokenizers.python_tokenizers import join_vocabularies
 from keras_transformer.config import FORBIDDEN_IDS
-from keras_transformer.fields import MAX_ALPHA, MAX_BEAMS, MAX_EXTRA_TOKENS
+from keras_transformer.fields import MAX_BEAMS, MAX_EXTRA_TOKENS
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
 # From the activations of transformers to those of a TransformerConfig.
@@ -257,10 +257,6 @@ def read_generation(config, generation):
         if config.get(name, value) not in (value, [value]):
             expected = f"{value} as in {file}"
             raise wrong_value(_CONFIG, name, config[name], expected)
-    alpha = fields.get("length_penalty", 1.0)
-    if type(alpha) not in (int, float) or not 0 <= alpha <= MAX_ALPHA:
-        expected = f"a number from 0 to {MAX_ALPHA:g}"
-        raise wrong_value(file, "length_penalty", alpha, expected)
     # max_length counts the token that the decoder begins with. By default
     # `generate` ends after 20 more.
     most = MAX_EXTRA_TOKENS + 1
@@ -275,7 +271,7 @@ def read_generation(config, generation):
     suppressed = _read_suppressed(fields, end, file, notes)
     search = {
         "beam_size": read_count(fields, "num_beams", MAX_BEAMS, file, 1),
-        "alpha": alpha,
+        "alpha": fields.get("length_penalty", 1.0),
         "length_penalty": "power",
         "stop_criterion": STOP_CRITERIA[fields.get("early_stopping", False)],
         "max_extra_tokens": limit,
