@@ -8,6 +8,7 @@ import sys
 from absl import flags
 
 from export.common.errors import InputError
+from tests.export import commands
 
 
 @contextlib.contextmanager
@@ -16,24 +17,13 @@ def loaded(name):
 
     absl's flags are one list for a process, and commands share names.
     """
-    known = flags.FLAGS
-    others = {
-        each: known[each]
-        for each in known
-        if not str(known.find_module_defining_flag(each)).startswith("absl")
-    }
-    for each in others:
-        delattr(known, each)
-    before, replaced = {*known}, sys.modules.pop(name, None)
-    try:
-        yield importlib.import_module(name)
-    finally:
-        for each in {*known} - before:
-            delattr(known, each)
-        for each, flag in others.items():
-            known[each] = flag
-        if replaced is not None:
-            sys.modules[name] = replaced
+    with commands.own_flags():
+        replaced = sys.modules.pop(name, None)
+        try:
+            yield importlib.import_module(name)
+        finally:
+            if replaced is not None:
+                sys.modules[name] = replaced
 
 
 def run(name, *arguments):

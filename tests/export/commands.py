@@ -45,7 +45,7 @@ def run_main(main, texts, arguments):
             stack.enter_context(mock.patch.object(sys, name, value))
         # absl's own would change the logging of all later tests.
         stack.enter_context(mock.patch.object(app, "run", _run_app))
-        stack.enter_context(_own_flags())
+        stack.enter_context(own_flags())
         try:
             main()
             code = 0
@@ -67,7 +67,7 @@ def _run_app(main):
 
 
 @contextlib.contextmanager
-def _own_flags():
+def own_flags():
     """Removes the flags of other commands, which may have the same names."""
     before = dict(flags.FLAGS.__dict__)
     own = copy.deepcopy(flags.FLAGS)

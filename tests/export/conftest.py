@@ -48,6 +48,7 @@ def eager(monkeypatch):
     """Runs searches untraced, which is sooner where each is run once."""
 
     def convert(function, *signature, **options):
+        del signature, options
         return lambda *inputs: function(*map(tf.convert_to_tensor, inputs))
 
     for module in (graph_translator, translator_module):

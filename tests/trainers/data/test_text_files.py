@@ -152,7 +152,7 @@ def test_refusals(tmp_path, write_split, write_text, prefix):
     path.unlink()
     _refused(r"only .*wmt\.dev\.de", prefix)
     path.mkdir()
-    _refused("is a folder", prefix)
+    _refused("dev.en", prefix)
 
 
 def test_the_fingerprint_follows_every_file(tmp_path, write_text, prefix):

@@ -149,7 +149,7 @@ def test_refusals(prefix, tmp_path, write_text):
     (tmp_path / "my.train.ptb").unlink()
     _refused("no 'train' split", _open, f"{prefix},{tmp_path}/my")
     (tmp_path / "my.train.ptb").mkdir()
-    _refused("train.ptb is a folder", _open, prefix)
+    _refused("train.ptb", _open, prefix)
 
 
 def test_trees_of_several_prefixes_are_repeated(prefix, tmp_path, write_text):
