@@ -26,8 +26,8 @@ from export.common.storage import atomic_write
 from export.lines.files import read_lines
 
 FLAGS = flags.FLAGS
-# Maximum number of differing sentences to print, and of characters of each.
-_EXAMPLES, _MAX_CHARACTERS = 3, 200
+# Maximum number of differing sentences to print.
+_EXAMPLES = 3
 # Entities that OPUS-MT's files replace, besides those of `&<>`.
 _ENTITIES = {"&apos;": "'", "&quot;": '"'}
 
@@ -74,17 +74,8 @@ def main(arguments):
 
 def _import(path):
     if (FLAGS.hf is None) == (FLAGS.npz is None):
-        raise InputError(
-            "Give one of --hf and --npz, the directory of the model to import; "
-            "--help says which is which."
-        )
-    flag, file = ("hf", "config.json") if FLAGS.hf else ("npz", "decoder.yml")
-    folder = pathlib.Path(FLAGS[flag].value)
-    if not folder.is_dir():
-        raise InputError(
-            f"There is no directory {folder}; give --{flag} the directory "
-            f"that holds {file}."
-        )
+        raise InputError("Give either --hf or --npz, the model to import.")
+    folder = pathlib.Path(FLAGS.hf or FLAGS.npz)
     command.require_new(path, "--model_dir")
     # Not at the top: TensorFlow takes seconds to load.
     from export.model_directory import ModelDirectory
@@ -122,8 +113,7 @@ def _import(path):
 def read_test_set(path):
     """Returns sources, references and translations, three lists of str.
 
-    A file such as `opus-2020-01-08.test.txt` has these three lines and a blank
-    one for each sentence. InputError for another format.
+    The file has these three lines and a blank one for each sentence.
     """
     lines = list(read_lines(path))
     if len(lines) % 4 == 3:
@@ -157,38 +147,24 @@ def _check(path, sources, references, published):
     rows = [*zip(sources, expected, outputs)]
     differing = [row for row in rows if row[1] != row[2]]
     identical = count - len(differing)
-    config = translator.model.config
     print(
-        f"Compared on {FLAGS.check}, beam {config.beam_size}, alpha "
-        f"{config.alpha}:",
-        f"  identical translations  {identical / count:.2%} "
-        f"({identical:,} of {count:,})",
-        sep="\n",
+        f"Identical translations: {identical / count:.2%} ({identical:,} of "
+        f"{count:,}). The searches differ, so that a few differ in a right "
+        "import; the scores should not."
     )
-    metrics = {"BLEU": sacrebleu.BLEU(), "chrF": sacrebleu.CHRF()}
-    for name, metric in metrics.items():
-        imported_score, published_score = (
-            metric.corpus_score(texts, [references]).score
+    for metric in (sacrebleu.BLEU(), sacrebleu.CHRF()):
+        ours, theirs = (
+            metric.corpus_score(texts, [references])
             for texts in (outputs, expected)
         )
         print(
-            f"  {name}                    imported {imported_score:.2f}, "
-            f"published {published_score:.2f} "
-            f"({imported_score - published_score:+.2f})",
-            f"                          {metric.get_signature()}",
-            sep="\n",
+            f"{ours.name}: imported {ours.score:.2f}, published "
+            f"{theirs.score:.2f} ({ours.score - theirs.score:+.2f}), "
+            f"{metric.get_signature()}"
         )
-    if differing:
-        print("The first that differ:")
     for row in differing[:_EXAMPLES]:
         for name, text in zip(("source", "published", "imported"), row):
-            print(f"  {name:<9}  {text[:_MAX_CHARACTERS]}")
-    print(
-        "Marian's beam shrinks with each finished translation and that of "
-        "export.translate does not, so that a few differ in a right import; "
-        "the scores should not.",
-        flush=True,
-    )
+            print(f"  {name:<9}  {text}")
 
 
 if __name__ == "__main__":

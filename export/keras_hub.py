@@ -44,27 +44,12 @@ def main(arguments):
     logging.set_verbosity(logging.ERROR)
     directory = ModelDirectory(FLAGS.model_dir)
     if FLAGS.from_preset:
-        write_model_directory(FLAGS.from_preset, directory)
-        print(f"Wrote {directory.path}.")
-        translate = f"--model={directory.path}"
-        command.print_next(command.command_line("export.translate", translate))
-        return
-    preset = pathlib.Path(FLAGS.preset)
-    write_preset(directory, preset)
-    files = [path for path in preset.rglob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in files)
-    print(
-        f"Wrote {preset} ({size / 1e6:.1f} MB). In Python:",
-        "  from export.keras_hub_task import TransformerSeq2SeqLM",
-        f"  task = TransformerSeq2SeqLM.from_preset({str(preset)!r})",
-        "To upload it:",
-        f"  keras_hub.upload_preset('hf://USER/MODEL', {str(preset)!r})",
-        sep="\n",
-    )
+        _write_model_directory(FLAGS.from_preset, directory)
+    else:
+        _write_preset(directory, pathlib.Path(FLAGS.preset))
 
 
-def write_preset(directory, path):
-    """Writes the preset folder of a ModelDirectory; InputError if it fails."""
+def _write_preset(directory, path):
     command.require_new(path, "--preset")
     # Not at the top: KerasHub takes seconds to load.
     from export.keras_hub_task import TransformerSeq2SeqLM
@@ -76,16 +61,17 @@ def write_preset(directory, path):
         task.save_to_preset(str(temporary))
         if directory.run_path.is_file():
             shutil.copy(directory.run_path, temporary)
+    print(
+        f"Wrote {path}. In Python:",
+        "  from export.keras_hub_task import TransformerSeq2SeqLM",
+        f"  task = TransformerSeq2SeqLM.from_preset({str(path)!r})",
+        "To upload it:",
+        f"  keras_hub.upload_preset('hf://USER/MODEL', {str(path)!r})",
+        sep="\n",
+    )
 
 
-def write_model_directory(preset, directory):
-    """Writes a preset of TransformerSeq2SeqLM as a new ModelDirectory.
-
-    `preset` is the path of a preset folder, or a handle that KerasHub knows.
-
-    Raises:
-        InputError: `preset` is not such a preset, or the directory exists.
-    """
+def _write_model_directory(preset, directory):
     command.require_new(directory.path, "--model_dir")
     from export.keras_hub_task import TransformerSeq2SeqLM
 
@@ -102,11 +88,14 @@ def write_model_directory(preset, directory):
         written.write_config(task.backbone.config)
         written.write_vocabulary(task.preprocessor.tokenizer.proto)
         written.write_weights(task.backbone.transformer)
-        run = pathlib.Path(preset) / written.run_path.name
+        run = pathlib.Path(preset, written.run_path.name)
         if run.is_file():
             shutil.copy(run, temporary)
         else:
             written.write_run({"preset": preset})
+    print(f"Wrote {directory.path}.")
+    translate = f"--model={directory.path}"
+    command.print_next(command.command_line("export.translate", translate))
 
 
 if __name__ == "__main__":

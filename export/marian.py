@@ -25,7 +25,7 @@ flags.DEFINE_string(
 
 
 def main(arguments):
-    """Exports a model and prints how its translations may differ."""
+    """Exports a model."""
     del arguments
     path = pathlib.Path(FLAGS.output_dir)
     command.require_new(path, "--output_dir")
@@ -43,30 +43,11 @@ def main(arguments):
         write_hugging_face(
             model, directory.read_vocabulary(), languages, temporary
         )
-    print(f"Wrote {path}.", *_differences(model.config), sep="\n", flush=True)
-
-
-def _differences(config):
-    """Returns lines on how other programs translate differently."""
-    lines = []
-    if config.layer_norm_epsilon != 1e-5:
-        lines.append(
-            f"MarianMTModel adds 1e-05 to the variance in its norms, and this "
-            f"model {config.layer_norm_epsilon:g}: its numbers differ by a "
-            "few millionths."
-        )
-    if config.length_penalty != "power":
-        lines.append(
-            "It ranks by log-probability / length^alpha, and this model by "
-            f"length_penalty={config.length_penalty}: some translations "
-            "differ."
-        )
-    lines.append(
-        f"It ends an output after {config.max_extra_tokens} tokens (max_length "
-        "of generation_config.json), and this model as many after the "
-        "source's length."
+    print(
+        f"Wrote {path}. MarianMTModel ranks by log-probability / length^alpha "
+        f"and ends after {model.config.max_extra_tokens} tokens; "
+        "docs/pretrained.md says how else its translations may differ."
     )
-    return [*lines, "See docs/pretrained.md for other readers."]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Writes a Transformer as a model folder for CTranslate2, and runs it."""
 
-import itertools
-
 import numpy as np
 import sentencepiece
 from keras import ops
@@ -9,22 +7,14 @@ from keras import ops
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.common.storage import atomic_write
-from export.pretrained.config_files import (
-    ANY,
-    check_supported,
-    expand_names,
-)
+from export.pretrained.config_files import ANY, check_supported, expand_names
 from export.tokenizers.python_tokenizers import (
     PythonTokenizer,
     count_table_pieces,
     load_python_source_tokenizer,
     split_vocabulary,
 )
-from export.translators.batches import (
-    BATCH_TOKENS,
-    list_of_texts,
-    translate_in_batches,
-)
+from export.translators.batches import BATCH_TOKENS
 from export.translators.text_translator import BLANK, Translation
 from keras_transformer.decoding.search_config import length_penalty
 
@@ -71,9 +61,8 @@ def save_ctranslate2(
         quantization: one of QUANTIZATIONS, the type of the stored matrices.
         target_pieces: ids to write, see `kt.OutputVocabulary`; None for all.
 
-    Raises:
-        InputError: CTranslate2 does not support the model, the vocabulary is of
-            another model, or writing fails.
+    Raises InputError if CTranslate2 does not support the model, or the
+    vocabulary is of another one.
     """
     config = model.config
     check_supported(
@@ -194,28 +183,17 @@ def _array(tensor):
 class CTranslate2Translator:
     """Beam search by CTranslate2 on a CPU.
 
-    Args:
-        path: folder written by `save_ctranslate2`.
-        config: TransformerConfig with the settings of the search.
-        max_source_tokens: maximum pieces of a source, the end included; longer
-            ones are truncated.
-        batch_tokens: source positions in a batch, padding included.
-
-    Attributes:
-        compute_type: type of the matrix products, such as "int8_float32".
-
-    Raises:
-        InputError: CTranslate2 cannot load the folder.
+    `path` is a folder of `save_ctranslate2`, and `config` a TransformerConfig
+    with the settings of the search. Sources are truncated to
+    `max_source_tokens`, the end included. `compute_type` is the type of the
+    matrix products, such as "int8_float32".
     """
 
-    def __init__(
-        self, path, config, max_source_tokens, batch_tokens=BATCH_TOKENS
-    ):
+    def __init__(self, path, config, max_source_tokens):
         import ctranslate2
 
         self._config = config
         self._limit = max_source_tokens
-        self._batch_tokens = batch_tokens
         source_path = path / SOURCE_VOCABULARY_FILE
         try:
             self._translator = ctranslate2.Translator(str(path), device="cpu")
@@ -241,32 +219,33 @@ class CTranslate2Translator:
         score is log-probability / length penalty of the configuration.
         `on_progress` is called with the number of sentences just translated.
         """
+        # CTranslate2 appends the end token.
         sources = [
-            self._source.tokens(text)[: self._limit - 1]
-            for text in list_of_texts(texts)
+            self._source.tokens(text)[: self._limit - 1] for text in texts
         ]
-        answers = translate_in_batches(
-            # CTranslate2 appends the end token.
-            [len(pieces) + 1 for pieces in sources],
-            self._batch_tokens,
-            lambda batch: self._search([sources[number] for number in batch]),
-            on_progress,
-        )
-        return [answer or BLANK for answer in answers]
+        answers = [BLANK] * len(sources)
+        # A call has one length limit for all sentences, and a translation must
+        # not depend on the others.
+        for length in sorted({len(source) for source in sources}):
+            numbers = [
+                number
+                for number, source in enumerate(sources)
+                if len(source) == length
+            ]
+            if length:
+                batch = [sources[number] for number in numbers]
+                for number, answer in zip(numbers, self._search(batch)):
+                    answers[number] = answer
+            if on_progress is not None:
+                on_progress(len(numbers))
+        return answers
 
     def _search(self, sources):
-        # CTranslate2 has one length limit for a batch, and a translation must
-        # not depend on the other sentences.
-        return [
-            translation
-            for _, group in itertools.groupby(sources, len)
-            for translation in self._search_equal_lengths([*group])
-        ]
-
-    def _search_equal_lengths(self, sources):
         config = self._config
         results = self._translator.translate_batch(
             sources,
+            max_batch_size=BATCH_TOKENS,
+            batch_type="tokens",
             beam_size=config.beam_size,
             length_penalty=config.alpha,
             # Both as in this package's search.
@@ -281,7 +260,9 @@ class CTranslate2Translator:
             pieces[:-1] if pieces[-1:] == [_END] else pieces
             for pieces in outputs
         ]
-        scored = self._translator.score_batch(sources, texts)
+        scored = self._translator.score_batch(
+            sources, texts, max_batch_size=BATCH_TOKENS, batch_type="tokens"
+        )
         for pieces, score in zip(outputs, scored):
             penalty = length_penalty(
                 len(pieces), config.alpha, config.length_penalty

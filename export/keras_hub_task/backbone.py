@@ -1,7 +1,6 @@
 """The Transformer as a KerasHub backbone."""
 
 import dataclasses
-import json
 
 import keras
 import keras_hub
@@ -12,8 +11,6 @@ from export.model_directory import ModelDirectory
 from keras_transformer.config import PAD_ID
 
 _FIELDS = [field.name for field in dataclasses.fields(kt.TransformerConfig)]
-# Only presets have this field in config.json, model directories do not.
-_PRESET_FIELD = "registered_name"
 
 
 class ModelDirectoryMixin:
@@ -23,23 +20,13 @@ class ModelDirectoryMixin:
     def from_preset(cls, preset, **kwargs):
         """Loads a model directory, or any preset that KerasHub accepts.
 
-        Raises:
-            ValueError: the preset is of another class, or does not exist.
-            InputError: the model directory is damaged, or not a translator.
+        ValueError or InputError if it does not exist or is another model.
         """
-        if is_model_directory(preset):
-            return cls.from_directory(ModelDirectory(preset), **kwargs)
+        directory = ModelDirectory(preset)
+        # Presets have their vocabulary elsewhere.
+        if directory.vocabulary_path.exists():
+            return cls.from_directory(directory, **kwargs)
         return super().from_preset(preset, **kwargs)
-
-
-def is_model_directory(path):
-    """Returns whether a path is a model directory rather than a preset."""
-    directory = ModelDirectory(path)
-    try:
-        fields = json.loads(directory.config_path.read_bytes())
-    except (OSError, ValueError):
-        return directory.vocabulary_path.exists()
-    return "num_layers" in fields and _PRESET_FIELD not in fields
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -57,7 +44,6 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
     Attributes:
         transformer: kt.Transformer with the weights.
         config: its TransformerConfig.
-        lora_rank: rank of `enable_lora`, or None.
     """
 
     def __init__(self, dtype=None, **kwargs):
@@ -73,7 +59,6 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
             inputs=inputs, outputs=stacks(inputs), dtype=dtype, **kwargs
         )
         self.config = config
-        self.lora_rank = None
         self.transformer = stacks.transformer
         self.token_embedding = stacks.transformer.target_embedding
 
@@ -90,8 +75,8 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
 
         Compile the task again afterwards. Saving stores the adapted model;
         `save_lora_weights` stores the LoRA weights alone. `target_layer_names`
-        are `default_lora_layer_names()` by default. ValueError if the rank is
-        not a positive integer, or no layer of these names supports LoRA.
+        are `default_lora_layer_names()` by default. ValueError if no layer of
+        these names supports LoRA.
         """
         names = target_layer_names or self.default_lora_layer_names()
         layers = [
@@ -104,14 +89,11 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
                 f"Expected names among {self.default_lora_layer_names()} as "
                 f"target_layer_names, got {names}."
             )
-        if not isinstance(rank, int) or rank < 1:
-            raise ValueError(f"Expected an integer from 1 as rank, got {rank}.")
         super().enable_lora(rank, names)
         for layer in layers:
             # `save_lora_weights` omits biases, so they must not be trained.
             if layer.bias is not None:
                 layer.bias.trainable = False
-        self.lora_rank = rank
 
     @classmethod
     def from_directory(cls, directory, load_weights=True, **kwargs):

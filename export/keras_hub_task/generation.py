@@ -1,6 +1,5 @@
 """Beam search as a KerasHub sampler, and KerasHub's samplers on our decoder."""
 
-import dataclasses
 import functools
 
 import keras
@@ -24,8 +23,6 @@ _LENGTH_STEP = 16
 _BATCH_TOKENS = 2048
 # Logit of an excluded token. Finite, because samplers apply a softmax.
 _EXCLUDED_LOGIT = -1e9
-# Settings that are also fields of a TransformerConfig.
-_FIELDS = ("beam_size", "alpha", "max_extra_tokens")
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -33,10 +30,8 @@ class TranslationSearch(keras_hub.samplers.Sampler):
     """Beam search with a length penalty (section 6.1 of the paper).
 
     Gives the translations of `export.translate`; KerasHub's "beam" sampler has
-    no length penalty and drops finished hypotheses. Arguments are those of
-    kt.BeamSearchConfig, and `max_extra_tokens`, the maximum number of tokens of
-    an output beyond its source's length; None takes the value of the model's
-    configuration.
+    no length penalty and drops finished hypotheses. Arguments are fields of the
+    model's TransformerConfig, whose values None takes.
 
     Example:
         >>> task.compile(sampler=TranslationSearch(beam_size=8))
@@ -68,23 +63,16 @@ class TranslationSearch(keras_hub.samplers.Sampler):
 
     def update_config(self, transformer):
         """Returns the model's TransformerConfig updated with the settings."""
-        changes = {name: self.settings[name] for name in _FIELDS}
-        changes = {n: each for n, each in changes.items() if each is not None}
+        settings = self.settings.items()
+        changes = {name: each for name, each in settings if each is not None}
         return transformer.config.replace(**changes)
 
     def search(self, transformer, inputs):
-        """Returns the best translations of one batch; XLA can compile it.
+        """Returns int32 [B, T]: the begin id, the best translation, padding.
 
-        `inputs` are those of TransformerBackbone; the decoder's ids are the
-        prefixes of translations, padded to the maximum length. Returns int32
-        [B, T]: the begin id, the best translation, padding.
+        XLA can compile it. `inputs` are those of `task.generate_step`.
         """
         config = self.update_config(transformer)
-        search_config = kt.BeamSearchConfig.from_config(config)
-        if self.settings["stop_criterion"]:
-            search_config = dataclasses.replace(
-                search_config, stop_criterion=self.settings["stop_criterion"]
-            )
         source = mask_ids(inputs, "encoder")
         prompt = mask_ids(inputs, "decoder")
         capacity = ops.shape(prompt)[1] - 1
@@ -97,7 +85,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
             source,
             capacity,
             kt.Constraints(longest, shortest, prompt[:, 1:]),
-            search_config,
+            kt.BeamSearchConfig.from_config(config),
         )
         begin = ops.full_like(prompt[:, :1], BEGIN_ID)
         return ops.concatenate([begin, output.tokens[:, 0]], axis=1)
@@ -148,12 +136,10 @@ class FixedShapeTranslator(ModelTranslator):
 
 
 def sample_translations(task, transformer, inputs, stop_token_ids):
-    """Samples a translation of each sentence with the task's sampler.
+    """Samples a translation of each sentence; see `task.generate_step`.
 
     As in the beam search, a translation has at most `max_extra_tokens` tokens
-    more than its source, and blank text gives an empty translation. `inputs`
-    are those of TransformerBackbone; the decoder's ids are the prefixes of
-    translations. `stop_token_ids` end a translation, or are None. Returns the
+    more than its source, and blank text gives an empty translation. Returns the
     ids, int32 [B, T], and a mask, boolean [B, T], that is True for the
     translation with its end.
     """
@@ -164,7 +150,7 @@ def sample_translations(task, transformer, inputs, stop_token_ids):
     # The first position at which the prefix of some sentence has ended.
     index = ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
     state = decoder.start(source, ops.shape(prompt)[1])
-    state, hidden_states = _decode_prompt(decoder, state, prompt, index)
+    state = _decode_prompt(decoder, state, prompt, index)
     is_piece = ops.logical_and(source != PAD_ID, source != END_ID)
     has_text = ops.any(is_piece, axis=1)
     lengths = output_limits(source, transformer.config.max_extra_tokens)
@@ -175,9 +161,9 @@ def sample_translations(task, transformer, inputs, stop_token_ids):
     def next_logits(tokens, cache, index):
         # In the cache, because samplers that repeat rows repeat all of it.
         state, lengths = cache
-        logits, state, states = _decode_step(decoder, state, tokens, index - 1)
+        logits, state = _decode_step(decoder, state, tokens, index - 1)
         logits = _exclude_impossible(logits[:, 0], index, lengths)
-        return logits, states[:, 0], (state, lengths)
+        return logits, None, (state, lengths)
 
     ids = task.sampler(
         next=next_logits,
@@ -186,7 +172,6 @@ def sample_translations(task, transformer, inputs, stop_token_ids):
         index=index,
         mask=prompt_mask,
         stop_token_ids=stop_token_ids,
-        hidden_states=hidden_states,
         model=task,
     )
     mask = _mask_after_stop(ids, prompt_mask, stop_token_ids)
@@ -195,34 +180,25 @@ def sample_translations(task, transformer, inputs, stop_token_ids):
 
 
 def _decode_step(decoder, state, tokens, index):
-    """Returns logits, state and hidden states of one step."""
+    """Returns the logits and the state after one step."""
     rows = ops.shape(tokens)[0]
     newest = ops.slice(tokens, (0, index), (rows, 1))
     parents = ops.zeros((rows, 1), dtype="int32")
-    return decoder.step(
-        newest, parents, index, state, return_hidden_states=True
-    )
+    return decoder.step(newest, parents, index, state)
 
 
 def _decode_prompt(decoder, state, prompt, index):
-    """Caches the shared prompt but its last token.
+    """Returns the state with the shared prompt but its last token cached."""
 
-    Returns the state, and the hidden states of the tokens, float [B, T, D].
-    """
-    rows, length = ops.shape(prompt)
-    _, _, first = _decode_step(decoder, state, prompt, 0)
-    hidden_states = ops.zeros((rows, length, first.shape[-1]), first.dtype)
-
-    def body(step, state, hidden_states):
-        _, state, states = _decode_step(decoder, state, prompt, step)
-        hidden_states = ops.slice_update(hidden_states, (0, step, 0), states)
-        return step + 1, state, hidden_states
+    def body(step, state):
+        _, state = _decode_step(decoder, state, prompt, step)
+        return step + 1, state
 
     start = ops.convert_to_tensor(0, dtype="int32")
-    _, state, hidden_states = ops.while_loop(
-        lambda step, *_: step < index - 1, body, (start, state, hidden_states)
+    _, state = ops.while_loop(
+        lambda step, _: step < index - 1, body, (start, state)
     )
-    return state, hidden_states
+    return state
 
 
 def _exclude_impossible(logits, index, lengths):

@@ -1,11 +1,8 @@
 """KerasHub tokenizer and preprocessor: strings to ids and back."""
 
-import hashlib
-
 import keras
 import keras_hub
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 from export.common.errors import InputError
 from export.keras_hub_task.backbone import (
@@ -14,10 +11,8 @@ from export.keras_hub_task.backbone import (
 )
 from export.tokenizers.tokenizer import Tokenizer
 
-_SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 # Every batch is padded to this length.
 _LENGTH = 128
-_NOT_UTF_8 = "Text is not UTF-8; convert it first."
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -29,9 +24,8 @@ class TransformerTokenizer(
     `proto` is a SentencePiece model with pad, unknown, begin and end ids 0 to
     3: its bytes, or anything else that SentencePieceTokenizer accepts.
 
-    Raises:
-        ValueError: `proto` is not such a model; in a call: text is not UTF-8
-            (InvalidArgumentError in a TensorFlow graph).
+    Raises ValueError if `proto` is not such a model; text that is not UTF-8 is
+    an error of the call.
     """
 
     backbone_cls = TransformerBackbone
@@ -44,45 +38,21 @@ class TransformerTokenizer(
 
     def set_proto(self, proto):
         """Sets and validates the SentencePiece model."""
-        super().set_proto(proto)
-        if proto is None:
-            return
-        pieces = self.get_vocabulary()[: len(_SPECIAL)]
-        if pieces != _SPECIAL:
-            raise ValueError(
-                f"Expected the vocabulary.model of a model directory, which "
-                f"begins with {_SPECIAL}, got {pieces}."
-            )
-        # Raises if control pieces are wrong.
-        Tokenizer(self.proto)
-
-    def _set_proto_tf(self, proto):
-        # Two tokenizers without names share one model after a SavedModel is
-        # loaded; the digest keeps different models apart.
-        digest = hashlib.sha256(proto).hexdigest()[:16]
         try:
-            self._sentence_piece = tf_text.SentencepieceTokenizer(
-                model=proto,
-                out_type=self.compute_dtype,
-                add_bos=self.add_bos,
-                add_eos=self.add_eos,
-                name=f"sentencepiece_{digest}",
-            )
+            super().set_proto(proto)
         except tf.errors.OpError as error:
             raise ValueError("`proto` is not a SentencePiece model.") from error
+        if proto is not None:
+            # Raises ValueError if special ids are wrong.
+            Tokenizer(self.proto)
 
     def _tokenize_tf(self, inputs):
         inputs = tf.convert_to_tensor(inputs)
         text = tf.strings.unicode_transcode(inputs, "UTF-8", "UTF-8")
         # SentencePiece would silently accept other encodings.
-        tf.debugging.Assert(tf.reduce_all(text == inputs), [_NOT_UTF_8])
+        message = "Text is not UTF-8; convert it first."
+        tf.debugging.Assert(tf.reduce_all(text == inputs), [message])
         return super()._tokenize_tf(inputs)
-
-    def _tokenize_spm(self, inputs):
-        try:
-            return super()._tokenize_spm(inputs)
-        except UnicodeDecodeError as error:
-            raise ValueError(_NOT_UTF_8) from error
 
     @classmethod
     def from_directory(cls, directory, **kwargs):

@@ -1,8 +1,5 @@
 """The translator as a KerasHub sequence-to-sequence task."""
 
-import contextlib
-import itertools
-import numbers
 import os
 
 import keras
@@ -109,7 +106,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
             jit_compile=jit_compile,
             **kwargs,
         )
-        self._forget_compiled()
+        self._translators = {}
 
     def generate(
         self,
@@ -121,8 +118,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         """Translates, or samples translations: a string, or a list of them.
 
         With TranslationSearch the texts are those of `export.translate`, and
-        sentences of similar length are searched together. KerasHub samplers
-        take the inputs as one batch, or the batches of a data set.
+        sentences of similar length are searched together.
 
         Args:
             inputs: a string or several, a dict of `encoder_text` and
@@ -132,16 +128,11 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
                 included, at least 2; by default from the configuration, or with
                 KerasHub samplers from the preprocessor.
             stop_token_ids: several ids, or None, for KerasHub samplers.
-            strip_prompt: whether to remove the prefixes, as spelt by the
+            strip_prompt: whether to remove the prefixes, as spelled by the
                 vocabulary.
 
-        Raises:
-            ValueError: text is not UTF-8, `encoder_text` and `decoder_text`
-                differ in number, `decoder_text` has an unknown character, or an
-                option is out of range or not for TranslationSearch.
+        Raises ValueError if a text is not UTF-8, or an argument is wrong.
         """
-        if self._compiled_rank != self.backbone.lora_rank:
-            self._forget_compiled()
         if self.preprocessor is None:
             return super().generate(
                 inputs, max_length, stop_token_ids, strip_prompt
@@ -152,24 +143,16 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
                 "Expected no stop_token_ids with TranslationSearch; only "
                 "KerasHub's samplers take them."
             )
-        is_dataset = isinstance(inputs, tf.data.Dataset)
-        batches = inputs.as_numpy_iterator() if is_dataset else [inputs]
-        batches = [_read_texts(batch) for batch in batches]
-        if is_search:
-            # Sentences of similar length are searched together.
-            sides = zip(([], []), *batches)
-            batches = [[[*itertools.chain(*side)] for side in sides]]
-        if max_length is not None:
-            if not isinstance(max_length, numbers.Integral) or max_length < 2:
-                raise ValueError(
-                    "Expected an integer from 2 for max_length, got "
-                    f"{max_length!r}."
-                )
-            max_length = int(max_length)
-        if not isinstance(stop_token_ids, (str, type(None))):
-            stop_token_ids = tuple(stop_token_ids)
+        if max_length is not None and (
+            not isinstance(max_length, int) or max_length < 2
+        ):
+            raise ValueError(
+                f"Expected an integer from 2 as max_length, got {max_length!r}."
+            )
         translator, outputs = self._get_translator(max_length), []
-        for sources, prompts in batches:
+        is_dataset = isinstance(inputs, tf.data.Dataset)
+        for batch in inputs.as_numpy_iterator() if is_dataset else [inputs]:
+            sources, prompts = _read_texts(batch)
             if not sources:
                 continue
             spelled = translator.normalize_prefixes(prompts, keep_long=False)
@@ -187,14 +170,10 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
                 # The prefix may have been truncated.
                 common = os.path.commonprefix([text, prefix])
                 outputs.append(text[len(common) if strip_prompt else 0 :])
-        is_single = not is_dataset and _is_single(inputs)
-        return outputs[0] if is_single else outputs
-
-    def _forget_compiled(self):
-        # A function compiled before LoRA was enabled would ignore LoRA.
-        self.generate_function = None
-        self._translators = {}
-        self._compiled_rank = self.backbone.lora_rank
+        if isinstance(inputs, dict):
+            inputs = inputs["encoder_text"]
+        is_list = is_dataset or isinstance(inputs, list) or np.ndim(inputs) > 0
+        return outputs if is_list else outputs[0]
 
     def _get_translator(self, max_length):
         """Returns the translator; samplers use it only to truncate texts."""
@@ -225,8 +204,8 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
 
         `inputs` are those of TransformerBackbone; the decoder's ids are the
         prefixes of translations, padded to the maximum length. `stop_token_ids`
-        are several ids or None, for KerasHub samplers only. Returns a dict of
-        `decoder_token_ids` and `decoder_padding_mask`, int32 [B, T].
+        is for KerasHub samplers. Returns a dict of `decoder_token_ids` and
+        `decoder_padding_mask`, int32 [B, T].
         """
         transformer = self.backbone.transformer
         if isinstance(self.sampler, TranslationSearch):
@@ -269,33 +248,24 @@ class _Logits(keras.layers.Layer):
 
 
 def _resolve_sampler(sampler):
-    if isinstance(sampler, str) and sampler == "auto":
+    if sampler == "auto":
         return TranslationSearch()
     samplers = keras_hub.samplers
-    with contextlib.suppress(KeyError, TypeError, ValueError):
-        instance = samplers.get(sampler)
-        # These sample excluded tokens, or need a second model.
-        unsupported = samplers.ContrastiveSampler, samplers.SpeculativeSampler
-        is_sampler = isinstance(instance, samplers.Sampler)
-        if is_sampler and not isinstance(instance, unsupported):
-            return instance
-    raise ValueError(
-        "Expected auto, greedy, random, top_k, top_p or beam as sampler, or an "
-        f"instance of their classes, got {sampler!r}."
-    )
-
-
-def _is_single(inputs):
-    text = inputs["encoder_text"] if isinstance(inputs, dict) else inputs
-    return not isinstance(text, (list, tuple)) and np.ndim(text) == 0
+    instance = samplers.get(sampler)
+    # These sample excluded tokens, or need a second model.
+    unsupported = samplers.ContrastiveSampler, samplers.SpeculativeSampler
+    if isinstance(instance, unsupported):
+        raise ValueError(
+            "Expected auto, greedy, random, top_k, top_p or beam as sampler, "
+            f"got {sampler!r}."
+        )
+    return instance
 
 
 def _read_texts(inputs):
     """Returns lists of str: sources, and prefixes of translations."""
     if not isinstance(inputs, dict):
         inputs = {"encoder_text": inputs}
-    if "encoder_text" not in inputs:
-        raise ValueError("Expected encoder_text in the inputs, got none.")
     sources = _decode(inputs["encoder_text"])
     if inputs.get("decoder_text") is None:
         return sources, [""] * len(sources)
@@ -313,18 +283,8 @@ def _decode(texts):
         texts = [texts]
     elif not isinstance(texts, (list, tuple)):
         texts = np.atleast_1d(ops.convert_to_numpy(texts)).tolist()
-    decoded = []
-    for number, text in enumerate(texts, start=1):
-        try:
-            text = text.decode("utf-8") if isinstance(text, bytes) else text
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"Text {number} is not UTF-8; convert it first."
-            ) from error
+    texts = [t.decode() if isinstance(t, bytes) else t for t in texts]
+    for text in texts:
         if not isinstance(text, str):
-            raise ValueError(
-                f"Expected a string as text {number}, got "
-                f"{type(text).__name__}."
-            )
-        decoded.append(text)
-    return decoded
+            raise ValueError(f"Expected a string, got {text!r}.")
+    return texts

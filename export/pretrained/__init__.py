@@ -4,5 +4,5 @@ Read: directories of Hugging Face's `MarianMTModel.save_pretrained`
 (`hugging_face_reader`) and of Marian itself (`marian_reader`). Written: model
 directories for `MarianMTModel` (`hugging_face_writer`). `config_files` lists
 the known fields, `weight_mapping` maps arrays to weights, `vocabulary` pieces
-to ids, and `checkpoint` and `torch_file` read arrays without unpickling.
+to ids, and `checkpoint` reads arrays without executing pickles.
 """

@@ -106,8 +106,7 @@ CONFIG = dict.fromkeys(GENERATION, ANY) | expand_names(
 # tokenizer_config.json and special_tokens_map.json of a MarianTokenizer.
 TOKENIZER = expand_names(
     {
-        "source_lang target_lang added_tokens_decoder bos_token sep_token "
-        "additional_special_tokens extra_special_tokens cls_token mask_token "
+        "source_lang target_lang added_tokens_decoder "
         # Batches, training, or origin.
         "model_max_length max_len padding_side truncation_side "
         "model_input_names name_or_path special_tokens_map_file "
@@ -123,6 +122,8 @@ TOKENIZER = expand_names(
         "pad_token": ("<pad>",),
         "sp_model_kwargs": ({},),
         "clean_up_tokenization_spaces": _NoteUnless([False]),
+        "bos_token sep_token cls_token mask_token additional_special_tokens "
+        "extra_special_tokens": _NoteUnless(["", [], {}]),
     }
 )
 # Booleans as text, as YAML writes them.
@@ -191,10 +192,9 @@ MARIAN_DECODER = expand_names(
 
 
 def check_fields(fields, table, file):
-    """Returns notes on fields of a file without effect here, a list of str.
+    """Returns notes on fields of a file that have no effect here.
 
-    Raises:
-        InputError: a field or its value is not in the table.
+    InputError if a field or its value is not in the table.
     """
     notes = []
     for name, value in fields.items():
@@ -241,16 +241,16 @@ def shorten(value):
 def check_supported(config, supported, program, advice):
     """Raises InputError for a TransformerConfig that a format does not hold.
 
-    `supported` is a dict of name to the values that the format holds, or ANY;
-    other fields must have their default.
+    `supported` are the values that it holds by field, or ANY; other fields must
+    have their default.
     """
     unsupported = []
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         allowed = supported.get(field.name, (field.default,))
-        roles = set(field.metadata.get("roles", ()))
-        is_of_training = bool(roles) and roles <= _TRAINING_ROLES
-        if not is_of_training and allowed is not ANY and value not in allowed:
+        is_supported = allowed is ANY or value in allowed
+        roles = {*field.metadata.get("roles", ["architecture"])}
+        if not is_supported and roles - _TRAINING_ROLES:
             unsupported.append(f"{field.name}={value}")
     if not config.heads_fill_model:
         unsupported.append("d_k and d_v other than d_model / num_heads")
@@ -267,9 +267,7 @@ def read_bytes(path):
 def read_json(path):
     """Returns the object of a JSON file; raises InputError otherwise."""
     try:
-        fields = json.loads(
-            read_bytes(path), object_pairs_hook=_refuse_duplicates
-        )
+        fields = json.loads(read_bytes(path))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}.") from error
     if not isinstance(fields, dict):
@@ -277,18 +275,8 @@ def read_json(path):
     return fields
 
 
-def _refuse_duplicates(pairs):
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise ValueError("it has a name twice")
-    return fields
-
-
 def read_fields(path, is_optional=False):
-    """Returns the fields of a JSON file that are not null.
-
-    In transformers, null stands for the default of a field.
-    """
+    """Returns a JSON file's fields without null, which is their default."""
     if is_optional and not path.exists():
         return {}
     fields = read_json(path)

@@ -15,7 +15,7 @@ from export.pretrained.config_files import (
     shorten,
     wrong_value,
 )
-from export.pretrained.vocabulary import MISSING_ROW, MarianTokenizerFiles
+from export.pretrained.vocabulary import MISSING_ROW, read_vocabularies
 from export.pretrained.weight_mapping import (
     EXCLUDED_BIAS,
     MAX_VOCABULARY,
@@ -27,7 +27,7 @@ from export.pretrained.weight_mapping import (
 )
 from export.tokenizers.python_tokenizers import join_vocabularies
 from keras_transformer.config import FORBIDDEN_IDS
-from keras_transformer.fields import MAX_ALPHA, MAX_BEAMS, MAX_EXTRA_TOKENS
+from keras_transformer.fields import MAX_BEAMS, MAX_EXTRA_TOKENS
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
 # From the activations of transformers to those of a TransformerConfig.
@@ -41,13 +41,13 @@ _ALIASES = {
     "num_attention_heads": "encoder_attention_heads",
 }
 _SHARED = "model.shared.weight"
-_ENCODER, _DECODER = (
-    f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")
-)
+_ENCODER = "model.encoder.embed_tokens.weight"
+_DECODER = "model.decoder.embed_tokens.weight"
 _HEAD, _BIAS = "lm_head.weight", "final_logits_bias"
-_POSITIONS = [
-    f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")
-]
+_POSITIONS = (
+    "model.encoder.embed_positions.weight",
+    "model.decoder.embed_positions.weight",
+)
 # By `share_embeddings`: the matrices, and the possible names of each.
 _MATRICES = {
     "all": {"target": (_SHARED, _DECODER, _ENCODER, _HEAD)},
@@ -62,24 +62,17 @@ _MATRICES = {
 _TOLERANCE = 5e-3
 # Defaults of MarianConfig, for a directory without generation_config.json.
 _DEFAULT_IDS = {"decoder_start_token_id": 58100, "eos_token_id": 0}
-# Default maximum of new tokens in `generate`.
-_DEFAULT_LIMIT = 20
 # Sources are truncated to this number of tokens.
 _MAX_SOURCE = 512
-# By early_stopping: the stopping criterion of a TransformerConfig.
+# The stopping criterion of a TransformerConfig by early_stopping.
 STOP_CRITERIA = {True: "k_finished", False: "heuristic", "never": "exact"}
 
 
 def read_hugging_face(folder):
     """Reads a directory of `save_pretrained` as a PretrainedModel.
 
-    The files are config.json; model.safetensors or pytorch_model.bin, or shards
-    of one and their index; source.spm, target.spm, vocab.json and, for separate
-    vocabularies, target_vocab.json; optionally generation_config.json and the
-    files of the tokenizer.
-
-    Raises:
-        InputError: a file is missing, damaged or of another architecture.
+    docs/pretrained.md lists the files. InputError if one is missing, damaged or
+    of another architecture.
     """
     # The default of MarianConfig is False, which no trained model uses.
     fields = {"scale_embedding": False} | read_fields(folder / _CONFIG)
@@ -92,9 +85,8 @@ def read_hugging_face(folder):
     source_rows = rows = _read_size(fields, "vocab_size")
     if not is_shared and "decoder_vocab_size" in fields:
         rows = _read_size(fields, "decoder_vocab_size")
-    tokenizer = MarianTokenizerFiles(folder)
-    source, target = tokenizer.make_vocabularies(
-        (source_rows, rows), generation.begin, generation.end
+    (source, target), languages, more_notes = read_vocabularies(
+        folder, (source_rows, rows), generation.begin, generation.end
     )
     if is_shared and not np.array_equal(source.rows, target.rows):
         raise InputError(
@@ -122,16 +114,15 @@ def read_hugging_face(folder):
     return PretrainedModel(
         model,
         join_vocabularies(source.proto, target.proto),
-        tokenizer.languages,
-        [*notes, *tokenizer.notes, *generation.notes],
+        languages,
+        [*notes, *more_notes, *generation.notes],
     )
 
 
 def _make_config(fields, **others):
     for alias, name in _ALIASES.items():
         if alias in fields and fields[alias] != fields.get(name):
-            expected = f"the value of {name}, its other name,"
-            raise wrong_value(_CONFIG, alias, fields[alias], expected)
+            raise wrong_value(_CONFIG, alias, fields[alias], f"that of {name}")
     is_tied = fields.get("tie_word_embeddings", True)
     is_shared = fields.get("share_encoder_decoder_embeddings", True)
     share_embeddings = "target-softmax" if is_tied else "none"
@@ -171,11 +162,9 @@ def _read_bias(checkpoint, rows, target, generation, notes):
     """Returns the bias of the logits, float32 [V']."""
     bias = np.zeros(rows, np.float32)
     if _BIAS in checkpoint.names:
-        shape = checkpoint.shape(_BIAS)
         # The bias is shorter where only the embeddings were padded.
-        is_shorter = len(shape) == 2 and shape[0] == 1 and shape[1] < rows
-        shape = shape if is_shorter else (1, rows)
-        bias[: shape[1]] = checkpoint.read(_BIAS, shape)[0]
+        size = min([*checkpoint.shape(_BIAS)[-1:], rows])
+        bias[:size] = checkpoint.read(_BIAS, (1, size))[0]
     suppressed = {row for row in generation.suppressed if 0 <= row < rows}
     if not generation.is_renormalized:
         # Forbidden ids are never generated here, but count in the softmax.
@@ -236,26 +225,23 @@ def _sinusoids(length, width, steps):
 
 
 class GenerationSettings(typing.NamedTuple):
-    """The defaults of `generate` in transformers."""
+    """The defaults of `generate` in transformers; ids are the checkpoint's."""
 
     # Fields of a TransformerConfig.
     search: dict
-    # Ids of the checkpoint that begin and end an output.
     begin: int
     end: int
     # Ids that are never generated; whether the softmax excludes them.
     suppressed: set[int]
     is_renormalized: bool
-    # Differences between transformers and this package.
     notes: list[str]
 
 
 def read_generation(config, generation):
     """Returns the GenerationSettings as transformers interprets them.
 
-    `config` and `generation` are the dicts of config.json and
-    generation_config.json; if the latter is None, the settings of the former
-    apply. InputError if a field is unknown or its value is invalid.
+    `config` and `generation` are the fields of config.json, and of
+    generation_config.json or None: then those of config.json apply.
     """
     file, fields = _GENERATION, generation
     if generation is None:
@@ -271,13 +257,10 @@ def read_generation(config, generation):
         if config.get(name, value) not in (value, [value]):
             expected = f"{value} as in {file}"
             raise wrong_value(_CONFIG, name, config[name], expected)
-    alpha = fields.get("length_penalty", 1.0)
-    if type(alpha) not in (int, float) or not 0 <= alpha <= MAX_ALPHA:
-        expected = f"a number from 0 to {MAX_ALPHA:g}"
-        raise wrong_value(file, "length_penalty", alpha, expected)
-    # max_length counts the token that the decoder begins with.
-    default, most = _DEFAULT_LIMIT + 1, MAX_EXTRA_TOKENS + 1
-    limit = read_count(fields, "max_length", most, file, default) - 1
+    # max_length counts the token that the decoder begins with. By default
+    # `generate` ends after 20 more.
+    most = MAX_EXTRA_TOKENS + 1
+    limit = read_count(fields, "max_length", most, file, 21) - 1
     if "max_new_tokens" in fields:
         limit = read_count(fields, "max_new_tokens", MAX_EXTRA_TOKENS, file)
     if limit < _MAX_SOURCE - 1:
@@ -288,15 +271,14 @@ def read_generation(config, generation):
     suppressed = _read_suppressed(fields, end, file, notes)
     search = {
         "beam_size": read_count(fields, "num_beams", MAX_BEAMS, file, 1),
-        "alpha": alpha,
+        "alpha": fields.get("length_penalty", 1.0),
         "length_penalty": "power",
         "stop_criterion": STOP_CRITERIA[fields.get("early_stopping", False)],
         "max_extra_tokens": limit,
     }
+    settings = search, begin, end, suppressed
     is_renormalized = fields.get("renormalize_logits", False)
-    return GenerationSettings(
-        search, begin, end, suppressed, is_renormalized, notes
-    )
+    return GenerationSettings(*settings, is_renormalized, notes)
 
 
 def _read_end(fields, file):

@@ -12,11 +12,7 @@ import sentencepiece
 from keras import ops
 
 from export.common.errors import InputError
-from export.pretrained.config_files import (
-    ANY,
-    check_supported,
-    expand_names,
-)
+from export.pretrained.config_files import ANY, check_supported, expand_names
 from export.pretrained.hugging_face_reader import STOP_CRITERIA
 from export.pretrained.vocabulary import PADDING_ENTRY
 from export.pretrained.weight_mapping import (
@@ -63,10 +59,7 @@ def write_hugging_face(model, vocabulary, languages, folder):
     """Writes the files of a MarianMTModel and its tokenizer to a folder.
 
     `vocabulary` are the bytes of a `vocabulary.model`, `languages` the codes of
-    source and target, None if unknown.
-
-    Raises:
-        InputError: MarianMTModel does not support such a model.
+    source and target or None. InputError if the format does not hold the model.
     """
     config = model.config
     check_supported(
@@ -208,6 +201,5 @@ def _embedding_arrays(model, source_ids, target_ids):
     arrays["model.encoder.embed_tokens.weight"] = source
     arrays["model.decoder.embed_tokens.weight"] = target
     if model.config.share_embeddings == "none":
-        output = rows(model.output_embedding, target_ids)
-        arrays["lm_head.weight"] = output
+        arrays["lm_head.weight"] = rows(model.output_embedding, target_ids)
     return arrays

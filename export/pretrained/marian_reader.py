@@ -58,12 +58,7 @@ _BASE_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 def read_marian(folder):
     """Reads a directory of Marian's own files as a PretrainedModel.
 
-    The files are decoder.yml, the model and the vocabularies that it names,
-    source.spm and target.spm. Sources are normalised by
-    `export.tokenizers.python_tokenizers`.
-
-    Raises:
-        InputError: a file is missing, damaged or of another architecture.
+    InputError if a file is missing, damaged or of another architecture.
     """
     decoder = parse_yaml(read_bytes(folder / _DECODER), folder / _DECODER)
     checkpoint = Checkpoint(_find_model(folder, decoder))
@@ -80,7 +75,10 @@ def read_marian(folder):
             "they have one matrix of embeddings, got different ones."
         )
     source, target = (
-        _make_vocabulary(folder / f"{side}.spm", table)
+        make_vocabulary(
+            *(table, read_bytes(folder / f"{side}.spm"), table[_UNKNOWN]),
+            *(None, table[_END], f"{folder / side}.spm"),
+        )
         for side, table in zip(("source", "target"), tables)
     )
     is_joint = share_embeddings == "all"
@@ -131,7 +129,7 @@ def _file_names(decoder, key):
 
 
 def _read_tables(folder, decoder, sizes):
-    """Returns the tables of both sides, piece to id, and notes on them."""
+    """Returns the tables of both sides, piece to id, and notes."""
     names = _file_names(decoder, "vocabs")
     if len(names) != 2:
         expected = "two files, of the source and of the target,"
@@ -139,35 +137,17 @@ def _read_tables(folder, decoder, sizes):
     tables, notes = [], []
     for name, size in zip(names, sizes):
         path = folder / name
-        table, more_notes = complete_table(_read_table(path), size, path)
-        for piece in (_END, _UNKNOWN):
-            if piece not in table:
-                raise InputError(f"{path} must have the piece {piece}.")
+        table = parse_yaml(read_bytes(path), path)
+        for piece, row in table.items():
+            if not isinstance(row, str) or not re.fullmatch("[0-9]{1,9}", row):
+                raise wrong_value(path, piece[:40], row, "an id")
+        if not {_END, _UNKNOWN} <= table.keys():
+            raise InputError(f"{path} must have {_END} and {_UNKNOWN}.")
+        table = {piece: int(row) for piece, row in table.items()}
+        table, more_notes = complete_table(table, size, path)
         tables.append(table)
         notes += more_notes
     return tables, notes
-
-
-def _read_table(path):
-    if path.suffix not in (".yml", ".yaml", ".json"):
-        # A SentencePiece model, a factored vocabulary or lines.
-        expected = "a YAML table of pieces with source.spm and target.spm"
-        raise wrong_value(_DECODER, "vocabs", path.name, expected)
-    table = parse_yaml(read_bytes(path), path)
-    for piece, row in table.items():
-        if not isinstance(row, str) or not re.fullmatch("[0-9]{1,9}", row):
-            raise wrong_value(path, piece[:40], row, "an id")
-    return {piece: int(row) for piece, row in table.items()}
-
-
-def _make_vocabulary(spm, table):
-    if not spm.exists() and spm.with_suffix(".bpe").exists():
-        raise InputError(
-            f"Expected {spm}, got {spm.stem}.bpe; text that is split by "
-            "subword-nmt is not supported."
-        )
-    special = table[_UNKNOWN], None, table[_END]
-    return make_vocabulary(table, read_bytes(spm), *special, str(spm))
 
 
 def _vocabulary_sizes(options):
@@ -243,20 +223,17 @@ def _read_number(decoder, name, default, maximum):
 
 def _read_embeddings(checkpoint, config, is_shared, sizes):
     """Returns the matrices [V', D] by name: source, target, output."""
-    width = config.d_model
-    names = [_SHARED] * 2 if is_shared else _SIDES
-    target = checkpoint.read(names[1], (sizes[1], width))
-    if config.share_embeddings == "all":
-        return {"target": target}
-    source = checkpoint.read(names[0], (sizes[0], width))
-    tables = {"source": source, "target": target}
-    if config.share_embeddings == "target-softmax":
-        return tables
-    if _OLDER_OUTPUT in checkpoint.names:
-        output = checkpoint.read(_OLDER_OUTPUT, (width, sizes[1])).T
-    else:
-        output = checkpoint.read(_OUTPUT, (sizes[1], width))
-    return tables | {"output": output}
+    width, share_embeddings = config.d_model, config.share_embeddings
+    source, target = [_SHARED] * 2 if is_shared else _SIDES
+    tables = {"target": checkpoint.read(target, (sizes[1], width))}
+    if share_embeddings != "all":
+        tables["source"] = checkpoint.read(source, (sizes[0], width))
+    if share_embeddings == "none" and _OLDER_OUTPUT in checkpoint.names:
+        output = checkpoint.read(_OLDER_OUTPUT, (width, sizes[1]))
+        tables["output"] = output.T
+    elif share_embeddings == "none":
+        tables["output"] = checkpoint.read(_OUTPUT, (sizes[1], width))
+    return tables
 
 
 class _TextLoader(_BASE_LOADER):
@@ -266,19 +243,17 @@ class _TextLoader(_BASE_LOADER):
     """
 
     def construct_mapping(self, node, deep=False):
-        keys = [key.value for key, _ in node.value]
-        if not all(isinstance(key, str) for key in keys):
-            raise ValueError("it has a name that is not text")
-        if len(set(keys)) != len(keys):
+        fields = super().construct_mapping(node, deep)
+        if len(fields) != len(node.value):
             raise ValueError("it has a name twice")
-        return super().construct_mapping(node, deep)
+        return fields
 
 
 def parse_yaml(content, name):
     """Returns the mapping of a YAML file, str to str, list or dict.
 
-    InputError for YAML that Marian never writes: references, by which a small
-    file stands for an endless one, and deep nesting.
+    Marian writes no references, by which a small file stands for an endless
+    one, and no deep nesting: both are InputErrors.
     """
     try:
         depth = 0

@@ -38,11 +38,6 @@ PADDING_ENTRY = "<blank>"
 MISSING_ROW = -1
 _CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
 _ADDED = "added_tokens.json"
-# Fields with tokens that are matched before text is split into pieces.
-_TOKENS = (
-    *("bos_token", "sep_token", "cls_token", "mask_token"),
-    *("additional_special_tokens", "extra_special_tokens"),
-)
 
 
 class Vocabulary(typing.NamedTuple):
@@ -54,107 +49,76 @@ class Vocabulary(typing.NamedTuple):
     rows: np.ndarray
 
 
-class MarianTokenizerFiles:
-    """The files of `MarianTokenizer.save_pretrained`.
+def read_vocabularies(folder, sizes, begin, end):
+    """Reads the files of `MarianTokenizer.save_pretrained`.
 
-    InputError if one cannot be read, or has an unknown field.
-
-    Attributes:
-        languages: codes of source and target, None where missing.
-        notes: list of str, differences between the tokenizers.
+    `sizes` are the numbers of rows of the embeddings of source and target,
+    `begin` and `end` the ids that begin and end an output. Returns the two
+    Vocabularies, the codes of the languages, None where missing, and notes.
     """
-
-    def __init__(self, folder):
-        self._folder = folder
-        self.notes = []
-        fields = read_fields(folder / _CONFIG, is_optional=True)
-        self._is_separate = fields.get(
-            "separate_vocabs", (folder / "target_vocab.json").exists()
+    fields = read_fields(folder / _CONFIG, is_optional=True)
+    target_path = folder / "target_vocab.json"
+    is_separate = fields.get("separate_vocabs", target_path.exists())
+    codes = fields.get("source_lang"), fields.get("target_lang")
+    languages = tuple(code if isinstance(code, str) else None for code in codes)
+    added, notes = _read_added_tokens(folder)
+    paths = [folder / "vocab.json"] * 2
+    tables = [read_table(paths[0]) | added] * 2
+    begins = [begin, begin]
+    if is_separate:
+        paths[1], tables[1] = target_path, read_table(target_path)
+        begins[0] = tables[0].get(_PADDING)
+    if begin not in tables[1].values():
+        expected = "the id of a piece"
+        raise wrong_value(paths[1], "decoder_start_token_id", begin, expected)
+    if tables[1].get(_END) != end:
+        expected = f"eos_token_id, {end},"
+        raise wrong_value(paths[1], _END, tables[1].get(_END), expected)
+    vocabularies = []
+    for side, path, table, size, first in zip(
+        ("source", "target"), paths, tables, sizes, begins
+    ):
+        special = table.get(_UNKNOWN), first, table.get(_END)
+        if None in special[::2] or len({*special}) < 3:
+            roles = "<unk>, the begin and the end"
+            raise wrong_value(path, roles, special, "three ids")
+        table, more_notes = complete_table(table, size, path)
+        notes += more_notes
+        spm = folder / f"{side}.spm"
+        vocabularies.append(
+            make_vocabulary(table, read_bytes(spm), *special, str(spm))
         )
-        codes = fields.get("source_lang"), fields.get("target_lang")
-        self.languages = tuple(
-            code if isinstance(code, str) else None for code in codes
-        )
-        self._added = read_fields(folder / _ADDED, is_optional=True)
-        tokens = self._read_tokens(_CONFIG) | self._read_tokens(_SPECIAL)
-        tokens = (tokens | self._added.keys()) - {_END, _UNKNOWN, _PADDING}
-        if tokens:
-            self.notes.append(
-                f"added tokens, such as {min(tokens)}, are recognized in a "
-                "source only as a leading tag, such as >>fra<<, and special "
-                "ones are not removed from a translation"
-            )
+    return vocabularies, languages, notes
 
-    def _read_tokens(self, file):
-        """Returns the set of tokens that a file adds without an id."""
-        fields = read_fields(self._folder / file, is_optional=True)
+
+def _read_added_tokens(folder):
+    """Returns the dict of added tokens, token to id, and notes."""
+    pairs, notes = {_ADDED: read_fields(folder / _ADDED, True).items()}, []
+    for file in (_CONFIG, _SPECIAL):
+        fields = read_fields(folder / file, is_optional=True)
         fields = {name: _content(value) for name, value in fields.items()}
-        self.notes += check_fields(fields, TOKENIZER, file)
-        tokens = []
-        for name in _TOKENS:
-            value = fields.get(name, [])
-            value = [*value.values()] if isinstance(value, dict) else value
-            tokens += value if isinstance(value, list) else [value]
-        tokens = [_content(token) for token in tokens]
-        added = fields.get("added_tokens_decoder", {})
-        added = added.items() if isinstance(added, dict) else [(added, added)]
-        added = [(_content(token), row) for row, token in added]
-        added += self._added.items()
-        for token, row in [*added, *((token, 0) for token in tokens)]:
+        notes += check_fields(fields, TOKENIZER, file)
+        rows = fields.get("added_tokens_decoder", {})
+        if not isinstance(rows, dict):
+            name, expected = "added_tokens_decoder", "ids and tokens"
+            raise wrong_value(file, name, rows, expected)
+        pairs[file] = [(_content(token), row) for row, token in rows.items()]
+    added = {}
+    for file, tokens in pairs.items():
+        for token, row in tokens:
             is_text = isinstance(token, str) and token
             if not is_text or not re.fullmatch("[0-9]{1,8}", str(row)):
                 expected = "texts and ids"
                 raise wrong_value(file, "added tokens", [token, row], expected)
-        self._added = {token: int(row) for token, row in added}
-        return set(tokens)
-
-    def make_vocabularies(self, sizes, begin, end):
-        """Returns the Vocabulary of the source and of the target.
-
-        `sizes` are the rows of the embeddings of both sides, `begin` is the id
-        that the decoder begins with, `end` the id that ends an output.
-        """
-        paths = [self._folder / "vocab.json"] * 2
-        tables = [self._add_tokens(read_table(paths[0]), paths[0])] * 2
-        begins = [begin, begin]
-        if self._is_separate:
-            paths[1] = self._folder / "target_vocab.json"
-            tables[1] = read_table(paths[1])
-            begins[0] = tables[0].get(_PADDING)
-        if begin not in tables[1].values():
-            expected = "the id of a piece"
-            raise wrong_value(
-                paths[1], "decoder_start_token_id", begin, expected
-            )
-        if tables[1].get(_END) != end:
-            expected = f"eos_token_id, {end},"
-            raise wrong_value(paths[1], _END, tables[1].get(_END), expected)
-        vocabularies = []
-        for side, path, table, size, first in zip(
-            ("source", "target"), paths, tables, sizes, begins
-        ):
-            special = table.get(_UNKNOWN), first, table.get(_END)
-            if None in special[::2] or len({*special}) < 3:
-                roles = "<unk>, the begin and the end"
-                raise wrong_value(path, roles, special, "three ids")
-            table, notes = complete_table(table, size, path)
-            self.notes += notes
-            spm = self._folder / f"{side}.spm"
-            vocabularies.append(
-                make_vocabulary(table, read_bytes(spm), *special, str(spm))
-            )
-        return vocabularies
-
-    def _add_tokens(self, table, path):
-        pieces = {row: piece for piece, row in table.items()}
-        for token, row in self._added.items():
-            if table.get(token, row) != row or pieces.get(row, token) != token:
-                raise InputError(
-                    f"The added token {token!r} has the id {row}, but {path} "
-                    f"gives that id to {pieces.get(row)!r} and the token the "
-                    f"id {table.get(token)}."
-                )
-        return table | self._added
+            added[token] = int(row)
+    tokens = added.keys() - {_END, _UNKNOWN, _PADDING}
+    if tokens:
+        notes.append(
+            f"added tokens, such as {min(tokens)}, are recognized in a source "
+            "only as a leading tag, such as >>fra<<, and special ones are not "
+            "removed from a translation"
+        )
+    return added, notes
 
 
 def _content(token):
@@ -203,11 +167,20 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
     `table` is a dict of `complete_table`, `spm` the bytes of the side's
     SentencePiece model and `name` its file, for messages. `unknown`, `begin`
     and `end` are ids of the table; `begin` is None if it has no row.
-
-    Raises:
-        InputError: the SentencePiece model is damaged or not supported.
     """
-    model = _parse_spm(spm, name)
+    model = sentencepiece_model_pb2.ModelProto()
+    try:
+        model.ParseFromString(spm)
+    except DecodeError:
+        model.Clear()
+    if not model.pieces:
+        raise InputError(f"{name} is not a SentencePiece model.")
+    for pieces in (table, [each.piece for each in model.pieces]):
+        if has_crashing_piece(pieces):
+            raise InputError(
+                f"{name}, or its table, has a piece that is empty or begins "
+                "with NUL; remove it."
+            )
     pieces_by_name = {
         piece.piece: piece
         for piece in model.pieces
@@ -217,7 +190,6 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
     special = [table.get(PADDING_ENTRY, MISSING_ROW), unknown, begin, end]
     names = sorted(table, key=table.get)
     other_rows = [row for row in range(len(table)) if row not in set(special)]
-    _check_pieces(table, f"The table of {name}")
     new_names = _rename_special([names[row] for row in other_rows])
     is_unigram = model.trainer_spec.model_type == _UNIGRAM
     if not is_unigram and not pieces_by_name.keys() >= set(new_names):
@@ -249,25 +221,6 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
         new_model.SerializeToString(deterministic=True),
         np.array([*special, *other_rows], np.int64),
     )
-
-
-def _parse_spm(content, name):
-    model = sentencepiece_model_pb2.ModelProto()
-    try:
-        model.ParseFromString(content)
-    except DecodeError:
-        model.Clear()
-    if not model.pieces:
-        raise InputError(f"{name} is not a SentencePiece model.")
-    _check_pieces([each.piece for each in model.pieces], name)
-    return model
-
-
-def _check_pieces(pieces, name):
-    if has_crashing_piece(pieces):
-        raise InputError(
-            f"{name} has a piece that is empty or begins with NUL; remove it."
-        )
 
 
 def _rename_special(pieces):

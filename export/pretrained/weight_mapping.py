@@ -42,12 +42,10 @@ class PretrainedModel(typing.NamedTuple):
 class WeightSlot(typing.NamedTuple):
     """Maps one array of a checkpoint to a slice of a weight."""
 
-    # Name of the array in the checkpoint.
+    # In the checkpoint.
     name: str
     # "encoder" or "decoder", number of the layer, and its attribute.
-    side: str
-    layer: int
-    attribute: str
+    place: tuple
     # Slice of the weight's last axis, and its shape, [in, out] or [width].
     columns: slice
     shape: tuple
@@ -64,8 +62,9 @@ class WeightSlot(typing.NamedTuple):
 
     def weight(self, model):
         """Returns the weight in a Transformer."""
-        layer = getattr(model, self.side).layers[self.layer]
-        return operator.attrgetter(self.attribute)(layer)
+        side, layer, attribute = self.place
+        layer = getattr(model, side).layers[layer]
+        return operator.attrgetter(attribute)(layer)
 
     def permute(self, part, order):
         """Returns the slice with the stream's columns in an order."""
@@ -98,8 +97,7 @@ _LAYER = (
 def layer_slots(config, is_hugging_face):
     """Returns the WeightSlots of all arrays but embeddings and output bias.
 
-    The network must be post-norm with biases. The names are those of a
-    MarianMTModel's `state_dict`, or of Marian's `model.npz`.
+    Their names are those of a MarianMTModel, or of Marian's `model.npz`.
     """
     sides = ("encoder", config.num_layers), ("decoder", config.decoder_layers)
     return [
@@ -124,28 +122,23 @@ def _make_slots(config, side, layer, row, is_hugging_face):
         names = stem.format("W"), stem.format("b")
         names = (f"{stem}_scale", f"{stem}_bias") if is_norm else names
     if is_norm:
+        places = [(side, layer, f"{attribute}.{x}") for x in ("gamma", "beta")]
         return [
-            WeightSlot(
-                *(name, side, layer, f"{attribute}.{kind}"),
-                *(slice(width), (width,), False, True),
-            )
-            for name, kind in zip(names, ("gamma", "beta"))
+            WeightSlot(*slot, slice(width), (width,), writes_stream=True)
+            for slot in zip(names, places)
         ]
     is_attention = not attribute.startswith("feed_forward")
     inner = config.num_heads * config.d_k if is_attention else config.d_ff
     writes = attribute.endswith(_OUT)
     shape = (inner, width) if writes else (width, inner)
     columns = slice(number * inner, number * inner + shape[1])
-    matrix, bias = names
+    matrix, bias = (
+        (side, layer, f"{attribute}.{x}") for x in ("kernel", "bias")
+    )
+    flags = not writes, writes, is_hugging_face
     return [
-        WeightSlot(
-            *(matrix, side, layer, f"{attribute}.kernel", columns, shape),
-            *(not writes, writes, is_hugging_face),
-        ),
-        WeightSlot(
-            *(bias, side, layer, f"{attribute}.bias", columns, shape[1:]),
-            writes_stream=writes,
-        ),
+        WeightSlot(names[0], matrix, columns, shape, *flags),
+        WeightSlot(names[1], bias, columns, shape[1:], writes_stream=writes),
     ]
 
 
@@ -155,13 +148,10 @@ def marian_columns(width):
 
 
 def load_transformer(config, checkpoint, slots, other_names):
-    """Returns a Transformer with the layers of a checkpoint.
+    """Returns a Transformer with the layers of a Checkpoint.
 
-    `slots` are the WeightSlots of all layers, `other_names` the set of names of
-    the other arrays in the checkpoint.
-
-    Raises:
-        InputError: an array is missing, damaged or of another network.
+    `slots` are the WeightSlots of all layers, `other_names` the names of the
+    other arrays. InputError if an array is missing or of another network.
     """
     checkpoint.validate_names({slot.name for slot in slots} | other_names)
     # Checks shapes first, so that no network of a hostile size is built.
@@ -195,10 +185,9 @@ def read_layers(model, slots):
 def set_embeddings(model, tables, bias, source, target):
     """Sets the embeddings and the output bias of a Transformer.
 
-    `tables` is a dict of the checkpoint's matrices [V', D] of the "source",
-    "target" and "output", without those that are tied to another. `bias`,
-    float32 [V'], is ignored if the model has none. `source` and `target` are
-    Vocabularies.
+    `tables` are the checkpoint's matrices [V', D] by name: "source", "target"
+    and "output", without tied ones. `bias` is float32 [V'], `source` and
+    `target` are Vocabularies.
     """
     columns = marian_columns(model.config.d_model)
     sides = {"source": source, "target": target, "output": target}
@@ -221,8 +210,7 @@ def _select_rows(values, rows, missing):
 def make_config(file, width, num_heads, encoder, decoder, **fields):
     """Returns the TransformerConfig of a Marian network.
 
-    `file` is named in errors; `encoder` and `decoder` are numbers of layers,
-    `fields` other fields of the TransformerConfig.
+    `encoder` and `decoder` are numbers of layers; errors name the `file`.
     """
     if width % num_heads:
         raise InputError(

@@ -119,14 +119,12 @@ class BeamDecoder:
         parents,
         index,
         state,
-        return_hidden_states=False,
         return_attention_scores=False,
     ):
         """Decodes the newest token of each beam; see `beam_search`.
 
         Returns logits, float32 [B, K, V], and the DecoderState; if requested
-        also the decoder's output, float [B, K, D], and the cross-attention, a
-        list of N float32 [B, H, K, S].
+        also the cross-attention, a list of N float32 [B, H, K, S].
         """
         batch, beams, length, _ = ops.shape(state.ancestry)
         # Overwriting a step removes it from every ancestry, which implements
@@ -149,8 +147,6 @@ class BeamDecoder:
             self_attention_caches=tuple(caches), ancestry=ancestry
         )
         result = [self._output_layer.logits(hidden_states, state.output), state]
-        if return_hidden_states:
-            result.append(hidden_states)
         if return_attention_scores:
             result.append(scores)
         return tuple(result)

@@ -1,11 +1,15 @@
-"""KerasHub's own tests on our four classes.
+"""KerasHub's own tests on our four classes, and what `generate` answers.
 
 python -m pytest tests/export/keras_hub_task/harness.py
 
-With KERAS_BACKEND=jax on JAX; test_keras_hub_harness runs both.
+With KERAS_BACKEND=jax on JAX; test_keras_hub.py runs both. Run as a module with
+the path of a model directory, it writes the answers as JSON.
 """
 
+import json
 import pathlib
+import sys
+import warnings
 
 import numpy as np
 from keras_hub.src.tests.test_case import TestCase
@@ -15,6 +19,7 @@ from export.keras_hub_task import (
     TransformerSeq2SeqLM,
     TransformerSeq2SeqLMPreprocessor,
     TransformerTokenizer,
+    TranslationSearch,
 )
 from tests import made_up_text
 from tests.export import tiny
@@ -23,6 +28,22 @@ CONFIG = tiny.CONFIG | {"num_layers": 1}
 TEXTS = made_up_text.sentences()[:2]
 PAIRS = {"encoder_text": TEXTS, "decoder_text": TEXTS[::-1]}
 LENGTHS = {"encoder_sequence_length": 12, "decoder_sequence_length": 9}
+# Arguments of `generate`, also wrong ones.
+PREFIXES = {
+    **dict.fromkeys(TEXTS, ""),
+    **{"": "", "  ": "ba", "ba ka do " * 9: "ba ka do " * 9},
+    "\u6f22 ba </s>": "\ufb01  b\u00e0 ",
+}
+BOTH = {"encoder_text": [*PREFIXES], "decoder_text": [*PREFIXES.values()]}
+ARGUMENTS = [
+    # Over hundreds of tokens rounding decides between hypotheses: cut it short.
+    {"inputs": "ba ka do " * 200, "max_length": 16},
+    {"inputs": BOTH | {"decoder_text": ["ba"]}},
+    {"inputs": {"encoder_text": "ba", "decoder_text": "\u6f22"}},
+    *({"inputs": BOTH, "max_length": n} for n in (None, 2, 9, 0, "7")),
+    {"inputs": BOTH, "strip_prompt": True},
+    *({"inputs": BOTH, "stop_token_ids": ids} for ids in ([3, 9], None)),
+]
 
 
 def tokenizer():
@@ -111,3 +132,25 @@ class TaskTest(TestCase):
             self.run_preset_test(
                 TransformerSeq2SeqLM, path, ids(), expected_output=task(ids())
             )
+
+
+def answer_calls(path):
+    """Returns what `generate` returned, or the message of a ValueError."""
+    task = TransformerSeq2SeqLM.from_preset(path)
+    task.preprocessor = preprocessor()
+    answers = []
+    search = TranslationSearch(beam_size=2, max_extra_tokens=2)
+    for sampler in ("auto", "greedy", "beam", search):
+        task.compile(sampler=sampler)
+        few = sampler in ("beam", search)
+        for arguments in [{"inputs": BOTH}] if few else ARGUMENTS:
+            try:
+                answers.append(task.generate(**arguments))
+            except ValueError as error:
+                answers.append({"error": str(error)})
+    return answers
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    json.dump(answer_calls(sys.argv[1]), sys.stdout)

@@ -1,11 +1,25 @@
-"""Imported models answer as recorded from Hugging Face's own code."""
+"""Models of Hugging Face come in with their answers, and go out again.
+
+The answers were recorded from Hugging Face's own code.
+"""
+
+import dataclasses
+import json
 
 import numpy as np
 import pytest
 
+import keras_transformer as kt
+from export.common.errors import InputError
+from export.ctranslate2.ctranslate2_model import save_ctranslate2
 from export.pretrained.checkpoint import Checkpoint
+from export.pretrained.hugging_face_reader import read_hugging_face
+from export.pretrained.hugging_face_writer import write_hugging_face
+from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from export.translators.batches import pad_ids
 from export.translators.translator import Translator
+from tests import made_up_text
+from tests.export import tiny
 
 # Theirs may have 12 ids more than the source and its end; only ours count the
 # end of one of the two.
@@ -110,3 +124,136 @@ def test_a_file_of_torch_holds_the_same(marian_folder):
         np.testing.assert_array_equal(
             one.read(name, shape), other.read(name, shape)
         )
+
+
+BASE = {"norm": "post", "num_layers": 1, "share_embeddings": "all"}
+# What no format holds, and what a MarianMTModel does not hold.
+WORDS = {"first_source_word_id": 9, "first_target_word_id": 9}
+REFUSED = [
+    {"attention_window": 3},
+    {"positions": "words", **WORDS},
+    {"positions": "next-word", **WORDS},
+    {"d_k": 4},
+    {"d_v": 4},
+]
+MARIAN_REFUSED = [
+    {"norm": "pre"},
+    {"attention_bias": False},
+    {"positions": "learned"},
+    {"sinusoid_rates": "marian"},
+]
+
+
+def marian(model, path):
+    path.mkdir()
+    write_hugging_face(model, made_up_text.vocabulary(), ("en", "fr"), path)
+
+
+def ctranslate2(model, path):
+    pytest.importorskip("ctranslate2")
+    save_ctranslate2(model, made_up_text.vocabulary(), path)
+
+
+def made_up_config(default, **changes):
+    """Returns the configuration of a class with one more field."""
+    metadata = {"validate": lambda _, value: value}
+    field = dataclasses.field(default=default, metadata=metadata)
+    made_up = dataclasses.make_dataclass(
+        "MadeUpConfig",
+        [("made_up", type(default), field)],
+        bases=(kt.TransformerConfig,),
+        frozen=True,
+        kw_only=True,
+    )
+    return made_up(**tiny.CONFIG | BASE | changes)
+
+
+@pytest.mark.parametrize(
+    "write, others", [(marian, MARIAN_REFUSED), (ctranslate2, [])]
+)
+def test_other_fields_and_values_are_refused(write, others, tmp_path):
+    """Also those that are made up, unless they have the default."""
+    model = tiny.model(**BASE)
+    for changes in [*REFUSED, *others]:
+        model.config = tiny.config(**BASE | changes)
+        with pytest.raises(InputError) as raised:
+            write(model, tmp_path / str(changes))
+        words = {*changes, *map(str, changes.values())}
+        assert any(word in str(raised.value) for word in words)
+    for number, default in enumerate((0, "", False)):
+        model.config = made_up_config(default)
+        write(model, tmp_path / f"default{number}")
+        model.config = made_up_config(default, made_up=type(default)(1))
+        with pytest.raises(InputError, match="made_up=(1|True)"):
+            write(model, tmp_path / f"other{number}")
+    for name in ("activation", "share_embeddings", "stop_criterion"):
+        model.config = tiny.config(**BASE)
+        object.__setattr__(model.config, name, "made-up")
+        with pytest.raises(InputError, match=f"{name}=made-up"):
+            write(model, tmp_path / name)
+
+
+def round_trip(model, vocabulary, folder):
+    folder.mkdir()
+    write_hugging_face(model, vocabulary, ("en", "fr"), folder)
+    return read_hugging_face(folder)
+
+
+def assert_same_weights(one, other):
+    assert len(one.weights) == len(other.weights)
+    for ours, theirs in zip(one.weights, other.weights):
+        assert ours.path.split("/")[1:] == theirs.path.split("/")[1:]
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"share_embeddings": "all", "activation": "silu"},
+        {
+            "share_embeddings": "target-softmax",
+            "num_decoder_layers": 1,
+            "source_vocabulary_size": 200,
+        },
+        {
+            "share_embeddings": "none",
+            "output_bias": True,
+            "source_vocabulary_size": 200,
+        },
+    ],
+    ids=lambda changes: changes["share_embeddings"],
+)
+def test_a_written_model_is_read_back(changes, tmp_path):
+    """Its weights, to the bit, its search and its vocabulary."""
+    model = tiny.model(norm="post", layer_norm_epsilon=1e-6, **changes)
+    vocabulary = made_up_text.vocabulary()
+    back = round_trip(model, vocabulary, tmp_path / "hf")
+    assert_same_weights(model, back.model)
+    config, expected = back.model.config, model.config
+    assert config.architecture() == expected.architecture()
+    search = expected.beam_size, expected.alpha
+    assert (config.beam_size, config.alpha) == search
+    assert back.languages == ("en", "fr")
+    tokenizer = load_tokenizer(vocabulary)
+    again = load_tokenizer(back.vocabulary)
+    texts = made_up_text.sentences(20)
+    for one, other in zip(tokenizer.encode(texts), again.source.encode(texts)):
+        np.testing.assert_array_equal(one, other)
+    numbers = np.arange(4, 200)[None]
+    assert tokenizer.decode(numbers) == again.target.decode(numbers)
+    if changes["share_embeddings"] == "all":
+        table = json.loads((tmp_path / "hf" / "vocab.json").read_text("utf-8"))
+        assert sorted(table.values()) == list(range(200))
+        special = table["</s>"], table["<unk>"], table["<pad>"]
+        assert special == (0, 1, 199)
+
+
+def test_an_imported_model_is_read_back(recorded, tmp_path):
+    pretrained = recorded.pretrained
+    back = round_trip(pretrained.model, pretrained.vocabulary, tmp_path / "hf")
+    assert_same_weights(pretrained.model, back.model)
+    assert back.model.config == pretrained.model.config
+    if recorded.folder.name == "shared":
+        # Without a new row.
+        table = recorded._replace(folder=tmp_path / "hf").table("source")
+        assert table.keys() == recorded.table("source").keys()
