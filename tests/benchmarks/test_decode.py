@@ -2,7 +2,6 @@
 
 import gzip
 import importlib.util
-import json
 
 import keras
 import numpy as np
@@ -10,10 +9,7 @@ import pytest
 
 import keras_transformer as kt
 from benchmarks.decoding_job import (
-    DecodeJob,
     SentencePieces,
-    load_model,
-    marian_state_dict,
     read_sentences,
 )
 from benchmarks.peers.products import encoder_shapes, live_rows, step_shapes
@@ -162,48 +158,9 @@ def test_sentences_come_from_all_over_the_text(tmp_path, model_dir):
     assert sorted(sentences) == sorted(lines[::3])
     lengths = pieces.lengths(sentences)
     assert lengths == sorted(lengths)
-    ids = pieces.ids(sentences)
-    tokenizer = ModelDirectory(model_dir).load_tokenizer()
-    assert ids == [row.tolist() for row in tokenizer.encode(sentences)]
-    assert pieces.text([row[:-1] for row in ids]) == sentences
     for wrong, count in ((path, 31), (tmp_path / "none", 1)):
         with pytest.raises(InputError, match=wrong.name):
             read_sentences(wrong, count, pieces)
-
-
-def job_of(model_dir, **changes):
-    config = json.loads((model_dir / "config.json").read_text("utf-8"))
-    return DecodeJob(
-        *(str(model_dir), "", config | changes, {}, "float32", "cpu", 1),
-        sentences=list("abcdef"),
-        source_lengths=[1, 2, 3, 4, 5, 6],
-        target_lengths=[6, 5, 4, 3, 2, 1],
-    )
-
-
-def test_weights_for_other_programs(tmp_path):
-    """MarianMTModel's columns are in another order, the same in all arrays."""
-    write(tmp_path, tiny.model(**POST))
-    model = load_model(job_of(tmp_path, beam_size=7))
-    assert model.config.beam_size == 7
-    arrays = marian_state_dict(model)
-    order = [*range(0, 16, 2), *range(1, 16, 2)]
-    layer = model.decoder.layers[1]
-    for name, expected in {
-        "shared": model.target_embedding.embeddings.numpy()[:, order],
-        "encoder.embed_positions": model.source_positions.encode(
-            np.arange(model.config.max_positions)
-        ).numpy()[:, order],
-        "decoder.layers.1.encoder_attn.v_proj": (
-            layer.cross_attention.key_value.kernel.numpy()[order, 16:].T
-        ),
-        "decoder.layers.1.fc2": (
-            layer.feed_forward.output_projection.kernel.numpy()[:, order].T
-        ),
-    }.items():
-        np.testing.assert_array_equal(arrays[f"model.{name}.weight"], expected)
-    with pytest.raises(InputError, match="MarianMTModel"):
-        marian_state_dict(tiny.model())
 
 
 def test_a_wrong_flag_is_one_line(tmp_path, model_dir, text):
