@@ -24,16 +24,13 @@ from keras_transformer.decoding.search_config import (
 class BeamSearchResult(typing.NamedTuple):
     """The best hypotheses of each sentence, best first.
 
-    Attributes:
-        tokens: int32 [B, K, T], ending with the end id, then padding.
-        scores: float32 [B, K], log-probability / length penalty; -1e9 for
-            missing hypotheses, if fewer than K are possible.
-        state: the state of `step` when the sentence stopped.
+    Scores are log-probability / length penalty, and -1e9 for missing
+    hypotheses, if fewer than K are possible.
     """
 
-    tokens: typing.Any
-    scores: typing.Any
-    state: typing.Any
+    tokens: typing.Any  # int32 [B, K, T], ending with the end id, then padding
+    scores: typing.Any  # float32 [B, K]
+    state: typing.Any  # that of `step` when the sentence stopped
 
 
 class BeamSearchState(typing.NamedTuple):
@@ -192,8 +189,6 @@ def is_terminated(config, length, best_live, finished_scores):
 
     The best live beam, float32 [B], is assumed to end at `length`.
     """
-    if config.stop_criterion == "max_length":
-        return ops.zeros_like(best_live, dtype="bool")
     if config.stop_criterion == "k_finished":
         enough = finished_scores[:, -1] > 0.5 * IMPOSSIBLE
     else:

@@ -213,9 +213,7 @@ def translate_ids(
     """Translates a batch by beam search.
 
     By default the search runs in a few loops of fixed shapes, which XLA can
-    compile; the first ones have smaller caches. With `shrink_batch` finished
-    sentences leave the batch and caches grow as they fill, which is less work
-    but needs a TensorFlow graph with an unknown number of sentences.
+    compile; the first ones have smaller caches.
 
     Args:
         model: Transformer or Ensemble.
@@ -226,7 +224,9 @@ def translate_ids(
             sentence's length without its end id + `config.max_extra_tokens`, at
             most `max_length`.
         config: BeamSearchConfig; None for that of the model.
-        shrink_batch: whether finished sentences leave the batch.
+        shrink_batch: whether finished sentences leave the batch and caches grow
+            as they fill: less work, but only in a TensorFlow graph with an
+            unknown number of sentences.
         trace_alignments: whether to return an AlignmentTrace for
             `gather_alignments`.
         decoder: `model.beam_decoder(K)`, for reuse: outside a compiled function
@@ -258,7 +258,6 @@ def translate_ids(
     search = start_search(config, constraints, max_length, state)
 
     def advance(search):
-        """Runs one step."""
         tokens = last_tokens(search.live_tokens, search.index)
         logits, state = decoder.step(
             tokens, search.parents, search.index, search.state
@@ -279,7 +278,6 @@ def translate_ids(
         return result_of(search)
 
     def run_segment(result, rows, search):
-        """Runs some steps, then removes finished sentences."""
         capacity = ops.minimum(search.index + _SEGMENT, max_length)
         condition = functools.partial(_continue_segment, capacity=capacity)
         (search,) = ops.while_loop(condition, advance, (search,))
@@ -348,10 +346,8 @@ def output_capacity(source, config, extra=None):
 def score_ids(model, source, target):
     """Returns the log-probability of each given translation: float32 [B].
 
-    Args:
-        model: Transformer or Ensemble.
-        source: int32 [B, S], each row ending with the end id, then padding.
-        target: int32 [B, T], in the same format; the end id is scored too.
+    `source`, int32 [B, S], and `target`, int32 [B, T], are those of
+    `force_align`; the end id is scored too.
     """
     logits = model({"source": source, "target": shift_right(target)})
     losses = LabelSmoothedCrossEntropy(0.0).token_losses(target, logits)

@@ -7,15 +7,13 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transformer.config import PAD_ID
-from keras_transformer.fields import validate_choice
+from keras_transformer.config import PAD_ID, validate_choice
 from keras_transformer.kernels import at_least_float32, linear
 from keras_transformer.layers.base import (
     SequenceLayer,
     as_ids,
     check_ids,
     look_up,
-    refuse_ragged,
     require_counts,
 )
 
@@ -150,7 +148,6 @@ class PositionLayer(SequenceLayer):
 
     def check_positions(self, inputs, positions):
         """Returns positions as int32 [B or 1, T], 0 to T - 1 by default."""
-        refuse_ragged(inputs)
         if positions is None:
             # Packed rows pass positions, and may be longer than the table.
             length = inputs.shape[1]

@@ -132,10 +132,6 @@ def _padded(positions, before, after):
     batch, heads, _, width = ops.shape(positions)
 
     def zeros(length):
-        if isinstance(length, int) and not length:
-            return []
-        shape = batch, heads, length, width
-        return [ops.zeros(shape, dtype=positions.dtype)]
+        return ops.zeros((batch, heads, length, width), dtype=positions.dtype)
 
-    parts = [*zeros(before), positions, *zeros(after)]
-    return ops.concatenate(parts, axis=2) if len(parts) > 1 else positions
+    return ops.concatenate([zeros(before), positions, zeros(after)], axis=2)
