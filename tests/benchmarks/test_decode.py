@@ -12,7 +12,7 @@ from benchmarks.decoding_job import (
     SentencePieces,
     read_sentences,
 )
-from benchmarks.peers.products import encoder_shapes, live_rows, step_shapes
+from benchmarks.peers.products import encoder_shapes, step_shapes
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.tokenizers.tokenizer import Tokenizer
@@ -72,7 +72,7 @@ def table_of(model_dir, text, systems, *more):
         *(f"--systems={','.join(systems)}", *more),
     )
     assert done.code == 0, done.err
-    return rows_of(done.out), done.out
+    return rows_of(done.out)
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_the_table_of_our_forms_and_the_products(tmp_path, model_dir, text):
     shortlist = tmp_path / "lex"
     shortlist.write_text(made_up_shortlist(tokenizer), "utf-8")
     forms = ["ours", "ours-served", "ours-side-by-side", "ours-compiled"]
-    rows, page = table_of(
+    rows = table_of(
         model_dir,
         text,
         [*forms, "products"],
@@ -94,7 +94,6 @@ def test_the_table_of_our_forms_and_the_products(tmp_path, model_dir, text):
     for row in rows:
         assert float(row["peak GiB"]) > 0.05
         if row["system"] == "products":
-            assert row["same text"] == "-"
             continue
         assert float(row["floor / it"].split()[0]) > 0
         if "+" not in row["system"]:
@@ -102,8 +101,6 @@ def test_the_table_of_our_forms_and_the_products(tmp_path, model_dir, text):
             assert float(row["score differs by"]) < 1e-4
         alone = row["batch"] == "1" and "side-by-side" not in row["system"]
         assert (row["p50 ms"] != "-") == alone
-    assert rows[0]["ours / it (quartiles)"] == "-"
-    assert f"--model_dir={model_dir}" in page
 
 
 @pytest.mark.slow
@@ -112,7 +109,7 @@ def test_a_peer_translates_with_the_same_weights(trained_dir, text, peer):
     package = peer.partition("-")[0]
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed (requirements-bench.txt)")
-    rows, _ = table_of(trained_dir, text, ["ours", peer])
+    rows = table_of(trained_dir, text, ["ours", peer])
     for row in rows[1::2]:
         # Searches that stop by other rules may differ now and then.
         assert float(row["same text"].strip("%")) >= 75
@@ -136,17 +133,6 @@ def test_the_products_are_those_of_every_matrix(decoder_layers):
     ]
     embeddings = (fields.d_model, fields.vocabulary_size)
     assert sorted(shapes) == sorted([*expected, embeddings])
-
-
-@pytest.mark.parametrize("lengths", [[5], [3, 3], [4, 1, 9, 4, 2]])
-def test_rows_are_those_of_unfinished_sentences(lengths):
-    steps = [
-        rows for rows, count in live_rows(lengths, 4) for _ in range(count)
-    ]
-    assert steps == [
-        4 * sum(length > step for length in lengths)
-        for step in range(max(lengths))
-    ]
 
 
 def test_sentences_come_from_all_over_the_text(tmp_path, model_dir):
