@@ -18,7 +18,7 @@ END_ID = 3
 # use to a reader.
 FORBIDDEN_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
 
-
+# What a field is for.
 ROLES = (
     # Weights and their computation; must match to initialize from another
     # model.
@@ -235,6 +235,8 @@ class TransformerConfig:
         is_marian = self.sinusoid_rates == "marian"
         dropouts = self.dropout, self.attention_dropout, self.activation_dropout
         source, words = self.source_vocabulary_size, self.uses_word_positions
+        first_source = self.first_source_word_id
+        first_target = self.first_target_word_id
         word_id = ("above 0 if" if words else "0 unless") + " positions=words"
         for name, is_valid, expected in (
             ("source_vocabulary_size", not 0 < source < 5, "0 or at least 5"),
@@ -257,16 +259,8 @@ class TransformerConfig:
                 is_sinusoidal or not is_marian,
                 f"paper with positions={self.positions}",
             ),
-            (
-                "first_source_word_id",
-                bool(self.first_source_word_id) == words,
-                word_id,
-            ),
-            (
-                "first_target_word_id",
-                bool(self.first_target_word_id) == words,
-                word_id,
-            ),
+            ("first_source_word_id", bool(first_source) == words, word_id),
+            ("first_target_word_id", bool(first_target) == words, word_id),
         ):
             if not is_valid:
                 raise ValueError(

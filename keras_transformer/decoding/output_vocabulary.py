@@ -73,10 +73,9 @@ class OutputVocabulary(abc.ABC):
 class ReducedVocabularyModel:
     """A Transformer whose searches generate a subset of the vocabulary.
 
-    Replaces the Transformer in `translate_ids`, whose tokens are then local
-    ids. The unknown token, which no search generates, represents all excluded
-    tokens: its logit is the log of their estimated sum, so that
-    log-probabilities are close to the full model's.
+    The tokens of `translate_ids` are then local ids. The unknown token, which
+    no search generates, represents all excluded tokens: its logit is the log of
+    their estimated sum.
     """
 
     def __init__(self, model, output_layer):
@@ -153,7 +152,6 @@ class _FixedOutputLayer:
         return self._subset.to_vocabulary_ids(tokens)
 
     def logits(self, states, prepared):
-        states = ops.cast(states, "float32")
         states = self._embedding.append_bias_input(states)
         spread = self._excluded.spread(states)
         return linear(
@@ -170,10 +168,10 @@ class LexicalShortlist(OutputVocabulary):
     of the batch. Invalid shapes or ids raise ValueError.
 
     Args:
-        targets: int32 [V_s, n] array: n target ids for each source id.
-        probabilities: float32 [V_s, n] array of their probabilities, or 0.
-        frequencies: float32 [V] array, added to the expected count of each
-            target id; 0 for ids in no translation.
+        targets: int32 [V_s, n], n target ids for each source id.
+        probabilities: float32 [V_s, n], their probabilities, or 0.
+        frequencies: float32 [V], added to the expected count of each target id;
+            0 for ids in no translation.
         size: L, number of tokens per sentence, above that of special ids.
     """
 
@@ -276,7 +274,6 @@ class _ShortlistOutputLayer:
         return _take_per_sentence(prepared[0], tokens)
 
     def logits(self, states, prepared):
-        states = ops.cast(states, "float32")
         states = self._embedding.append_bias_input(states)
         excluded = functools.reduce(
             ops.logaddexp, [each.logit(states) for each in self._excluded]

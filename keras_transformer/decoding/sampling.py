@@ -50,11 +50,7 @@ class SamplingConfig:
 
 
 class SamplingResult(typing.NamedTuple):
-    """Sampled translations.
-
-    `log_probs` are under the unmodified model, regardless of temperature,
-    `top_k` and `top_p`.
-    """
+    """Sampled translations and their probabilities under the plain model."""
 
     tokens: typing.Any  # int32 [B, N, T], ending with the end id, then padding
     log_probs: typing.Any  # float32 [B, N]

@@ -286,28 +286,17 @@ class KVCache(typing.NamedTuple):
 
     The K beams of a step are adjacent and never reordered: a mask selects the
     slots of a beam's own past (see `BeamDecoder`).
-
-    Attributes:
-        keys: float [B, H, steps, K * d_k].
-        values: float [B, H, steps, K * d_v].
     """
 
-    keys: typing.Any
-    values: typing.Any
-
-    @classmethod
-    def empty(cls, batch, num_heads, steps, beams, widths, dtype):
-        """Returns a cache of zeros; `widths` are (d_k, d_v)."""
-        shapes = [(batch, num_heads, steps, beams * width) for width in widths]
-        return cls(*[ops.zeros(shape, dtype=dtype) for shape in shapes])
+    keys: typing.Any  # float [B, H, steps, K * d_k]
+    values: typing.Any  # float [B, H, steps, K * d_v]
 
     @staticmethod
     def scatter_update(cache, indices, rows, overwrite):
-        """Writes rows, as `keras.ops.scatter_update`; returns the cache.
+        """Writes rows [N, width] to a cache [N, steps, width].
 
-        `cache` is float [N, steps, width], `indices` int32 [N, 2] into its
-        first two axes, `rows` float [N, width]. Without `overwrite` the rows'
-        places are still zero, which a subclass may use to write in place.
+        As `keras.ops.scatter_update`; `indices` are int32 [N, 2]. Without
+        `overwrite` their values are still zero, for a subclass that adds.
         """
         return ops.scatter_update(cache, indices, rows)
 

@@ -175,15 +175,13 @@ class Decoder(TransformerStack):
 
     def initial_caches(self, batch_size, steps, beams, kind=KVCache):
         """Returns N empty KVCaches (or a subclass, `kind`) for K = `beams`."""
+        shape = batch_size, self.num_heads, self.cache_length(steps)
+
+        def zeros(width):
+            return ops.zeros((*shape, beams * width), dtype=self.compute_dtype)
+
         return tuple(
-            kind.empty(
-                batch_size,
-                self.num_heads,
-                self.cache_length(steps),
-                beams,
-                (self.key_dim, self.value_dim),
-                self.compute_dtype,
-            )
+            kind(zeros(self.key_dim), zeros(self.value_dim))
             for _ in self.layers
         )
 

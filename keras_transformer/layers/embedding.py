@@ -113,10 +113,10 @@ class SharedEmbedding(SequenceLayer):
         return ops.concatenate([matrix, rows(self.bias)[..., None]], axis=-1)
 
     def append_bias_input(self, states):
-        """Appends a 1 to float [..., D] if there is an output bias."""
+        """Casts to float32 and appends a 1 if there is an output bias."""
+        states = ops.cast(states, "float32")
         if self.bias is None:
             return states
-        states = ops.cast(states, "float32")
         return ops.concatenate([states, ops.ones_like(states[..., :1])], -1)
 
     def compute_output_shape(self, input_shape):
