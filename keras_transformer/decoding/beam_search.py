@@ -1,9 +1,7 @@
 """Beam search with a length penalty: section 6.1.
 
 `beam_search` repeats a step in one loop; `translate_ids` has faster loops for a
-Transformer.
-
-Letters: B sentences, K beams, V vocabulary, T capacity for tokens.
+Transformer. Letters: B sentences, K beams, V vocabulary, T capacity for tokens.
 """
 
 import typing

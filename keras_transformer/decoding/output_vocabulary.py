@@ -1,12 +1,10 @@
 """Beam search over a subset of the output vocabulary.
 
 With a joint vocabulary, a model generates only about half of the tokens, yet
-each step multiplies by the embeddings of all of them and normalizes over all.
-
-Excluded tokens keep their share of the softmax, since label smoothing trains
-each of them to epsilon_ls / V; otherwise longer hypotheses would win. The sum
-of their exponentials is estimated from the mean and covariance of their
-embeddings.
+each step multiplies by the embeddings of all. Excluded tokens keep their share
+of the softmax, since label smoothing trains each of them to epsilon_ls / V;
+otherwise longer hypotheses would win. The sum of their exponentials is
+estimated from the mean and covariance of their embeddings.
 """
 
 import abc
@@ -94,9 +92,8 @@ class ReducedVocabularyModel:
 class FixedVocabulary(OutputVocabulary):
     """One subset for all sentences.
 
-    The lowest other ids are added up to a multiple of 32; an id outside the
-    vocabulary raises ValueError. The attribute `ids`, an ascending int32 array
-    [V'], has the vocabulary id of each local id.
+    The lowest other ids are added up to a multiple of 32. `ids`, an ascending
+    int32 array [V'], has the vocabulary id of each local id.
     """
 
     def __init__(self, ids, vocabulary_size):

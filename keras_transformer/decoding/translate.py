@@ -220,9 +220,8 @@ def translate_ids(
         source: int32 [B, S], each row ending with the end id, then padding.
         max_length: T, capacity for output tokens, a number or int32 scalar;
             None for `output_capacity`.
-        constraints: Constraints, or just their `max_lengths`; None for each
-            sentence's length without its end id + `config.max_extra_tokens`, at
-            most `max_length`.
+        constraints: Constraints, or just their `max_lengths`; None for
+            `output_limits`.
         config: BeamSearchConfig; None for that of the model.
         shrink_batch: whether finished sentences leave the batch and caches grow
             as they fill: less work, but only in a TensorFlow graph with an
@@ -247,13 +246,12 @@ def translate_ids(
     decoder = decoder or model.beam_decoder(config.beam_size, cache)
     if trace_alignments:
         decoder = TracingDecoder(decoder, max_length, model.alignment)
+    capacities = [max_length]
     if shrink_batch:
         capacities = [ops.minimum(_SEGMENT, max_length)]
     elif isinstance(max_length, int):
-        capacities = [each for each in _BUCKETS if each < max_length]
-        capacities.append(max_length)
-    else:
-        capacities = [max_length]
+        smaller = [each for each in _BUCKETS if each < max_length]
+        capacities = [*smaller, max_length]
     state = decoder.start(source, capacities[0], memory)
     search = start_search(config, constraints, max_length, state)
 
@@ -291,11 +289,8 @@ def translate_ids(
         capacity = ops.minimum(search.index + _SEGMENT, max_length)
         search = _select_sentences(search, unfinished)
         state = decoder.extend_cache(search.state, capacity)
-        return (
-            result,
-            ops.take(rows, unfinished),
-            search._replace(state=state),
-        )
+        search = search._replace(state=state)
+        return result, ops.take(rows, unfinished), search
 
     result, _, _ = ops.while_loop(
         lambda result, rows, search: is_unfinished(search, max_length),
