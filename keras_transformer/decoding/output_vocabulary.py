@@ -23,7 +23,7 @@ from keras_transformer.layers.attention import KVCache
 # The special ids, 0 to 3, are in every subset and unchanged.
 _NUM_SPECIAL = END_ID + 1
 
-# Sizes of fixed subsets are multiples of the group size in `candidates`.
+# Sizes of fixed subsets are multiples of the group size in `beam_search`.
 _MULTIPLE = 32
 
 # Exceeds the expected count of any token in a sentence.
