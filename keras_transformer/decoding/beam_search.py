@@ -134,10 +134,7 @@ def start_search(config, constraints, max_length, state):
 def advance_search(config, search, logits, state):
     """Returns the search after a step with these logits and this state."""
     index, constraints = search.index, search.constraints
-    candidates = allowed_candidates(
-        *(logits, search.live_log_probs, index),
-        *(config, constraints, search.grammar),
-    )  # all of [B, K]
+    candidates = allowed_candidates(config, search, logits)  # all [B, K]
     length = index + 1
     at_limit = length >= constraints.max_lengths  # [B]
     is_possible = candidates.end_log_probs > 0.5 * IMPOSSIBLE
@@ -180,21 +177,16 @@ def advance_search(config, search, logits, state):
     )
 
 
-def allowed_candidates(
-    logits, live_log_probs, index, config, constraints, grammar
-):
-    """Returns the best Candidates that the search allows.
-
-    Takes the logits of the next token, float [B, K, V]; log-probabilities of
-    the beams, float32 [B, K]; their number of tokens, int32 scalar; Constraints
-    whose prefix ends with a column of padding; and the grammar's state.
-    """
+def allowed_candidates(config, search, logits):
+    """Returns the best Candidates for the next token's logits [B, K, V]."""
+    index, constraints = search.index, search.constraints
+    live_log_probs = search.live_log_probs
     too_short = allowed = None
     if not is_unset(constraints.min_lengths):
         # The maximum length overrides the minimum.
         too_short = index + 1 < constraints.min_lengths  # [B]
     if config.grammar is not None:
-        allowed = config.grammar.allowed(grammar)  # [B, K, V]
+        allowed = config.grammar.allowed(search.grammar)  # [B, K, V]
     unforced = best_candidates(
         *(logits, live_log_probs, config.end_rank),
         *(config.suppress_tokens, too_short, allowed),
@@ -219,7 +211,7 @@ def best_candidates(
     too_short=None,
     allowed=None,
 ):
-    """Returns the best Candidates; see `allowed_candidates`.
+    """Returns the best Candidates for beams of float32 [B, K] log-probabilities.
 
     A beam may end if its end is among the `end_rank` best, at most 2K, and not
     `too_short`, boolean [B]. Only tokens that are `allowed`, boolean [B, K, V],
