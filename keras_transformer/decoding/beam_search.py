@@ -211,7 +211,7 @@ def best_candidates(
     too_short=None,
     allowed=None,
 ):
-    """Returns the best Candidates for beams of float32 [B, K] log-probabilities.
+    """Returns the best Candidates for logits [B, K, V] and live beams [B, K].
 
     A beam may end if its end is among the `end_rank` best, at most 2K, and not
     `too_short`, boolean [B]. Only tokens that are `allowed`, boolean [B, K, V],
