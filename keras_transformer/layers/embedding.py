@@ -1,6 +1,5 @@
 """Embeddings, the pre-softmax product and positions: sections 3.4 and 3.5."""
 
-import abc
 import math
 
 import keras
@@ -129,7 +128,7 @@ _COARSE = 128
 
 
 class PositionLayer(SequenceLayer):
-    """Adds a vector for each position; subclasses define it in `encode`.
+    """Adds a vector for each position; subclasses have `encode(positions)`.
 
     A sequence of known length, or a known position, beyond `max_positions`
     raises ValueError.
@@ -159,10 +158,6 @@ class PositionLayer(SequenceLayer):
                 )
             positions = ops.expand_dims(ops.arange(ops.shape(inputs)[1]), 0)
         return as_ids(positions)
-
-    @abc.abstractmethod
-    def encode(self, positions):
-        """Encodes int32 [...] positions as float [..., D]."""
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
