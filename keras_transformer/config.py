@@ -2,19 +2,10 @@
 
 import dataclasses
 import json
+import math
 
-from keras_transformer.fields import (
-    BELOW_ONE,
-    MAX_ALPHA,
-    MAX_BEAMS,
-    MAX_EXTRA_TOKENS,
-    ROLES,
-    SMALLEST_FLOAT,
-    bool_field,
-    choice_field,
-    float_field,
-    int_field,
-)
+import numpy as np
+
 from keras_transformer.presets import PRESETS
 
 # Special ids, the same in every vocabulary.
@@ -27,6 +18,95 @@ END_ID = 3
 # use to a reader.
 FORBIDDEN_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
 
+# What a field is for.
+ROLES = (
+    # Weights and their computation; must match to initialize from another
+    # model.
+    "architecture",
+    # Architecture fields that Table 3 at another scale multiplies.
+    "width",
+    # Fixed for all runs of a training.
+    "training",
+    # Length and end of a training: may change between its runs.
+    "duration",
+    # May always change.
+    "decoding",
+)
+
+# Larger values exceed any memory, or make scores underflow float32.
+MAX_BEAMS = 1_000
+MAX_EXTRA_TOKENS = 100_000
+MAX_ALPHA = 8.0
+
+# Limits that keep values representable in int32 and float32.
+LARGEST_INT = 2**31 - 1
+SMALLEST_FLOAT, LARGEST_FLOAT = 1e-30, 1e30
+BELOW_ONE = 0.999999
+
+
+def validate_type(name, value, kind):
+    """Returns a (NumPy) value as a Python one, or raises ValueError."""
+    if isinstance(value, (np.integer, np.floating)):
+        value = value.item()
+    if kind is float and type(value) is int:
+        value = float(value) if abs(value) < 2**53 else math.inf
+    if type(value) is not kind:
+        raise ValueError(f"{name} must be of type {kind.__name__}: {value!r}.")
+    return value
+
+
+def validate_range(name, value, least, most=None):
+    """Returns a number of the type of `least`, or raises ValueError."""
+    value = validate_type(name, value, type(least))
+    if most is None:
+        most = LARGEST_INT if isinstance(least, int) else LARGEST_FLOAT
+    if not least <= value <= most:
+        raise ValueError(
+            f"{name} must be from {least:,} to {most:,}, not {value!r}."
+        )
+    if 0 < value < SMALLEST_FLOAT:
+        raise ValueError(
+            f"{name} must be 0 or at least {SMALLEST_FLOAT}, not {value}."
+        )
+    return value
+
+
+def validate_choice(name, value, choices):
+    """Returns a value that is one of the choices, or raises ValueError."""
+    if value not in choices:
+        raise ValueError(
+            f"{name} must be {' or '.join(choices)}, not {value!r}."
+        )
+    return value
+
+
+def int_field(roles, default, least=1, most=None):
+    """Returns a dataclass field for an int."""
+    return _field(roles, default, validate_range, least, most)
+
+
+def float_field(roles, default, least=0.0, most=None):
+    """Returns a dataclass field for a float, 0 or at least 1e-30."""
+    return _field(roles, default, validate_range, least, most)
+
+
+def bool_field(roles, default):
+    """Returns a dataclass field for a bool."""
+    return _field(roles, default, validate_type, bool)
+
+
+def choice_field(roles, default, *others):
+    """Returns a dataclass field for a str, the default or one of the others."""
+    return _field(roles, default, validate_choice, (default, *others))
+
+
+def _field(roles, default, validate, *limits):
+    metadata = {
+        "roles": roles.split(),
+        "validate": lambda name, value: validate(name, value, *limits),
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
@@ -38,67 +118,56 @@ class TransformerConfig:
     Attributes:
         vocabulary_size: V, the target (or joint) vocabulary, including pad (0),
             unknown (1), begin (2) and end (3).
-        source_vocabulary_size: size of a separate source vocabulary with the
-            same four special ids; 0 for a joint vocabulary, as in the paper.
+        source_vocabulary_size: of a separate source vocabulary with the same
+            special ids; 0 for a joint vocabulary, as in the paper.
         num_layers: N, encoder layers; also decoder layers by default.
         num_decoder_layers: decoder layers; 0 for `num_layers`.
         d_model: D, width of the residual stream.
         d_ff: F, inner width of the feed-forward layers.
         num_heads: H, attention heads.
-        d_k: query and key width per head; independent of d_model / num_heads
-            (Table 3, rows A and B).
+        d_k: query and key width per head.
         d_v: value width per head.
-        norm: "post" (section 3.1, LayerNorm after the residual sum) or "pre"
-            (before the sub-layer, with a final norm on each stack).
+        norm: "post" (section 3.1) or "pre" (before each sub-layer and at the
+            end of each stack).
         layer_norm_epsilon: added to the variance.
-        activation: of the feed-forward layer: "relu" (section 3.3), "gelu" or
-            "silu".
+        activation: "relu" (section 3.3), "gelu" or "silu".
         attention_bias: whether attention projections have biases.
-        share_embeddings: "all" (section 3.4: source, target and pre-softmax
-            matrix are one; needs a joint vocabulary), "target-softmax" or
-            "none".
+        share_embeddings: "all" (section 3.4; needs a joint vocabulary),
+            "target-softmax" or "none".
         output_bias: whether logits have a bias; the paper has none.
         positions: "sinusoidal" (section 3.5), "learned" (Table 3, row E) or,
             for a ParserTransformer, "words" or "next-word".
-        sinusoid_rates: angular rate of sinusoid pair i: "paper" is
-            10000^(-2i/D), section 3.5; "marian" is 10000^(-i/(D/2-1)), as in
-            Marian, fairseq and tensor2tensor.
+        sinusoid_rates: "paper" (section 3.5) or "marian"; see
+            `SinusoidalPositionEncoding`.
         max_positions: rows of the learned position table.
-        first_source_word_id: for word positions, the first source id that
-            begins a word.
-        first_target_word_id: for word positions, the first target id that
-            stands for a word.
-        attention_window: r of restricted self-attention (section 4): each
-            position attends to the r nearest on either side; 0 is off.
+        first_source_word_id: first source id that begins a word, if positions
+            encode words.
+        first_target_word_id: first target id that stands for a word.
+        attention_window: r of restricted self-attention (section 4); 0 is off.
         dropout: P_drop, on each sub-layer's output and on the embedding sums.
         attention_dropout: on attention weights.
         activation_dropout: after the feed-forward activation.
         label_smoothing: epsilon_ls.
-        r_drop: alpha of R-Drop (Liang et al. 2021, arXiv 2106.14448), the
-            weight of the divergence between two passes with different dropout;
-            0 is off.
+        r_drop: alpha of R-Drop, the weight of the `symmetric_divergence` of two
+            passes with different dropout; 0 is off.
         learning_rate_scale: factor on the paper's schedule.
         warmup_steps: of the schedule.
-        cooldown_steps: final steps of `train_steps` over which the rate falls
-            linearly to 0; 0 is off.
+        cooldown_steps: last steps, in which the rate falls linearly to 0.
         adam_beta_1: Adam's beta 1.
         adam_beta_2: Adam's beta 2.
         adam_epsilon: Adam's epsilon.
         clip_norm: largest global norm of the gradient; 0 is off.
         train_steps: updates in a full run.
-        batch_tokens: maximum target tokens (and source tokens) per update, over
-            all replicas.
+        batch_tokens: maximum target tokens, and source tokens, per update.
         average_checkpoints: number of last checkpoints averaged into the final
-            weights (section 6.1); 0 or 1 is off. With `cooldown_steps` only
-            checkpoints of its last third are averaged.
+            weights (section 6.1), with `cooldown_steps` from its last third
+            only; 0 or 1 is off.
         beam_size: K, beams in decoding (section 6.1).
         alpha: exponent of the length penalty.
-        length_penalty: "gnmt", ((5 + length) / 6)^alpha, or "power",
-            length^alpha. Length counts the end token.
+        length_penalty: "gnmt" or "power"; see the function of this name.
         stop_criterion: "exact", "k_finished" or "heuristic"; see
             `BeamSearchConfig`.
-        max_extra_tokens: maximum number of tokens of an output beyond those of
-            its source.
+        max_extra_tokens: maximum of output length - source length.
     """
 
     vocabulary_size: int = int_field(
@@ -166,6 +235,8 @@ class TransformerConfig:
         is_marian = self.sinusoid_rates == "marian"
         dropouts = self.dropout, self.attention_dropout, self.activation_dropout
         source, words = self.source_vocabulary_size, self.uses_word_positions
+        first_source = self.first_source_word_id
+        first_target = self.first_target_word_id
         word_id = ("above 0 if" if words else "0 unless") + " positions=words"
         for name, is_valid, expected in (
             ("source_vocabulary_size", not 0 < source < 5, "0 or at least 5"),
@@ -188,16 +259,8 @@ class TransformerConfig:
                 is_sinusoidal or not is_marian,
                 f"paper with positions={self.positions}",
             ),
-            (
-                "first_source_word_id",
-                bool(self.first_source_word_id) == words,
-                word_id,
-            ),
-            (
-                "first_target_word_id",
-                bool(self.first_target_word_id) == words,
-                word_id,
-            ),
+            ("first_source_word_id", bool(first_source) == words, word_id),
+            ("first_target_word_id", bool(first_target) == words, word_id),
         ):
             if not is_valid:
                 raise ValueError(
@@ -282,9 +345,6 @@ class TransformerConfig:
 
 def field_names(*roles):
     """Returns a tuple of the field names that have any of the `ROLES`."""
-    for role in roles:
-        if role not in ROLES:
-            raise ValueError(f"A role is one of {ROLES}, not {role!r}.")
     return tuple(
         field.name
         for field in dataclasses.fields(TransformerConfig)

@@ -10,8 +10,7 @@ import typing
 import keras
 from keras import ops
 
-from keras_transformer.config import PAD_ID
-from keras_transformer.fields import BELOW_ONE, validate_range
+from keras_transformer.config import BELOW_ONE, PAD_ID, validate_range
 from keras_transformer.kernels import (
     USE_CUSTOM_GRADIENTS,
     at_least_float32,
@@ -104,17 +103,14 @@ def linear_cross_entropy(
 ):
     """Returns the TokenLosses for logits states @ embeddings^T + bias.
 
-    The logits' gradient is the scaled softmax, plus a constant in each row and
-    another at the label. It is as large as the logits and never materialized:
-    the softmax is multiplied by the matrix and by the states, and the products,
-    which are V / D times smaller, are scaled and added to. With XLA and
-    bfloat16 states these two products are bfloat16; the logits are always
-    float32.
-
     Takes states, float [..., D]; embeddings, float32 [V, D]; labels, int32
     [...], 0 or negative where ignored; and a bias, float32 [V]. If embeddings
     at the labels, float32 [..., D], are given too, the label's part of the
     gradient flows to them: separate, and sparse where they were looked up.
+
+    The logits' gradient, as large as the logits, is never materialized: the
+    softmax is multiplied by the matrix and by the states, and the products are
+    scaled and added to. With XLA and bfloat16 states these are bfloat16.
     """
     labels = _without_negatives(labels)
     if label_embeddings is None:

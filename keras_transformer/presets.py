@@ -1,27 +1,12 @@
-"""Named configurations: dicts of TransformerConfig fields, in PRESETS."""
+"""Named configurations: dicts of TransformerConfig fields, in PRESETS.
+
+Other fields have the defaults of TransformerConfig, those of the base model.
+"""
 
 # The paper's models: base and big (section 6.1), Table 3, parsing (6.3). On 8
 # P100 GPUs: base 100,000 steps in 12 hours, newstest2014 en-de BLEU 27.3; big
-# 300,000 steps in 3.5 days, en-de 28.4, en-fr 41.8 (tokenised, compound-split).
-
-BASE = {
-    "vocabulary_size": 37_000,  # section 5.1, shared byte-pair encoding
-    "num_layers": 6,
-    "d_model": 512,
-    "d_ff": 2048,
-    "num_heads": 8,
-    "d_k": 64,
-    "d_v": 64,
-    "dropout": 0.1,  # section 5.4
-    "label_smoothing": 0.1,  # section 5.4
-    "warmup_steps": 4000,  # section 5.3
-    "train_steps": 100_000,  # section 5.2
-    "batch_tokens": 25_000,  # section 5.1
-    "average_checkpoints": 5,  # section 6.1
-    "beam_size": 4,  # section 6.1
-    "alpha": 0.6,  # section 6.1
-    "max_extra_tokens": 50,  # section 6.1
-}
+# 300,000 steps in 3.5 days, en-de 28.4, en-fr 41.8 (tokenized, compound-split).
+BASE = {"vocabulary_size": 37_000}  # section 5.1, shared byte-pair encoding
 
 BIG = BASE | {
     "d_model": 1024,
@@ -91,9 +76,7 @@ PARSING_SEMI = PARSING | {"vocabulary_size": 32_000}
 BASE_12_1 = BASE | {"num_layers": 12, "num_decoder_layers": 1}
 BASE_6_2 = BASE | {"num_decoder_layers": 2}
 
-# The default of `python -m trainers.wmt`, for two CPU cores. 4,000 updates on
-# the Tatoeba sentences of bin/demo, with a falling rate in the last 1,400, give
-# sacreBLEU 45.54 on its test split (docs/measured/results.md).
+# The default of `python -m trainers.wmt`, for two CPU cores.
 TINY = {
     "vocabulary_size": 4_000,
     "num_layers": 2,
@@ -105,41 +88,28 @@ TINY = {
     # So small a model under-fits in few epochs: after 2,000 updates dev
     # perplexity was 4.90 without dropout and 5.03 with 0.1.
     "dropout": 0.0,
-    "label_smoothing": 0.1,
     "warmup_steps": 1_000,
     "train_steps": 8_000,
     "batch_tokens": 2_048,
-    "average_checkpoints": 5,
-    "beam_size": 4,
-    "alpha": 0.6,
-    "max_extra_tokens": 50,
 }
 
 TINY_4_1 = TINY | {"num_layers": 4, "num_decoder_layers": 1}
 TINY_2_1 = TINY | {"num_decoder_layers": 1}
 
-_PEAK_LEARNING_RATE = 0.005
-_WARMUP = 2000
-_D_MODEL = 128
-
-# Transformer-Tiny on Multi30k: Wu et al. 2021 (arXiv 2105.14462). Published:
-# 41.02 BLEU on test_2016_flickr en-de (lower-cased, tokenised: sacrebleu
-# --tokenize none), 2,568,192 parameters. Unlike the original Transformer: peak
-# learning rate 0.005, gradient norm clipped at 25, hypotheses scored by
-# log-probability / length.
+# Transformer-Tiny on Multi30k: Wu et al. 2021 (arXiv 2105.14462), 41.02 BLEU on
+# test_2016_flickr en-de (lower-cased, tokenized), 2,568,192 parameters.
 MULTI30K_TINY = {
     "vocabulary_size": 9_712,  # a joint byte-pair encoding of 10,000 merges
     "num_layers": 4,
-    "d_model": _D_MODEL,
+    "d_model": 128,
     "d_ff": 256,
     "num_heads": 4,
     "d_k": 32,
     "d_v": 32,
     "dropout": 0.3,
-    "label_smoothing": 0.1,
-    # The paper's schedule peaks at (d_model * warmup_steps) ** -0.5.
-    "learning_rate_scale": _PEAK_LEARNING_RATE * (_D_MODEL * _WARMUP) ** 0.5,
-    "warmup_steps": _WARMUP,
+    # The peak over that of the paper's schedule.
+    "learning_rate_scale": 0.005 * (128 * 2000) ** 0.5,
+    "warmup_steps": 2_000,
     "adam_epsilon": 1e-8,
     "clip_norm": 25.0,
     "train_steps": 8_000,
@@ -152,9 +122,7 @@ MULTI30K_TINY = {
 
 # The same model from 37 instead of 66 million tokens: updates of half the size,
 # a peak learning rate lower by the square root of that, and a final linear
-# cooldown to 0. Measured on test_2016_flickr with packed rows, one training
-# each: BLEU 40.53 en-de, published 41.02; 61.83 en-fr, published 61.8
-# (docs/measured/results.md).
+# cooldown to 0 (docs/measured/results.md).
 MULTI30K_TINY_COOLDOWN = {
     **MULTI30K_TINY,
     "learning_rate_scale": 1.77,  # a peak of 0.0035
@@ -163,11 +131,9 @@ MULTI30K_TINY_COOLDOWN = {
     "cooldown_steps": 3_000,
 }
 
-# A parser from some 19,000 trees, in one to two hours on 2 CPU cores. It needs
-# small updates and a falling rate in the last half. Unlike in the paper, the
-# decoder gets the encoder's states of the next word, so two decoder layers are
-# enough (docs/measured/parsing.md). trainers.parsing sets the ids from which
-# words begin; vocabulary_size is that of the source.
+# A parser from some 19,000 trees, in one to two hours on 2 CPU cores
+# (docs/measured/parsing.md). trainers.parsing sets the ids from which words
+# begin; vocabulary_size is that of the source.
 PARSING_SMALL = {
     "vocabulary_size": 4_000,
     "num_layers": 4,
@@ -187,7 +153,6 @@ PARSING_SMALL = {
     "train_steps": 8_000,
     "batch_tokens": 2_048,
     "average_checkpoints": 0,  # the rate falls in its place
-    "beam_size": 4,
     "alpha": 0.3,
     "max_extra_tokens": 300,
 }

@@ -3,12 +3,7 @@
 import keras
 from keras import ops
 
-from keras_transformer.fields import (
-    LARGEST_FLOAT,
-    LARGEST_INT,
-    SMALLEST_FLOAT,
-    validate_range,
-)
+from keras_transformer.config import SMALLEST_FLOAT, validate_range
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -21,13 +16,9 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, d_model, warmup_steps=4000, scale=1.0):
         super().__init__()
-        self.d_model = validate_range("d_model", d_model, 1, LARGEST_INT)
-        self.warmup_steps = validate_range(
-            "warmup_steps", warmup_steps, 1, LARGEST_INT
-        )
-        self.scale = validate_range(
-            "scale", scale, SMALLEST_FLOAT, LARGEST_FLOAT
-        )
+        self.d_model = validate_range("d_model", d_model, 1)
+        self.warmup_steps = validate_range("warmup_steps", warmup_steps, 1)
+        self.scale = validate_range("scale", scale, SMALLEST_FLOAT)
 
     def __call__(self, step):
         """Returns the learning rate of a step, a float32 scalar."""
@@ -45,8 +36,26 @@ class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
+class _ScheduleWrapper(keras.optimizers.schedules.LearningRateSchedule):
+    """Base of schedules that change the rates of another."""
+
+    def __init__(self, schedule):
+        super().__init__()
+        self.schedule = schedule
+
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        return {"schedule": keras.optimizers.schedules.serialize(self.schedule)}
+
+    @classmethod
+    def from_config(cls, config):
+        """Creates the schedule from the output of `get_config`."""
+        inner = keras.optimizers.schedules.deserialize(config["schedule"])
+        return cls(**{**config, "schedule": inner})
+
+
 @keras.saving.register_keras_serializable("keras_transformer")
-class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
+class Cooldown(_ScheduleWrapper):
     """Lets the rate of another schedule fall linearly to 0 at the end.
 
     The last of `train_steps`, counted from 1, has 1 / (cooldown_steps + 1) of
@@ -55,11 +64,8 @@ class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, schedule, train_steps, cooldown_steps):
-        super().__init__()
-        self.schedule = schedule
-        self.train_steps = validate_range(
-            "train_steps", train_steps, 0, LARGEST_INT
-        )
+        super().__init__(schedule)
+        self.train_steps = validate_range("train_steps", train_steps, 0)
         self.cooldown_steps = validate_range(
             "cooldown_steps", cooldown_steps, 0, train_steps
         )
@@ -73,42 +79,22 @@ class Cooldown(keras.optimizers.schedules.LearningRateSchedule):
     def get_config(self):
         """Returns the constructor's arguments."""
         return {
-            "schedule": keras.optimizers.schedules.serialize(self.schedule),
+            **super().get_config(),
             "train_steps": self.train_steps,
             "cooldown_steps": self.cooldown_steps,
         }
 
-    @classmethod
-    def from_config(cls, config):
-        """Creates the schedule from the output of `get_config`."""
-        inner = keras.optimizers.schedules.deserialize(config["schedule"])
-        return cls(inner, config["train_steps"], config["cooldown_steps"])
-
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class UpdateSchedule(keras.optimizers.schedules.LearningRateSchedule):
+class UpdateSchedule(_ScheduleWrapper):
     """Gives update n, counted from 1, the rate of step n of a schedule.
 
     Keras requests the rate of the first update with step 0.
     """
 
-    def __init__(self, schedule):
-        super().__init__()
-        self.schedule = schedule
-
     def __call__(self, step):
         """Returns the rate after `step` updates, a float32 scalar."""
         return self.schedule(step + 1)
-
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return {"schedule": keras.optimizers.schedules.serialize(self.schedule)}
-
-    @classmethod
-    def from_config(cls, config):
-        """Creates the schedule from the output of `get_config`."""
-        inner = keras.optimizers.schedules.deserialize(config["schedule"])
-        return cls(inner)
 
 
 def update_schedule(config):

@@ -214,10 +214,7 @@ class Transformer(SequenceLayer, keras.Model):
         return ops.mean(weights[layer - 1], axis=1)
 
     def beam_decoder(self, beam_size, cache=KVCache, output_layer=None):
-        """Returns a BeamDecoder of K = `beam_size` beams per sentence.
-
-        `cache` is KVCache or a subclass, `output_layer` of an OutputVocabulary.
-        """
+        """Returns a BeamDecoder; `cache` is KVCache or a subclass."""
         return BeamDecoder(self, beam_size, cache, output_layer)
 
     def encode(self, source):

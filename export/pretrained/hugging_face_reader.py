@@ -26,8 +26,7 @@ from export.pretrained.weight_mapping import (
     set_embeddings,
 )
 from export.tokenizers.python_tokenizers import join_vocabularies
-from keras_transformer.config import FORBIDDEN_IDS
-from keras_transformer.fields import MAX_BEAMS, MAX_EXTRA_TOKENS
+from keras_transformer.config import FORBIDDEN_IDS, MAX_BEAMS, MAX_EXTRA_TOKENS
 
 _CONFIG, _GENERATION = "config.json", "generation_config.json"
 # From the activations of transformers to those of a TransformerConfig.

@@ -39,7 +39,7 @@ from export.tokenizers.python_tokenizers import (
     add_normalizer,
     join_vocabularies,
 )
-from keras_transformer.fields import MAX_ALPHA, MAX_BEAMS
+from keras_transformer.config import MAX_ALPHA, MAX_BEAMS
 
 _DECODER, _MODEL = "decoder.yml", "special:model.yml"
 _END, _UNKNOWN = "</s>", "<unk>"

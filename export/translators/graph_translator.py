@@ -12,12 +12,12 @@ import keras_transformer as kt
 from export.common.errors import InputError
 from export.translators.batches import pad_ids
 from export.translators.text_ops import trim
+from keras_transformer.config import MAX_EXTRA_TOKENS
 from keras_transformer.decoding.alignment import gather_alignments
 from keras_transformer.decoding.translate import (
     output_capacity,
     output_limits,
 )
-from keras_transformer.fields import MAX_EXTRA_TOKENS
 
 IDS_SPEC = tf.TensorSpec([None, None], tf.int32)
 

@@ -9,7 +9,7 @@ from absl import flags
 from export.common import command
 from export.translators.batches import BATCH_TOKENS
 
-# Copies of keras_transformer.fields, which would import Keras.
+# Copies of keras_transformer.config, which would import Keras.
 MAX_BEAMS, MAX_EXTRA_TOKENS, MAX_ALPHA = 1_000, 100_000, 8.0
 
 SEARCH = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")

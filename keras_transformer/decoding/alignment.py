@@ -18,9 +18,8 @@ class AlignmentTrace(typing.NamedTuple):
 class TracingDecoder:
     """A BeamDecoder with the state (decoder state, AlignmentTrace).
 
-    It wraps a decoder from `beam_decoder` of a Transformer or Ensemble, whose
-    `alignment` it calls; `max_length` is T, the maximum number of steps, a
-    number or int32 scalar.
+    `alignment` is that of the decoder's model, `max_length` the maximum number
+    of steps, a number or int32 scalar.
     """
 
     def __init__(self, decoder, max_length, alignment):
@@ -119,17 +118,11 @@ def _find_beams(trace, tokens):
 def force_align(model, source, target, layer=None):
     """Returns how much each given target token attends to each source token.
 
-    Aligns existing translations, such as a bitext.
-
-    Args:
-        model: Transformer, or Ensemble for the mean of its models.
-        source: int32 [B, S], each row ending with the end id, then padding.
-        target: int32 [B, T], in the same format.
-        layer: decoder layer, from 1; see `Transformer.alignment`.
-
-    Returns:
-        float32 [B, T, S], mean over the heads: row t is from the step that
-        generates `target[:, t]`, sums to 1 and is 0 on padding.
+    Takes a Transformer, or an Ensemble for the mean of its models; int32 [B, S]
+    source and [B, T] target ids, each row ending with the end id, then padding;
+    and a decoder layer, from 1 (see `Transformer.alignment`). In the result,
+    float32 [B, T, S], row t is from the step that generates `target[:, t]`,
+    sums to 1 and is 0 on padding.
     """
     scores = attention_scores(model, source, target)["cross"]
     return model.alignment(scores, layer)
@@ -138,15 +131,9 @@ def force_align(model, source, target, layer=None):
 def attention_scores(model, source, target):
     """Returns every head's attention while given targets are generated.
 
-    Args:
-        model: Transformer or Ensemble.
-        source: int32 [B, S], each row ending with the end id, then padding.
-        target: int32 [B, T], in the same format.
-
-    Returns:
-        The dict of `Transformer.attention` or `Ensemble.attention`. Row t of
-        `decoder` and `cross` is from the step that generates `target[:, t]`;
-        the keys of `decoder` are its inputs, the begin id and `target[:, :-1]`.
+    It is the dict of the model's `attention`. Row t of `decoder` and `cross` is
+    from the step that generates `target[:, t]`; the keys of `decoder` are its
+    inputs, the begin id and `target[:, :-1]`. See also `force_align`.
     """
     return model.attention({"source": source, "target": shift_right(target)})
 

@@ -1,11 +1,10 @@
 """Ensembles: models that decode together."""
 
-import dataclasses
 import math
 
 from keras import ops
 
-from keras_transformer.fields import validate_choice
+from keras_transformer.config import validate_choice
 from keras_transformer.layers.attention import KVCache
 
 MEANS = ("log_probabilities", "probabilities")
@@ -19,7 +18,7 @@ class Ensemble:
 
     Args:
         models: list of Transformer; the first one's configuration sets beam,
-            penalty and limits.
+            penalty and limits, up to the fewest learned positions of all.
         mean: "log_probabilities" (normalized geometric mean of the
             distributions) or "probabilities".
     """
@@ -37,7 +36,16 @@ class Ensemble:
                 )
         self.models = models
         self.mean = mean
-        self.config = _config_of([model.config for model in models])
+        self.config = models[0].config
+        tables = [
+            model.config.max_positions
+            for model in models
+            if model.config.positions == "learned"
+        ]
+        if tables:
+            self.config = self.config.replace(
+                positions="learned", max_positions=min(tables)
+            )
 
     def __call__(self, inputs):
         """Returns logits [B, T, V]; their softmax is the mean distribution."""
@@ -115,14 +123,3 @@ def average_log_probs(log_probs, mean):
         # Not normalized, since the search normalizes logits.
         return ops.mean(log_probs, axis=0)
     return ops.logsumexp(log_probs, axis=0) - math.log(log_probs.shape[0])
-
-
-def _config_of(configs):
-    """Returns the first config, with the fewest learned positions of all."""
-    learned = [each for each in configs if each.positions == "learned"]
-    if not learned:
-        return configs[0]
-    fewest = min(each.max_positions for each in learned)
-    return dataclasses.replace(
-        configs[0], positions="learned", max_positions=fewest
-    )

@@ -1,12 +1,10 @@
 """Beam search over a subset of the output vocabulary.
 
 With a joint vocabulary, a model generates only about half of the tokens, yet
-each step multiplies by the embeddings of all of them and normalizes over all.
-
-Excluded tokens keep their share of the softmax, since label smoothing trains
-each of them to epsilon_ls / V; otherwise longer hypotheses would win. The sum
-of their exponentials is estimated from the mean and covariance of their
-embeddings.
+each step multiplies by the embeddings of all. Excluded tokens keep their share
+of the softmax, since label smoothing trains each of them to epsilon_ls / V;
+otherwise longer hypotheses would win. The sum of their exponentials is
+estimated from the mean and covariance of their embeddings.
 """
 
 import abc
@@ -25,7 +23,7 @@ from keras_transformer.layers.attention import KVCache
 # The special ids, 0 to 3, are in every subset and unchanged.
 _NUM_SPECIAL = END_ID + 1
 
-# Sizes of fixed subsets are multiples of the group size in `candidates`.
+# Sizes of fixed subsets are multiples of the group size in `beam_search`.
 _MULTIPLE = 32
 
 # Exceeds the expected count of any token in a sentence.
@@ -73,10 +71,9 @@ class OutputVocabulary(abc.ABC):
 class ReducedVocabularyModel:
     """A Transformer whose searches generate a subset of the vocabulary.
 
-    Replaces the Transformer in `translate_ids`, whose tokens are then local
-    ids. The unknown token, which no search generates, represents all excluded
-    tokens: its logit is the log of their estimated sum, so that
-    log-probabilities are close to the full model's.
+    The tokens of `translate_ids` are then local ids. The unknown token, which
+    no search generates, represents all excluded tokens: its logit is the log of
+    their estimated sum.
     """
 
     def __init__(self, model, output_layer):
@@ -95,9 +92,8 @@ class ReducedVocabularyModel:
 class FixedVocabulary(OutputVocabulary):
     """One subset for all sentences.
 
-    The lowest other ids are added up to a multiple of 32; an id outside the
-    vocabulary raises ValueError. The attribute `ids`, an ascending int32 array
-    [V'], has the vocabulary id of each local id.
+    The lowest other ids are added up to a multiple of 32. `ids`, an ascending
+    int32 array [V'], has the vocabulary id of each local id.
     """
 
     def __init__(self, ids, vocabulary_size):
@@ -153,7 +149,6 @@ class _FixedOutputLayer:
         return self._subset.to_vocabulary_ids(tokens)
 
     def logits(self, states, prepared):
-        states = ops.cast(states, "float32")
         states = self._embedding.append_bias_input(states)
         spread = self._excluded.spread(states)
         return linear(
@@ -170,10 +165,10 @@ class LexicalShortlist(OutputVocabulary):
     of the batch. Invalid shapes or ids raise ValueError.
 
     Args:
-        targets: int32 [V_s, n] array: n target ids for each source id.
-        probabilities: float32 [V_s, n] array of their probabilities, or 0.
-        frequencies: float32 [V] array, added to the expected count of each
-            target id; 0 for ids in no translation.
+        targets: int32 [V_s, n], n target ids for each source id.
+        probabilities: float32 [V_s, n], their probabilities, or 0.
+        frequencies: float32 [V], added to the expected count of each target id;
+            0 for ids in no translation.
         size: L, number of tokens per sentence, above that of special ids.
     """
 
@@ -276,7 +271,6 @@ class _ShortlistOutputLayer:
         return _take_per_sentence(prepared[0], tokens)
 
     def logits(self, states, prepared):
-        states = ops.cast(states, "float32")
         states = self._embedding.append_bias_input(states)
         excluded = functools.reduce(
             ops.logaddexp, [each.logit(states) for each in self._excluded]

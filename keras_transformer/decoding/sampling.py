@@ -6,14 +6,18 @@ import typing
 
 from keras import ops
 
-from keras_transformer.config import END_ID, FORBIDDEN_IDS, PAD_ID
+from keras_transformer.config import (
+    END_ID,
+    FORBIDDEN_IDS,
+    PAD_ID,
+    SMALLEST_FLOAT,
+)
 from keras_transformer.decoding.beam_search import last_tokens
 from keras_transformer.decoding.search_config import (
     clip_lengths,
     validate_fields,
 )
 from keras_transformer.decoding.translate import output_limits
-from keras_transformer.fields import LARGEST_FLOAT, LARGEST_INT, SMALLEST_FLOAT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,18 +43,14 @@ class SamplingConfig:
         validate_fields(
             self,
             samples=(1, 1_000_000),
-            temperature=(SMALLEST_FLOAT, LARGEST_FLOAT),
-            top_k=(0, LARGEST_INT),
+            temperature=(SMALLEST_FLOAT, None),
+            top_k=(0, None),
             top_p=(SMALLEST_FLOAT, 1.0),
         )
 
 
 class SamplingResult(typing.NamedTuple):
-    """Sampled translations.
-
-    `log_probs` are under the unmodified model, regardless of temperature,
-    `top_k` and `top_p`.
-    """
+    """Sampled translations and their probabilities under the plain model."""
 
     tokens: typing.Any  # int32 [B, N, T], ending with the end id, then padding
     log_probs: typing.Any  # float32 [B, N]
@@ -79,18 +79,6 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
     decoder = model.beam_decoder(config.samples)
     if max_lengths is None:
         max_lengths = output_limits(source, model.config.max_extra_tokens)
-    return sample_steps(
-        decoder.step,
-        decoder.start(source, max_length),
-        max_lengths,
-        max_length,
-        seeds,
-        config,
-    )
-
-
-def sample_steps(step, state, max_lengths, max_length, seeds, config):
-    """Samples with a step function of `beam_search`; see `sample_ids`."""
     max_lengths = clip_lengths("max_lengths", max_lengths, max_length)
     shape = (ops.shape(max_lengths)[0], config.samples)
     numbers = ops.broadcast_to(ops.arange(config.samples), shape)
@@ -101,7 +89,7 @@ def sample_steps(step, state, max_lengths, max_length, seeds, config):
     def advance(sampling):
         index = sampling.index
         last = last_tokens(sampling.tokens, index)
-        logits, state = step(last, numbers, index, sampling.state)
+        logits, state = decoder.step(last, numbers, index, sampling.state)
         logits = ops.cast(logits, "float32")
         uniform_noise = uniform(seeds[:, None], numbers, index)
         tokens = _sample_tokens(logits, uniform_noise, config)
@@ -127,7 +115,7 @@ def sample_steps(step, state, max_lengths, max_length, seeds, config):
         tokens=ops.full((*shape, max_length), PAD_ID, dtype="int32"),
         log_probs=ops.zeros(shape, dtype="float32"),
         finished=ops.zeros(shape, dtype="bool"),
-        state=state,
+        state=decoder.start(source, max_length),
     )
     (sampling,) = ops.while_loop(is_unfinished, advance, (start,))
     return SamplingResult(sampling.tokens, sampling.log_probs)

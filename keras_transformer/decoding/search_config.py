@@ -6,17 +6,18 @@ import typing
 import numpy as np
 from keras import ops
 
-from keras_transformer.config import FORBIDDEN_IDS, PAD_ID
-from keras_transformer.fields import (
+from keras_transformer.config import (
+    FORBIDDEN_IDS,
     LARGEST_INT,
     MAX_ALPHA,
     MAX_BEAMS,
     MAX_EXTRA_TOKENS,
+    PAD_ID,
     validate_choice,
     validate_range,
 )
 
-STOP_CRITERIA = ("exact", "k_finished", "heuristic", "max_length")
+STOP_CRITERIA = ("exact", "k_finished", "heuristic")
 PENALTIES = ("gnmt", "power")
 
 
@@ -74,7 +75,6 @@ class BeamSearchConfig:
             among the K best candidates; faster, but may miss a better one.
             "heuristic": as in Hugging Face transformers, also among the K best,
             when no live beam at its present length beats the K-th finished one.
-            "max_length": never, for tests.
         n_best: number of hypotheses that "exact" waits for; 0 for all K.
         suppress_tokens: ids that are not generated. The probabilities of other
             tokens do not change.
@@ -145,8 +145,7 @@ def validate_fields(config, **ranges):
     name = "suppress_tokens"
     values = {
         name: tuple(
-            validate_range(name, each, 0, LARGEST_INT)
-            for each in config.suppress_tokens
+            validate_range(name, each, 0) for each in config.suppress_tokens
         )
     }
     for name, (least, most) in ranges.items():
@@ -191,9 +190,7 @@ def prepare_constraints(constraints, config, max_length):
 
 def clip_lengths(name, values, max_length):
     """Returns lengths of any integer dtype as int32, 1 to `max_length`."""
-    if ops.is_tensor(values) or any(map(ops.is_tensor, values)):
-        values = ops.convert_to_tensor(values)
-    else:
+    if not ops.is_tensor(values):
         values = np.asarray(values)
         if values.dtype.kind in "iu":
             values = np.array([min(int(each), LARGEST_INT) for each in values])

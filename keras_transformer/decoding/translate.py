@@ -209,20 +209,19 @@ def translate_ids(
     """Translates a batch by beam search.
 
     By default the search runs in a few loops of fixed shapes, which XLA can
-    compile; the first ones have smaller caches. With `shrink_batch` finished
-    sentences leave the batch and caches grow as they fill, which is less work
-    but needs a TensorFlow graph with an unknown number of sentences.
+    compile; the first ones have smaller caches.
 
     Args:
         model: Transformer or Ensemble.
         source: int32 [B, S], each row ending with the end id, then padding.
         max_length: T, capacity for output tokens, a number or int32 scalar;
             None for `output_capacity`.
-        constraints: Constraints, or just their `max_lengths`; None for each
-            sentence's length without its end id + `config.max_extra_tokens`, at
-            most `max_length`.
+        constraints: Constraints, or just their `max_lengths`; None for
+            `output_limits`.
         config: BeamSearchConfig; None for that of the model.
-        shrink_batch: whether finished sentences leave the batch.
+        shrink_batch: whether finished sentences leave the batch and caches grow
+            as they fill: less work, but only in a TensorFlow graph with an
+            unknown number of sentences.
         trace_alignments: whether to return an AlignmentTrace for
             `gather_alignments`.
         decoder: `model.beam_decoder(K)`, for reuse: outside a compiled function
@@ -243,18 +242,16 @@ def translate_ids(
     decoder = decoder or model.beam_decoder(config.beam_size, cache)
     if trace_alignments:
         decoder = TracingDecoder(decoder, max_length, model.alignment)
+    capacities = [max_length]
     if shrink_batch:
         capacities = [ops.minimum(_SEGMENT, max_length)]
     elif isinstance(max_length, int):
-        capacities = [each for each in _BUCKETS if each < max_length]
-        capacities.append(max_length)
-    else:
-        capacities = [max_length]
+        smaller = [each for each in _BUCKETS if each < max_length]
+        capacities = [*smaller, max_length]
     state = decoder.start(source, capacities[0], memory)
     search = start_search(config, constraints, max_length, state)
 
     def advance(search):
-        """Runs one step."""
         tokens = last_tokens(search.live_tokens, search.index)
         logits, state = decoder.step(
             tokens, search.parents, search.index, search.state
@@ -275,7 +272,6 @@ def translate_ids(
         return result_of(search)
 
     def run_segment(result, rows, search):
-        """Runs some steps, then removes finished sentences."""
         capacity = ops.minimum(search.index + _SEGMENT, max_length)
         condition = functools.partial(_continue_segment, capacity=capacity)
         (search,) = ops.while_loop(condition, advance, (search,))
@@ -289,11 +285,8 @@ def translate_ids(
         capacity = ops.minimum(search.index + _SEGMENT, max_length)
         search = _select_sentences(search, unfinished)
         state = decoder.extend_cache(search.state, capacity)
-        return (
-            result,
-            ops.take(rows, unfinished),
-            search._replace(state=state),
-        )
+        search = search._replace(state=state)
+        return result, ops.take(rows, unfinished), search
 
     result, _, _ = ops.while_loop(
         lambda result, rows, search: is_unfinished(search, max_length),
@@ -344,10 +337,8 @@ def output_capacity(source, config, extra=None):
 def score_ids(model, source, target):
     """Returns the log-probability of each given translation: float32 [B].
 
-    Args:
-        model: Transformer or Ensemble.
-        source: int32 [B, S], each row ending with the end id, then padding.
-        target: int32 [B, T], in the same format; the end id is scored too.
+    `source`, int32 [B, S], and `target`, int32 [B, T], are those of
+    `force_align`; the end id is scored too.
     """
     logits = model({"source": source, "target": shift_right(target)})
     losses = LabelSmoothedCrossEntropy(0.0).token_losses(target, logits)

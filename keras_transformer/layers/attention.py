@@ -13,7 +13,6 @@ from keras_transformer.kernels import Dropout, at_least_float32, swap_heads
 from keras_transformer.layers.base import (
     Projection,
     SequenceLayer,
-    refuse_ragged,
     require_counts,
 )
 from keras_transformer.layers.local_attention import (
@@ -189,9 +188,9 @@ class MultiHeadAttention(SequenceLayer):
             cache_update_index: int32 scalar, the step to append at.
             training: whether attention weights are dropped out.
             return_attention_scores: also return the attention weights.
-            mask: boolean [B, Q], Keras' implicit mask of a single input; this
-                and the next two are joined with `attention_mask`.
-            query_mask: boolean [B, Q], with several inputs.
+            mask: boolean [B, Q]; this and the next two are Keras' implicit
+                masks, which are joined with `attention_mask`.
+            query_mask: boolean [B, Q].
             value_mask: boolean [B, M].
 
         Returns:
@@ -199,7 +198,6 @@ class MultiHeadAttention(SequenceLayer):
             [B, H, Q, M], before dropout; with `cache_update_index` both and the
             updated cache.
         """
-        refuse_ragged(query, value)
         decodes = cache_update_index is not None
         has_value = value is not None or (cache is not None and not decodes)
         if has_value != self.is_cross_attention:
@@ -288,28 +286,17 @@ class KVCache(typing.NamedTuple):
 
     The K beams of a step are adjacent and never reordered: a mask selects the
     slots of a beam's own past (see `BeamDecoder`).
-
-    Attributes:
-        keys: float [B, H, steps, K * d_k].
-        values: float [B, H, steps, K * d_v].
     """
 
-    keys: typing.Any
-    values: typing.Any
-
-    @classmethod
-    def empty(cls, batch, num_heads, steps, beams, widths, dtype):
-        """Returns a cache of zeros; `widths` are (d_k, d_v)."""
-        shapes = [(batch, num_heads, steps, beams * width) for width in widths]
-        return cls(*[ops.zeros(shape, dtype=dtype) for shape in shapes])
+    keys: typing.Any  # float [B, H, steps, K * d_k]
+    values: typing.Any  # float [B, H, steps, K * d_v]
 
     @staticmethod
     def scatter_update(cache, indices, rows, overwrite):
-        """Writes rows, as `keras.ops.scatter_update`; returns the cache.
+        """Writes rows [N, width] to a cache [N, steps, width].
 
-        `cache` is float [N, steps, width], `indices` int32 [N, 2] into its
-        first two axes, `rows` float [N, width]. Without `overwrite` the rows'
-        places are still zero, which a subclass may use to write in place.
+        As `keras.ops.scatter_update`; `indices` are int32 [N, 2]. Without
+        `overwrite` their values are still zero, for a subclass that adds.
         """
         return ops.scatter_update(cache, indices, rows)
 
@@ -335,16 +322,10 @@ class KVCache(typing.NamedTuple):
 
     def read(self, beams):
         """Returns keys and values of all slots: float [B, H, steps * K, d]."""
-        batch, num_heads, steps, _ = ops.shape(self.keys)
-        return tuple(
-            ops.reshape(
-                cache,
-                (
-                    batch,
-                    num_heads,
-                    steps * beams,
-                    ops.shape(cache)[-1] // beams,
-                ),
-            )
-            for cache in self
-        )
+
+        def split_beams(cache):
+            batch, num_heads, steps, width = ops.shape(cache)
+            shape = batch, num_heads, steps * beams, width // beams
+            return ops.reshape(cache, shape)
+
+        return split_beams(self.keys), split_beams(self.values)

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transformer.fields import LARGEST_INT, validate_range
+from keras_transformer.config import validate_range
 from keras_transformer.kernels import linear
 
 
@@ -98,24 +98,14 @@ class Projection(keras.layers.Dense):
         )
 
 
-def refuse_ragged(*tensors):
-    """Raises a ValueError if a tensor is ragged."""
-    if any(getattr(each, "ragged_rank", None) for each in tensors):
-        raise ValueError(
-            "Expected padded tensors, got a ragged one; give "
-            "`ragged.to_tensor()` and its mask."
-        )
-
-
 def require_counts(layer, *names):
     """Raises a ValueError unless attributes are integers of at least 1."""
     for name in names:
-        validate_range(name, getattr(layer, name), 1, LARGEST_INT)
+        validate_range(name, getattr(layer, name), 1)
 
 
 def as_ids(ids):
     """Returns ids of any numeric dtype, or lists, as int32 or int64."""
-    refuse_ragged(ids)
     ids = ops.convert_to_tensor(ids)
     dtype = keras.backend.standardize_dtype(ids.dtype)
     return ids if dtype in ("int32", "int64") else ops.cast(ids, "int32")

@@ -59,21 +59,19 @@ class DecoderLayer(TransformerLayer):
             inputs: float [B, T, D]; with caches [B, K, D], the newest position
                 of each of K beams.
             memory: float [B, S, D], the encoder's output; None with caches.
-            attention_mask: of self-attention, joined with causality; see
-                MultiHeadAttention. With caches boolean [B, K, M], the slots
-                that each beam may attend to.
+            attention_mask: of self-attention, joined with causality; with
+                caches boolean [B, K, M], the slots of each beam's past.
             memory_mask: boolean, [B, S], or broadcastable to [B, T, S].
             self_attention_cache: KVCache, to which this step is appended.
             cross_attention_cache: `cross_attention.project_memory(memory)`.
             cache_update_index: int32 scalar, the step to append at.
             training: whether dropout is on.
-            return_attention_scores: also return the attention weights.
+            return_attention_scores: also return the attention weights of self-
+                and cross-attention, float32 [B, H, T, T] and [B, H, T, S].
 
         Returns:
-            float, shape of `inputs`; with `return_attention_scores` also
-            float32 [B, H, T, T] of self-attention and [B, H, T, S] of
-            cross-attention; with caches both (M instead of the second T) and
-            the updated KVCache.
+            float, shape of `inputs`; with `return_attention_scores` also the
+            two weights; with caches those and the updated KVCache.
         """
         decoding = cache_update_index is not None
         residual = self.self_attention_residual
@@ -177,15 +175,13 @@ class Decoder(TransformerStack):
 
     def initial_caches(self, batch_size, steps, beams, kind=KVCache):
         """Returns N empty KVCaches (or a subclass, `kind`) for K = `beams`."""
+        shape = batch_size, self.num_heads, self.cache_length(steps)
+
+        def zeros(width):
+            return ops.zeros((*shape, beams * width), dtype=self.compute_dtype)
+
         return tuple(
-            kind.empty(
-                batch_size,
-                self.num_heads,
-                self.cache_length(steps),
-                beams,
-                (self.key_dim, self.value_dim),
-                self.compute_dtype,
-            )
+            kind(zeros(self.key_dim), zeros(self.value_dim))
             for _ in self.layers
         )
 

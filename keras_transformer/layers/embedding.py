@@ -1,21 +1,18 @@
 """Embeddings, the pre-softmax product and positions: sections 3.4 and 3.5."""
 
-import abc
 import math
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_transformer.config import PAD_ID
-from keras_transformer.fields import validate_choice
+from keras_transformer.config import PAD_ID, validate_choice
 from keras_transformer.kernels import at_least_float32, linear
 from keras_transformer.layers.base import (
     SequenceLayer,
     as_ids,
     check_ids,
     look_up,
-    refuse_ragged,
     require_counts,
 )
 
@@ -115,10 +112,10 @@ class SharedEmbedding(SequenceLayer):
         return ops.concatenate([matrix, rows(self.bias)[..., None]], axis=-1)
 
     def append_bias_input(self, states):
-        """Appends a 1 to float [..., D] if there is an output bias."""
+        """Casts to float32 and appends a 1 if there is an output bias."""
+        states = ops.cast(states, "float32")
         if self.bias is None:
             return states
-        states = ops.cast(states, "float32")
         return ops.concatenate([states, ops.ones_like(states[..., :1])], -1)
 
     def compute_output_shape(self, input_shape):
@@ -131,7 +128,7 @@ _COARSE = 128
 
 
 class PositionLayer(SequenceLayer):
-    """Adds a vector for each position; subclasses define it in `encode`.
+    """Adds a vector for each position; subclasses have `encode(positions)`.
 
     A sequence of known length, or a known position, beyond `max_positions`
     raises ValueError.
@@ -150,7 +147,6 @@ class PositionLayer(SequenceLayer):
 
     def check_positions(self, inputs, positions):
         """Returns positions as int32 [B or 1, T], 0 to T - 1 by default."""
-        refuse_ragged(inputs)
         if positions is None:
             # Packed rows pass positions, and may be longer than the table.
             length = inputs.shape[1]
@@ -162,10 +158,6 @@ class PositionLayer(SequenceLayer):
                 )
             positions = ops.expand_dims(ops.arange(ops.shape(inputs)[1]), 0)
         return as_ids(positions)
-
-    @abc.abstractmethod
-    def encode(self, positions):
-        """Encodes int32 [...] positions as float [..., D]."""
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

@@ -6,7 +6,6 @@ from keras_transformer.kernels import Dropout
 from keras_transformer.layers.base import (
     Projection,
     SequenceLayer,
-    refuse_ragged,
     require_counts,
 )
 
@@ -54,7 +53,6 @@ class PositionwiseFeedForward(SequenceLayer):
 
     def call(self, inputs, training=False):
         """Maps float [B, T, D] to float [B, T, D]."""
-        refuse_ragged(inputs)
         inner = self._activate(self.inner_projection(inputs, training=training))
         inner = self.inner_dropout(inner, training=training)
         return self.output_projection(inner, training=training)

@@ -23,15 +23,11 @@ _MIN_LENGTH_RATIO = 2
 def split_into_blocks(queries, keys, values, mask, window):
     """Splits the inputs of scaled dot-product attention, if that is faster.
 
-    In blocks attention takes O(n r d) time and O(n r) memory. The output of a
-    query that may attend to nothing is finite and arbitrary. `queries`, `keys`
-    and `values` are float [B, H, n, d]; `mask` is an AttentionMask, with whose
-    matrix there are no blocks; `window` is r, above 0.
-
-    Returns:
-        Queries, keys and values, float [B, H, C, L or W, d], and their mask,
-        boolean [B, 1, C, L, W]; or the unchanged inputs and the mask
-        [B, 1, n, n], which includes the window.
+    Takes float [B, H, n, d], an AttentionMask, with whose matrix there are no
+    blocks, and r. Returns queries, keys and values, float [B, H, C, L or W, d],
+    and their mask, boolean [B, 1, C, L, W]; or the unchanged inputs and the
+    mask [B, 1, n, n]. The output of a query that may attend to nothing is
+    finite and arbitrary.
     """
     length = ops.shape(queries)[2]
     size = block_size(length, window)
@@ -132,10 +128,6 @@ def _padded(positions, before, after):
     batch, heads, _, width = ops.shape(positions)
 
     def zeros(length):
-        if isinstance(length, int) and not length:
-            return []
-        shape = batch, heads, length, width
-        return [ops.zeros(shape, dtype=positions.dtype)]
+        return ops.zeros((batch, heads, length, width), dtype=positions.dtype)
 
-    parts = [*zeros(before), positions, *zeros(after)]
-    return ops.concatenate(parts, axis=2) if len(parts) > 1 else positions
+    return ops.concatenate([zeros(before), positions, zeros(after)], axis=2)

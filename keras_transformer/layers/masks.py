@@ -65,12 +65,10 @@ class AttentionMask:
 
 
 def build_attention_masks(inputs):
-    """Returns the masks of all three kinds of attention.
+    """Returns the masks of all three kinds of attention, a dict.
 
-    `inputs` are those of a Transformer; segments on only one side raise
-    ValueError. The result is a dict: `source` and `target`, AttentionMask of
-    self-attention, and `memory`, boolean, broadcastable to [B, T, S], of
-    cross-attention.
+    `inputs` are those of a Transformer. `source` and `target` are AttentionMask
+    of self-attention, `memory` is boolean, broadcastable to [B, T, S].
     """
     memory_mask = padding_mask(inputs["source"])
     segments = [inputs.get(f"{side}_segments") for side in ("source", "target")]

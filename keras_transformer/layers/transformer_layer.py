@@ -4,7 +4,7 @@ import keras
 
 from keras_transformer.kernels import Dropout, LayerNormalization
 from keras_transformer.layers.attention import MultiHeadAttention
-from keras_transformer.layers.base import SequenceLayer, refuse_ragged
+from keras_transformer.layers.base import SequenceLayer
 from keras_transformer.layers.feed_forward import PositionwiseFeedForward
 
 
@@ -45,14 +45,12 @@ class ResidualConnection(SequenceLayer):
 
     def normalize_input(self, inputs, training=False):
         """Returns the sub-layer's input: float [B, T, D]."""
-        refuse_ragged(inputs)
         if not self.normalize_first:
             return inputs
         return self.layer_norm(inputs, training=training)
 
     def call(self, inputs, outputs, training=False):
         """Adds the sub-layer's outputs to its inputs: float [B, T, D]."""
-        refuse_ragged(inputs, outputs)
         joined = inputs + self.output_dropout(outputs, training=training)
         if self.normalize_first:
             return joined

@@ -126,9 +126,7 @@ class ParserTransformer(Transformer):
     ):
         """Embeds ids, positions and word numbers as float [B, T, D].
 
-        See `Transformer.embed_target`. `num_words`, int32 [B, T], counts the
-        words emitted up to each token; `word_states` come from
-        `new_word_states`.
+        The last two are from `count_emitted_words` and `new_word_states`.
         """
         embedded = self.target_embedding(ids)
         embedded = self.target_positions(embedded, positions, num_words)
@@ -144,9 +142,7 @@ class ParserTransformer(Transformer):
             training,
             num_words=count_emitted_words(self.config, ids, positions),
             word_states=self.new_word_states(
-                memory,
-                inputs["source"],
-                memory_mask,
+                *(memory, inputs["source"], memory_mask),
                 inputs.get("source_positions"),
             ),
         )

@@ -60,11 +60,10 @@ class TreeGrammar:
         self._label_of = np.arange(len(self._kind_of)) - FIRST_ID - labels
 
     def start(self, words, max_lengths):
-        """Returns the TreeState before the first token.
+        """Returns the TreeState for `Constraints.grammar`.
 
-        It is for `Constraints.grammar`. `words` are int32 [B], at least 1;
-        `max_lengths`, int32 [B], are those of the search. A tree needs at least
-        `words` + 3 tokens.
+        `words`, at least 1, and `max_lengths` of the search, at least `words` +
+        3, are int32 [B].
         """
         zeros = ops.zeros_like(words)
         return TreeState(

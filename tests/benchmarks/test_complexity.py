@@ -1,8 +1,6 @@
 """Table 1 measured: formulas, paths, figures, the page."""
 
 import itertools
-import re
-import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
@@ -44,25 +42,6 @@ def test_only_recurrent_layers_wait_for_each_position(counts):
         assert recurrent or few.operations <= 4
 
 
-def test_paths_compared_with_a_change_of_one_input():
-    """In a stack of L restricted layers it reaches L r positions."""
-    window, length = 3, 20
-    stack = [
-        layers.self_attention(4, window=window, dtype="float64")
-        for _ in range(8)
-    ]
-    assert paths.path_length(stack, length) == 7
-    assert paths.path_length(stack[:6], length) is None
-    states = np.random.default_rng(3).normal(size=(1, length, 4))
-    changed = states.copy()
-    changed[0, 0] += 1.0
-    for number, layer in enumerate(stack[:4], 1):
-        states, changed = layer(states), layer(changed)
-        difference = np.abs(changed - states).max(axis=(0, 2))
-        reached = np.arange(length) <= number * window
-        np.testing.assert_array_equal(difference > 1e-12, reached)
-
-
 @pytest.mark.parametrize("name", TYPES)
 def test_flops_are_those_of_weights_and_of_attention(name):
     length, width = 40, 8
@@ -95,11 +74,6 @@ def test_the_page_of_made_up_times(tmp_path, counts):
     results = report.Results(chosen, sizes, seconds, memory, fit_from=3)
     page = report.write(results, counts, "The command.", tmp_path)
     text = page.read_text(encoding="utf-8")
-    assert text.endswith("The command.\n")
-    pictures = re.findall(r"\]\((.*?)\)", text)
-    assert len(pictures) == 4
-    for name in pictures:
-        ET.fromstring((tmp_path / name).read_text(encoding="utf-8"))
     lines = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in text.splitlines()

@@ -2,7 +2,6 @@
 
 import gzip
 import importlib.util
-import json
 
 import keras
 import numpy as np
@@ -10,13 +9,10 @@ import pytest
 
 import keras_transformer as kt
 from benchmarks.decoding_job import (
-    DecodeJob,
     SentencePieces,
-    load_model,
-    marian_state_dict,
     read_sentences,
 )
-from benchmarks.peers.products import encoder_shapes, live_rows, step_shapes
+from benchmarks.peers.products import encoder_shapes, step_shapes
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.tokenizers.tokenizer import Tokenizer
@@ -76,7 +72,7 @@ def table_of(model_dir, text, systems, *more):
         *(f"--systems={','.join(systems)}", *more),
     )
     assert done.code == 0, done.err
-    return rows_of(done.out), done.out
+    return rows_of(done.out)
 
 
 @pytest.mark.slow
@@ -85,7 +81,7 @@ def test_the_table_of_our_forms_and_the_products(tmp_path, model_dir, text):
     shortlist = tmp_path / "lex"
     shortlist.write_text(made_up_shortlist(tokenizer), "utf-8")
     forms = ["ours", "ours-served", "ours-side-by-side", "ours-compiled"]
-    rows, page = table_of(
+    rows = table_of(
         model_dir,
         text,
         [*forms, "products"],
@@ -98,7 +94,6 @@ def test_the_table_of_our_forms_and_the_products(tmp_path, model_dir, text):
     for row in rows:
         assert float(row["peak GiB"]) > 0.05
         if row["system"] == "products":
-            assert row["same text"] == "-"
             continue
         assert float(row["floor / it"].split()[0]) > 0
         if "+" not in row["system"]:
@@ -106,8 +101,6 @@ def test_the_table_of_our_forms_and_the_products(tmp_path, model_dir, text):
             assert float(row["score differs by"]) < 1e-4
         alone = row["batch"] == "1" and "side-by-side" not in row["system"]
         assert (row["p50 ms"] != "-") == alone
-    assert rows[0]["ours / it (quartiles)"] == "-"
-    assert f"--model_dir={model_dir}" in page
 
 
 @pytest.mark.slow
@@ -116,7 +109,7 @@ def test_a_peer_translates_with_the_same_weights(trained_dir, text, peer):
     package = peer.partition("-")[0]
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed (requirements-bench.txt)")
-    rows, _ = table_of(trained_dir, text, ["ours", peer])
+    rows = table_of(trained_dir, text, ["ours", peer])
     for row in rows[1::2]:
         # Searches that stop by other rules may differ now and then.
         assert float(row["same text"].strip("%")) >= 75
@@ -142,17 +135,6 @@ def test_the_products_are_those_of_every_matrix(decoder_layers):
     assert sorted(shapes) == sorted([*expected, embeddings])
 
 
-@pytest.mark.parametrize("lengths", [[5], [3, 3], [4, 1, 9, 4, 2]])
-def test_rows_are_those_of_unfinished_sentences(lengths):
-    steps = [
-        rows for rows, count in live_rows(lengths, 4) for _ in range(count)
-    ]
-    assert steps == [
-        4 * sum(length > step for length in lengths)
-        for step in range(max(lengths))
-    ]
-
-
 def test_sentences_come_from_all_over_the_text(tmp_path, model_dir):
     pieces = SentencePieces(model_dir)
     lines = [f"ba {'bi ' * (number % 7)}." for number in range(30)]
@@ -162,48 +144,9 @@ def test_sentences_come_from_all_over_the_text(tmp_path, model_dir):
     assert sorted(sentences) == sorted(lines[::3])
     lengths = pieces.lengths(sentences)
     assert lengths == sorted(lengths)
-    ids = pieces.ids(sentences)
-    tokenizer = ModelDirectory(model_dir).load_tokenizer()
-    assert ids == [row.tolist() for row in tokenizer.encode(sentences)]
-    assert pieces.text([row[:-1] for row in ids]) == sentences
     for wrong, count in ((path, 31), (tmp_path / "none", 1)):
         with pytest.raises(InputError, match=wrong.name):
             read_sentences(wrong, count, pieces)
-
-
-def job_of(model_dir, **changes):
-    config = json.loads((model_dir / "config.json").read_text("utf-8"))
-    return DecodeJob(
-        *(str(model_dir), "", config | changes, {}, "float32", "cpu", 1),
-        sentences=list("abcdef"),
-        source_lengths=[1, 2, 3, 4, 5, 6],
-        target_lengths=[6, 5, 4, 3, 2, 1],
-    )
-
-
-def test_weights_for_other_programs(tmp_path):
-    """MarianMTModel's columns are in another order, the same in all arrays."""
-    write(tmp_path, tiny.model(**POST))
-    model = load_model(job_of(tmp_path, beam_size=7))
-    assert model.config.beam_size == 7
-    arrays = marian_state_dict(model)
-    order = [*range(0, 16, 2), *range(1, 16, 2)]
-    layer = model.decoder.layers[1]
-    for name, expected in {
-        "shared": model.target_embedding.embeddings.numpy()[:, order],
-        "encoder.embed_positions": model.source_positions.encode(
-            np.arange(model.config.max_positions)
-        ).numpy()[:, order],
-        "decoder.layers.1.encoder_attn.v_proj": (
-            layer.cross_attention.key_value.kernel.numpy()[order, 16:].T
-        ),
-        "decoder.layers.1.fc2": (
-            layer.feed_forward.output_projection.kernel.numpy()[:, order].T
-        ),
-    }.items():
-        np.testing.assert_array_equal(arrays[f"model.{name}.weight"], expected)
-    with pytest.raises(InputError, match="MarianMTModel"):
-        marian_state_dict(tiny.model())
 
 
 def test_a_wrong_flag_is_one_line(tmp_path, model_dir, text):

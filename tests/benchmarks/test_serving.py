@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.harness.load_test import Batcher, BatchingConfig, Load
+from benchmarks.harness.load_test import Batcher, BatchingConfig
 from tests import made_up_text
 from tests.benchmarks.commands import run_alone
 from tests.export import tiny
@@ -45,24 +45,6 @@ def test_each_request_gets_its_own_rows(threads):
     assert len(double.sizes) < len(requests)
 
 
-@pytest.mark.parametrize(
-    "size, timeout, requests",
-    [
-        # A full batch does not wait; a lone request and a large one do not
-        # wait for ever.
-        (4, 3600.0, [[1], [2], [3], [4]]),
-        (4, 0.01, [[5]]),
-        (2, 0.01, [[1, 2, 3]]),
-    ],
-)
-def test_when_a_batch_starts(size, timeout, requests):
-    double = Doubler()
-    with Batcher(double, BatchingConfig(size, timeout, 1)) as batcher:
-        found = ask_all(batcher, requests)
-    assert found == [[2 * n for n in each] for each in requests]
-    assert double.sizes == [sum(map(len, requests))]
-
-
 def test_an_error_reaches_every_caller_of_its_batch():
     with Batcher(Doubler(), BatchingConfig(2, 3600.0, 1)) as batcher:
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -71,23 +53,6 @@ def test_an_error_reaches_every_caller_of_its_batch():
             with pytest.raises(ValueError, match="no doubling"):
                 each.result()
         assert ask_all(batcher, [[1], [2]]) == [[2], [4]]
-
-
-def test_wrong_answers_and_errors_are_counted():
-    def answer(question):
-        return question + (question == 3)
-
-    load = Load(answer, [1, 2, 3], lambda n, a: a == n + 1, 4, 0.2)
-    # All answers are checked, and those after a quarter of the time counted.
-    assert load.answers > 0 < load.wrong
-    assert load.errors == []
-
-    def fail(question):
-        raise ValueError("none")
-
-    load = Load(fail, [1], lambda n, a: True, 4, 0.1)
-    assert load.errors == ["none"] * 4
-    assert load.answers == 0
 
 
 @pytest.mark.slow

@@ -98,14 +98,9 @@ def test_batches_take_the_pairs_as_they_come():
         sides = [
             (side != 0).sum(axis=1) for side in (batch.source, batch.labels)
         ]
-        assert [side.max() for side in sides] == [
-            batch.source.shape[1],
-            batch.labels.shape[1],
-        ]
         # Pairs are of 29 at most.
         assert len(rows) >= 200 // 29
         assert len(rows) * max(map(np.max, sides)) <= 200
-        assert np.ptp(sides[1]) > 3
         seen += zip(*(side.tolist() for side in sides))
     left = collections.Counter(zip(*lengths.tolist()))
     assert not collections.Counter(seen) - left

@@ -14,7 +14,7 @@ def randoms(*shape):
 
 
 def gradients_by_arrays(function, *arrays) -> list[np.ndarray]:
-    """Those of a scalar function of arrays."""
+    """Returns the gradients of a scalar function of arrays."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -33,15 +33,7 @@ def gradients_by_arrays(function, *arrays) -> list[np.ndarray]:
 
 
 def slope(formula, arrays, place, entry, step=1e-6) -> float:
-    """A formula's central difference by one entry of one of its arrays.
-
-    Args:
-        formula: of float64 arrays; returns a number.
-        arrays: what it is called with.
-        place: of the array that is changed.
-        entry: index into it.
-        step: by which the entry is changed, up and down.
-    """
+    """Returns the central difference by one entry of array number `place`."""
     ends = []
     for change in (step, -step):
         moved = [np.float64(array) for array in arrays]
@@ -51,13 +43,7 @@ def slope(formula, arrays, place, entry, step=1e-6) -> float:
 
 
 def check_gradients(function, formula, arrays):
-    """A function's gradients are the slopes of a formula in float64.
-
-    Args:
-        function: of Keras tensors, whose result is weighed and summed.
-        formula: the same in NumPy.
-        arrays: float32, what both are called with.
-    """
+    """Compares a function's gradients with the slopes of a NumPy formula."""
     weights = GENERATOR.normal(size=formula(*map(np.float64, arrays)).shape)
 
     def weighed(*tensors):
@@ -76,7 +62,7 @@ def check_gradients(function, formula, arrays):
 
 
 def gradients(model, inputs, labels, loss) -> dict[str, np.ndarray]:
-    """Those of the loss, float64, by the names of a model's weights."""
+    """Returns those of the loss by the names of a model's weights."""
 
     def value(*weights):
         pairs = zip(model.trainable_variables, weights)

@@ -80,6 +80,17 @@ def randomise(layer, seed: int = 0, scale: float = 1.0) -> None:
         weight.assign(value.astype("float32"))
 
 
+def fix_feature_0(model, constant):
+    """Makes feature 0 of the decoder's output a constant."""
+    last = model.decoder.layers[-1].feed_forward_residual.layer_norm
+    if model.config.norm == "pre":
+        last = model.decoder.final_norm
+    for weight, value in ((last.gamma, 0.0), (last.beta, constant)):
+        values = to_numpy(weight)
+        values[0] = value
+        weight.assign(values)
+
+
 @functools.cache
 def variant(name: str) -> kt.Transformer:
     """A model with random weights, which no test may change."""

@@ -66,11 +66,7 @@ def _head_projections(weights: Weights, head: int, heads, d_k, d_v):
 
 
 def multi_head(weights, query, memory, sizes, allowed, kept=1.0):
-    """Section 3.2.2: [Q, D] and the weights [H, Q, M].
-
-    `sizes` are H, d_k and d_v; `kept` multiplies the attention weights in the
-    place of dropout.
-    """
+    """Section 3.2.2; `sizes` are H, d_k, d_v, `kept` replaces dropout."""
     heads, d_k, d_v = sizes
     w_outputs = weights["output_projection/kernel"]
     output = np.zeros((len(query), w_outputs.shape[1]))
@@ -178,42 +174,28 @@ def decoder_layer(
     return _feed(config, weights, x, training), seen, crossed
 
 
-def _final(config, weights, x):
-    if config.norm == "post":
-        return x
-    final = below(weights, "final_norm")
-    return layer_norm(final, x, config.layer_norm_epsilon)
+def _stack(layer, num_layers, config, weights, x, *rest):
+    """Applies the layers; returns the outputs and lists of attention."""
+    attention_of_layers = []
+    for number in range(1, num_layers + 1):
+        part = below(weights, f"layer_{number}")
+        x, *seen = layer(config, part, x, *rest)
+        attention_of_layers.append(seen)
+    if config.norm == "pre":
+        final = below(weights, "final_norm")
+        x = layer_norm(final, x, config.layer_norm_epsilon)
+    return x, *map(list, zip(*attention_of_layers))
 
 
-def encoder(config, weights, x, allowed, training=False):
-    """N layers."""
-    all_seen = []
-    for number in range(1, config.num_layers + 1):
-        layer = below(weights, f"layer_{number}")
-        x, seen = encoder_layer(config, layer, x, allowed, training)
-        all_seen.append(seen)
-    return _final(config, weights, x), all_seen
+def encoder(config, *args):
+    """N layers; the arguments are those of `encoder_layer`."""
+    return _stack(encoder_layer, config.num_layers, config, *args)
 
 
-def decoder(
-    config, weights, x, memory, allowed, memory_allowed, training=False
-):
-    """Its layers; `allowed` already holds what causality forbids."""
+def decoder(config, *args):
+    """N layers; the arguments are those of `decoder_layer`."""
     layers = config.num_decoder_layers or config.num_layers
-    all_seen, all_crossed = [], []
-    for number in range(1, layers + 1):
-        x, seen, crossed = decoder_layer(
-            config,
-            below(weights, f"layer_{number}"),
-            x,
-            memory,
-            allowed,
-            memory_allowed,
-            training,
-        )
-        all_seen.append(seen)
-        all_crossed.append(crossed)
-    return _final(config, weights, x), all_seen, all_crossed
+    return _stack(decoder_layer, layers, config, *args)
 
 
 def sinusoid(position: int, d_model: int, rates: str = "paper"):

@@ -8,52 +8,44 @@ import typing
 import pytest
 
 import keras_transformer as kt
-from keras_transformer.config import field_names
-from keras_transformer.fields import ROLES
+from keras_transformer.config import ROLES, field_names
 
 FIELDS = typing.get_type_hints(kt.TransformerConfig)
 INFINITY, NAN = float("inf"), float("nan")
 
+# Fields by their smallest value, and those in [0, 1).
+FROM_1 = (
+    *("num_layers", "d_ff", "num_heads", "d_k", "d_v", "max_positions"),
+    *("warmup_steps", "train_steps", "batch_tokens", "beam_size"),
+)
+FROM_0 = (
+    *("num_decoder_layers", "attention_window", "r_drop", "clip_norm"),
+    *("average_checkpoints", "alpha", "max_extra_tokens"),
+)
+BELOW_1 = (
+    *("dropout", "attention_dropout", "activation_dropout"),
+    *("label_smoothing", "adam_beta_1", "adam_beta_2"),
+)
 OUT_OF_RANGE = {
+    **dict.fromkeys(FROM_1, [0]),
+    **dict.fromkeys(FROM_0, [-1, -0.1]),
+    **dict.fromkeys(BELOW_1, [-0.1, 1.0]),
     "vocabulary_size": [4, 0, -1],
     "source_vocabulary_size": [4, -1],
-    "num_layers": [0],
-    "num_decoder_layers": [-1],
     "d_model": [0, 7],
-    "d_ff": [0],
-    "num_heads": [0],
-    "d_k": [0],
-    "d_v": [0],
     "norm": ["", "middle", "Post"],
     "layer_norm_epsilon": [0.0, -1e-6],
     "activation": ["tanh", "ReLU"],
-    "share_embeddings": ["some", ""],
+    "share_embeddings": ["some"],
     "positions": ["relative"],
-    "sinusoid_rates": ["fairseq", ""],
-    "max_positions": [0],
+    "sinusoid_rates": ["fairseq"],
     "first_source_word_id": [-1, 5],  # without word positions
     "first_target_word_id": [-1, 5],
-    "attention_window": [-1],
-    "dropout": [-0.1, 1.0],
-    "attention_dropout": [-0.1, 1.0],
-    "activation_dropout": [-0.1, 1.0],
-    "label_smoothing": [-0.1, 1.0],
-    "r_drop": [-1.0],
     "learning_rate_scale": [0.0, -1.0],
-    "warmup_steps": [0],
     "cooldown_steps": [-1, 100_001],  # more than train_steps
-    "adam_beta_1": [-0.1, 1.0],
-    "adam_beta_2": [-0.1, 1.0],
     "adam_epsilon": [0.0],
-    "clip_norm": [-1.0],
-    "train_steps": [0],
-    "batch_tokens": [0],
-    "average_checkpoints": [-1],
-    "beam_size": [0],
-    "alpha": [-0.1],
     "length_penalty": ["none"],
-    "stop_criterion": ["never", "early"],
-    "max_extra_tokens": [-1],
+    "stop_criterion": ["never"],
 }
 
 INVALID_TYPES = {
@@ -77,8 +69,6 @@ def test_every_field_has_one_role_and_is_documented():
         *("cooldown_steps", "train_steps", "average_checkpoints", "beam_size"),
         *("alpha", "length_penalty", "stop_criterion", "max_extra_tokens"),
     )
-    with pytest.raises(ValueError, match="model"):
-        field_names("training", "model")
     documented = re.findall(r"^ {8}(\w+): ", kt.TransformerConfig.__doc__, re.M)
     assert documented == [*FIELDS]
 
@@ -108,34 +98,15 @@ def test_values_that_do_not_go_together(name, fields):
         config(**fields)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"dropout": 0.0, "alpha": 0.0, "clip_norm": 0.0, "beam_size": 1},
+def test_valid_values():
+    for fields in (
+        {"dropout": 0, "alpha": 0, "clip_norm": 0.0, "beam_size": 1},
         {"d_model": 7, "positions": "learned"},
-        {"sinusoid_rates": "marian"},
         {"dropout": 0.0, "attention_dropout": 0.1, "r_drop": 5.0},
-        {"alpha": 1, "dropout": 0},
-    ],
-)
-def test_valid_values(fields):
-    found = config(**fields)
-    assert vars(found).items() >= fields.items()
-    assert type(found.alpha) is float
-
-
-@pytest.mark.parametrize(
-    "fields, sides",
-    [
-        ({}, (9, 6)),
-        ({"num_layers": 2, "num_decoder_layers": 1}, (9, 1)),
-        ({"source_vocabulary_size": 7, "share_embeddings": "none"}, (7, 6)),
-    ],
-)
-def test_sides_that_differ(fields, sides):
-    found = config(**fields)
-    assert (found.encoder_vocabulary_size, found.decoder_layers) == sides
-    assert kt.TransformerConfig.from_json(found.to_json()) == found
+    ):
+        found = config(**fields)
+        assert vars(found).items() >= fields.items()
+        assert type(found.alpha) is float
 
 
 def test_an_architecture_has_the_numbers_that_0_stands_for():
@@ -153,15 +124,9 @@ def test_presets_and_copies():
     changed = base.replace(d_k=16)
     assert (changed.d_k, base.d_k) == (16, 64)
     assert kt.TransformerConfig.preset("base", d_k=16) == changed
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        base.d_model = 4
-    for call in (
-        base.replace,
-        lambda **x: kt.TransformerConfig.preset("tiny", **x),
-    ):
-        for name, value in (("d_k", 0), ("heads", 4)):
-            with pytest.raises(ValueError, match=name):
-                call(**{name: value})
+    for name, value in (("d_k", 0), ("heads", 4)):
+        with pytest.raises(ValueError, match=name):
+            base.replace(**{name: value})
     with pytest.raises(ValueError, match="'bass'.*base, big, big-enfr"):
         kt.TransformerConfig.preset("bass")
 

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import keras_transformer as kt
-from keras_transformer.schedule import UpdateSchedule
 from tests.keras_transformer import helpers
 
 
@@ -102,29 +101,3 @@ def test_a_loaded_model_resumes_its_training(tmp_path):
     update(again)
     again.load_weights(tmp_path / "model.weights.h5")
     check_equal(model, again)
-
-
-def test_every_class_that_is_saved_is_registered():
-    kinds = (
-        keras.layers.Layer,
-        keras.losses.Loss,
-        keras.optimizers.schedules.LearningRateSchedule,
-    )
-    public = [
-        each
-        for each in map(vars(kt).get, kt.__all__)
-        if isinstance(each, type) and issubclass(each, kinds)
-    ]
-    assert {kt.Transformer, kt.ParserTransformer} < set(public)
-    public.append(UpdateSchedule)
-    for each in public:
-        name = keras.saving.get_registered_name(each)
-        assert name == f"keras_transformer>{each.__name__}"
-        assert keras.saving.get_registered_object(name) is each
-
-
-def test_a_damaged_configuration_is_refused(tmp_path):
-    saved = keras.saving.serialize_keras_object(helpers.variant("paper"))
-    saved["config"]["config"]["num_heads"] = 0
-    with pytest.raises((ValueError, TypeError), match="num_heads"):
-        keras.saving.deserialize_keras_object(saved)

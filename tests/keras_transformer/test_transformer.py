@@ -1,8 +1,5 @@
 """The whole model against the NumPy float64 reference."""
 
-import weakref
-
-import keras
 import numpy as np
 import pytest
 
@@ -14,35 +11,9 @@ from tests.keras_transformer import helpers, whole_model
 TOLERANCE = 1e-5
 
 
-def compare(model, inputs):
-    """Logits and attention at every target position that is not padding."""
-    weights = helpers.weights_by_name(model)
-    expected = whole_model.run_batch(model.config, weights, inputs)
-    logits = helpers.logits(model, inputs)
-    seen = model.attention(inputs)
-    for row, pair in enumerate(expected):
-        real = {
-            "encoder": inputs["source"][row] != 0,
-            "decoder": inputs["target"][row] != 0,
-            "cross": inputs["target"][row] != 0,
-        }
-        at = real["decoder"]
-        error = helpers.relative_error(logits[row][at], pair.logits[at])
-        assert error <= TOLERANCE
-        for name, queries in real.items():
-            both = zip(seen[name], getattr(pair, name), strict=True)
-            for actual, wanted in both:
-                dtype = keras.backend.standardize_dtype(actual.dtype)
-                assert dtype == "float32"
-                actual = helpers.to_numpy(actual)[row]
-                wanted = np.where(queries[:, None], wanted, 0.0)
-                assert (actual[wanted == 0] == 0).all()
-                assert helpers.relative_error(actual, wanted) <= TOLERANCE
-
-
 @pytest.mark.parametrize("name", helpers.VARIANTS)
 def test_equals_reference(name):
-    compare(helpers.variant(name), helpers.padded_inputs())
+    whole_model.assert_equal(helpers.variant(name), helpers.padded_inputs())
 
 
 @pytest.mark.parametrize(
@@ -63,26 +34,7 @@ def test_equals_reference_with_other_fields(changes):
         inputs["source"][0, :3] = [16, 11, 14]
         assert model.source_embedding.embeddings.shape == (17, 12)
         assert model.output_embedding.embeddings.shape == (11, 12)
-    compare(model, inputs)
-
-
-def test_a_call_keeps_no_attention(monkeypatch):
-    """Of four layers' twelve weights, two layers' at a time are there."""
-    model = kt.Transformer(helpers.config(num_layers=4))
-    plain, made, most = keras.ops.softmax, [], []
-
-    def watched(*arguments, **keywords):
-        weights = plain(*arguments, **keywords)
-        made.append(weakref.ref(weights))
-        most.append(sum(each() is not None for each in made))
-        return weights
-
-    monkeypatch.setattr(keras.ops, "softmax", watched)
-    inputs = helpers.padded_inputs()
-    model(inputs)
-    assert len(made) == 12
-    # The layer's and the last one's, of both kinds in the decoder.
-    assert max(most) <= 4
+    whole_model.assert_equal(model, inputs)
 
 
 def test_a_single_token_gives_no_warning(recwarn):

@@ -23,7 +23,8 @@ def written_in_a_loop(kind, steps, overwrite=False):
 
     @tf.function
     def run(count):
-        cache = kind.empty(BATCH, HEADS, STEPS, BEAMS, WIDTHS, "float64")
+        shapes = [(BATCH, HEADS, STEPS, BEAMS * width) for width in WIDTHS]
+        cache = kind(*[tf.zeros(shape, tf.float64) for shape in shapes])
 
         def body(index, cache, copies):
             keys, values = (

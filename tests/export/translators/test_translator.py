@@ -14,7 +14,7 @@ from export.translators import search_flags
 from export.translators.graph_translator import GraphTranslator
 from export.translators.text_ops import padded_ids_to_tokens
 from export.translators.translator import Translation, Translator
-from keras_transformer import fields
+from keras_transformer import config as model_config
 from keras_transformer.config import END_ID
 from tests import made_up_text
 from tests.export import tiny
@@ -256,7 +256,7 @@ def test_weights_that_are_not_finite_translate_nothing(eager):
 
 def test_numbers_out_of_range_are_refused(translator):
     for name in ("MAX_BEAMS", "MAX_EXTRA_TOKENS", "MAX_ALPHA"):
-        assert getattr(search_flags, name) == getattr(fields, name)
+        assert getattr(search_flags, name) == getattr(model_config, name)
     for name, value in (
         ("min_length", -1),
         ("min_length", 2**31),

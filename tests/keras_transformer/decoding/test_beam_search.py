@@ -10,20 +10,9 @@ from hypothesis import given, settings
 from keras import ops, tree
 
 import keras_transformer as kt
-from keras_transformer.decoding.search_config import length_penalty
-from tests.keras_transformer import helpers, reference
+from keras_transformer.decoding.beam_search import best_candidates
+from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
-
-
-@pytest.mark.parametrize("kind", ["gnmt", "power"])
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
-def test_length_penalty(kind, alpha):
-    lengths = np.array([1, 2, 7, 50, 1000], "int32")
-    actual = helpers.to_numpy(length_penalty(lengths, alpha, kind))
-    expected = [reference.length_penalty(n, alpha, kind) for n in lengths]
-    np.testing.assert_allclose(actual, expected, rtol=1e-6)
-    # (5 + 7) / 6 = 2; 2^0.6 = 1.515717.
-    assert float(length_penalty(7, 0.6)) == pytest.approx(1.515717, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +44,8 @@ def test_a_wide_beam_finds_the_very_best(alpha, kind, grammar, seed):
     [
         (1, 0.6, "gnmt", None),
         (2, 0.0, "gnmt", bt.AUTOMATON),
-        (2, 1.0, "power", None),
-        (4, 0.6, "gnmt", bt.AUTOMATON),
+        (2, 8.0, "power", None),
+        (4, 1.0, "gnmt", bt.AUTOMATON),
     ],
 )
 @settings(max_examples=2)
@@ -74,9 +63,8 @@ def test_a_narrow_beam_follows_the_rule(beams, alpha, kind, grammar, seed):
 
     config = bt.config(beams, alpha, kind, grammar=grammar)
     bt.assert_finds_all(tables, constraints, config, expected)
-    # Exactly as a search that goes on, for the wanted hypotheses.
-    slow = dataclasses.replace(config, stop_criterion="max_length")
-    tokens, scores = bt.search(tables, constraints, bt.CAPACITY, slow)
+    # A search for the best alone stops earlier.
+    tokens, scores = bt.search(tables, constraints, bt.CAPACITY, config)
     few = dataclasses.replace(config, n_best=1)
     found = bt.search(tables, constraints, bt.CAPACITY, few)
     np.testing.assert_array_equal(found[0][:, :1], tokens[:, :1])
@@ -111,24 +99,18 @@ def test_a_sentence_is_the_same_alone_and_in_a_batch():
 
 
 def test_capacity_beyond_the_maximum_changes_nothing():
-    tables, (maxima, *_) = bt.generate(4)
-    maxima, config = np.minimum(maxima, 3), bt.config(2)
+    """Nor does a maximum beyond the capacity."""
+    tables, config = bt.generate(4)[0], bt.config(2)
+    maxima = np.full(bt.SENTENCES, 3)
     tokens, scores = bt.search(tables, maxima, bt.CAPACITY, config)
     few = tables[:, : bt.prefixes(3)]
-    short = bt.search(few, maxima, 3, config)
+    short = bt.search(few, maxima + 50, 3, config)
     bt.assert_same((tokens[..., :3], scores), short)
     assert not tokens[..., 3:].any()
-    # Nor does a maximum beyond the capacity.
-    far = bt.search(tables, maxima + 50, bt.CAPACITY, config)
-    most = np.full(bt.SENTENCES, bt.CAPACITY)
-    bt.assert_same(far, bt.search(tables, most, bt.CAPACITY, config))
-    assert (far[1][:, 0] > -1e8).all()
 
 
 def test_constraints_may_be_empty_or_tuples():
-    tables = bt.random_tables(5, 2, bt.CAPACITY)
-    maxima, minima, prefix = (3, 4), (3, 3), ((4,), (2,))
-    config = bt.config(3)
+    tables, config = bt.random_tables(5, 2, bt.CAPACITY), bt.config(3)
 
     def find(*constraints):
         step, start = bt.step_of(tables), np.zeros((2, 3), "int32")
@@ -136,12 +118,10 @@ def test_constraints_may_be_empty_or_tuples():
             step, start, kt.Constraints(*constraints), bt.CAPACITY, config
         )
 
-    arrays = kt.Constraints(*map(np.array, (maxima, minima, prefix)))
-    expected = bt.search(tables, arrays, bt.CAPACITY, config)
-    bt.assert_same(find(maxima, minima, prefix), expected)
-    free = bt.search(tables, maxima, bt.CAPACITY, config)
-    assert (free[0] != expected[0]).any()
-    bt.assert_same(find(maxima, (), np.zeros((2, 0), int)), free)
+    free = find((3, 4))
+    bt.assert_same(find((3, 4), (), np.zeros((2, 0), int)), free)
+    constrained = find((3, 4), (3, 3), ((4,), (2,)))
+    assert (helpers.to_numpy(free[0]) != helpers.to_numpy(constrained[0])).any()
 
 
 def test_logits_of_half_width_are_searched_in_float32():
@@ -201,3 +181,58 @@ def test_a_grammar_needs_its_state(grammar):
         kt.beam_search(None, (), constraints, 2, config)
     with pytest.raises(ValueError, match="max_length"):
         kt.beam_search(None, (), limits, 0, config)
+
+
+@pytest.mark.parametrize(
+    "vocabulary, spread, head_start, beams, end_rank",
+    # Divisible by 32, by 37 only, prime, fewer than asked for; suppressed
+    # tokens are likelier than all others, or not.
+    [
+        (640, 3.0, 0.0, 4, 4),
+        (640, 3.0, 10.0, 4, 8),
+        (999, 3.0, 10.0, 4, 8),
+        (997, 20.0, 0.0, 1, 2),
+        (6, 1.0, 10.0, 4, 8),
+        (640, 0.0, 0.0, 4, 4),
+    ],
+)
+def test_candidates_are_the_best_of_all_sorted(
+    vocabulary, spread, head_start, beams, end_rank
+):
+    generator = np.random.default_rng(vocabulary)
+    batch, suppressed = 5, (0, 1, 2)
+    logits = spread * generator.normal(size=(batch, beams, vocabulary))
+    logits[..., list(suppressed)] += head_start
+    # Exact ties are cut anywhere: none here, but for the flat case.
+    logits = logits.astype("float32")
+    live = np.sort(-generator.random((batch, beams)).astype("float32"))[:, ::-1]
+    found = best_candidates(
+        ops.convert_to_tensor(logits),
+        ops.convert_to_tensor(live.copy()),
+        end_rank,
+        suppressed,
+    )
+    log_probs = live[..., None] + bt.log_softmax(logits)
+    log_probs[..., list(suppressed)] = -np.inf
+    ends = log_probs[..., bt.END].copy()
+    best = np.sort(log_probs.reshape(batch, -1))[:, ::-1]
+    log_probs[..., bt.END] = -np.inf
+    continuing = log_probs.reshape(batch, -1)
+    expected = np.sort(continuing)[:, ::-1][:, :beams]
+    actual, places, tokens, actual_ends, may_end = map(
+        helpers.to_numpy,
+        (
+            *(found.log_probs, found.parents, found.tokens),
+            *(found.end_log_probs, found.may_end),
+        ),
+    )
+    # Of 6 tokens 2 may follow each beam.
+    real = np.isfinite(expected)
+    places = (places * vocabulary + tokens).astype(int)
+    chosen = np.take_along_axis(continuing, places, axis=1)
+    for each in (actual, chosen):
+        np.testing.assert_allclose(each[real], expected[real], 1e-5, 1e-5)
+    np.testing.assert_allclose(actual_ends, ends, 1e-5, 1e-5)
+    if spread:
+        least = best[:, end_rank - 1 : end_rank] - 1e-6
+        np.testing.assert_array_equal(may_end, ends >= least)

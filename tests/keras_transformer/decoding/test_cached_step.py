@@ -53,22 +53,3 @@ def test_equals_the_full_pass(name):
         parents = generator.integers(0, beams, shape)
     for actual, wanted in zip(found, full_pass(model, prefixes), strict=True):
         assert helpers.relative_error(actual, wanted[..., WORDS]) <= 1e-5
-
-
-def test_step_returns_the_hidden_states_and_the_cross_attention():
-    model = helpers.variant("paper")
-    target = np.array([[2, 5], [2, 9], [2, 7]], "int32")
-    inputs = {"source": SOURCE, "target": target}
-    expected = model.attention(inputs)["cross"]
-    decoder = model.beam_decoder(1)
-    state, parents = decoder.start(SOURCE, STEPS), np.zeros((3, 1), "int32")
-    for index in range(2):
-        one = slice(index, index + 1)
-        logits, state, hidden, scores = decoder.step(
-            *(target[:, one], parents, index, state), True, True
-        )
-        again = helpers.to_numpy(model.output_embedding.logits(hidden))
-        assert helpers.relative_error(logits, again) <= 1e-5
-        for layer, wanted in zip(scores, expected, strict=True):
-            wanted = helpers.to_numpy(wanted)[:, :, one]
-            assert helpers.relative_error(layer, wanted) <= 1e-5

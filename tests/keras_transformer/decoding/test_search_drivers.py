@@ -3,7 +3,6 @@
 import functools
 
 import keras
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from keras import ops, tree
@@ -23,9 +22,8 @@ FREE, GRAMMAR = bt.config(3), bt.config(3, grammar=bt.AUTOMATON)
 class TableDecoder:
     """A decoder by tables, whose state has a cache of the right capacity."""
 
-    def __init__(self, tables, watch=lambda tokens: None):
+    def __init__(self, tables):
         self.tables = tables
-        self.watch = watch
 
     def start(self, source, capacity, memory):
         numbers = ops.zeros((ops.shape(self.tables)[0], 3), dtype="int32")
@@ -33,7 +31,6 @@ class TableDecoder:
         return self.tables, numbers, cache
 
     def step(self, tokens, parents, index, state):
-        self.watch(tokens)
         tables, numbers, cache = state
         logits, numbers = bt.step_of(tables)(tokens, parents, index, numbers)
         return logits, (tables, numbers, cache)
@@ -46,10 +43,9 @@ class TableDecoder:
 
 
 def search(tables, constraints, capacity, config, **options):
-    decoder = TableDecoder(tables, options.pop("watch", lambda tokens: None))
     return kt.translate_ids(
         *(None, None, capacity, constraints, config),
-        decoder=decoder,
+        decoder=TableDecoder(tables),
         **options,
     )[:2]
 
@@ -65,16 +61,14 @@ def bucketed(buckets, config):
 
 
 @functools.cache
-def shrinking(segment, config, watch=lambda tokens: None):
+def shrinking(segment, config):
     import tensorflow as tf
 
     def traced(tables, constraints, capacity):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(translate, "_SEGMENT", segment)
             return search(
-                *(tables, constraints, capacity, config),
-                shrink_batch=True,
-                watch=watch,
+                tables, constraints, capacity, config, shrink_batch=True
             )
 
     graph = tf.function(traced, autograph=False, reduce_retracing=True)
@@ -113,26 +107,12 @@ def test_finds_what_one_loop_finds(find, config, seed):
     bt.assert_same(found, expected)
 
 
-@TENSORFLOW
 @pytest.mark.parametrize(
-    ("limits", "rows"),
-    [
-        # Most would be computed in vain for the rest of the segment.
-        ([1] * 12 + [6] * 4, [16, 4, 4, 4, 4, 4]),
-        # To remove one would cost more than its last step.
-        ([5] + [6] * 15, [16, 16, 16, 16, 16, 16]),
-    ],
+    "finished, is_continued",
+    # The rest of the segment would be computed in vain, or nearly not.
+    [([False] * 3, True), ([True, True, False], False), ([True] * 3, False)],
 )
-def test_sentences_are_removed_when_it_pays(limits, rows):
-    import tensorflow as tf
-
-    seen = []
-
-    def watch(tokens):
-        tf.numpy_function(seen.append, [ops.shape(tokens)[0]], [])
-
-    config = bt.config(3, stop_criterion="max_length")
-    tables = ops.convert_to_tensor(bt.random_tables(1, len(limits), 6))
-    constraints = kt.Constraints(ops.convert_to_tensor(np.int32(limits)))
-    shrinking(6, config, watch)(tables, constraints, 6)
-    assert seen == rows
+def test_sentences_are_removed_when_it_pays(finished, is_continued):
+    search = translate.start_search(FREE, kt.Constraints([6] * 3), 6, ())
+    search = search._replace(stopped=ops.convert_to_tensor(finished))
+    assert bool(translate._continue_segment(search, 6)) == is_continued

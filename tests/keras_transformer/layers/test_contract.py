@@ -1,11 +1,9 @@
 """What Keras asks of a layer, of every public layer and the Transformer."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
-from keras import ops, tree
+from keras import tree
 from keras.tree import map_structure as of_each
 
 import keras_transformer as kt
@@ -15,11 +13,10 @@ from tests.keras_transformer.layers.layer_samples import IDS, LAYERS, STATES
 BACKEND = keras.backend.backend()
 SAMPLES = dict(LAYERS)
 SAMPLES["transformer"] = (
-    functools.partial(kt.Transformer, helpers.config(num_layers=1)),
+    lambda: kt.Transformer(helpers.config(num_layers=1)),
     [{"source": IDS, "target": IDS[:, :2]}],
 )
 ON_IDS = ["embedding", "transformer"]
-MASKED = ["self-attention", "cross-attention", "encoder layer", "decoder"]
 TENSORFLOW = pytest.mark.skipif(
     BACKEND != "tensorflow", reason="of TensorFlow's tensors"
 )
@@ -27,19 +24,9 @@ TENSORFLOW = pytest.mark.skipif(
 every_sample = pytest.mark.parametrize("name", SAMPLES)
 
 
-def make(name, /, **arguments):
+def make(name):
     maker, arrays = SAMPLES[name]
-    return maker(**arguments), arrays
-
-
-def kind(outputs):
-    return of_each(
-        lambda each: (
-            tuple(each.shape),
-            keras.backend.standardize_dtype(each.dtype),
-        ),
-        outputs,
-    )
+    return maker(), arrays
 
 
 def assert_same(actual, expected, tolerance=1e-5):
@@ -48,25 +35,13 @@ def assert_same(actual, expected, tolerance=1e-5):
 
 
 @every_sample
-def test_small_sizes_a_frozen_copy_and_another_floatx(name):
-    layer, arrays = make(name, trainable=False, name="mine", dtype="float32")
+def test_empty_and_single_inputs(name):
+    layer, arrays = make(name)
     for batch, length in ((0, 2), (1, 1), (2, 0)):
         part = of_each(lambda x, b=batch, n=length: x[:b, :n], arrays)
         outputs = layer(*part)
         assert tuple(outputs.shape[:2]) == (batch, length)
         assert np.isfinite(helpers.to_numpy(outputs)).all()
-    again = type(layer).from_config(layer.get_config())
-    again(*arrays)
-    assert (again.name, again.trainable_weights) == ("mine", [])
-    again.trainable = True
-    assert len(again.trainable_weights) == len(again.weights)
-    keywords = {"attention_mask": _mask_of(name)[-1]} if name in MASKED else {}
-    expected = layer(*arrays, **keywords)
-    try:
-        keras.config.set_floatx("float16")
-        assert_same(layer(*arrays, **keywords), expected)
-    finally:
-        keras.config.set_floatx("float32")
 
 
 @pytest.mark.skipif(BACKEND == "jax", reason="JAX has no float64 by default")
@@ -79,36 +54,26 @@ def test_float64_is_exact():
     losses = kt.LabelSmoothedCrossEntropy().token_losses(
         inputs["target"], logits
     )
-    assert {kind(each)[1] for each in (logits, *losses)} == {"float64"}
+    dtypes = {each.dtype for each in (logits, *losses)}
+    assert set(map(keras.backend.standardize_dtype, dtypes)) == {"float64"}
     table = helpers.to_numpy(model.target_embedding.embeddings)
     _, states = map(helpers.to_numpy, model.hidden_states(inputs))
     assert_same(logits, states @ table.T, 1e-12)
-    weights = helpers.to_numpy(model.attention(inputs)["encoder"][0])
-    assert_same(weights.sum(axis=-1)[:, :, 0], np.ones((3, 2)), 1e-14)
-    found = kt.translate_ids(model, ops.convert_to_tensor(inputs["source"]), 4)
-    assert np.isfinite(helpers.to_numpy(found.scores)).all()
 
 
-@pytest.mark.parametrize("name", ["decoder", "transformer"])
-def test_in_a_functional_model_and_its_clone(name):
-    layer, arrays = make(name)
-    places = of_each(
-        lambda x: keras.Input((None, *x.shape[2:]), dtype=str(x.dtype)),
-        arrays,
-    )
-    keywords = {"return_attention_scores": True} if name == "decoder" else {}
-    model = keras.Model(places, layer(*places, **keywords))
-    found = map(tree.flatten, (model(arrays), layer(*arrays, **keywords)))
+def test_a_decoder_in_a_functional_model():
+    layer, arrays = make("decoder")
+    places = [keras.Input((None, x.shape[2])) for x in arrays]
+    model = keras.Model(places, layer(*places, return_attention_scores=True))
+    expected = layer(*arrays, return_attention_scores=True)
+    found = map(tree.flatten, (model(arrays), expected))
     for one, other in zip(*found, strict=True):
         assert_same(one, other)
-    if name == "transformer":
-        clone = keras.models.clone_model(model)
-        assert kind(clone(arrays)) == kind(model(arrays))
 
 
 @pytest.mark.parametrize("name", ON_IDS)
 def test_ids_of_any_dtype_but_not_outside_the_vocabulary(name):
-    layer, arrays = make(name, dtype="mixed_bfloat16")
+    layer, arrays = make(name)
     expected = layer(*arrays)
     for dtype in ("int64", "uint8", "float32"):
         given = of_each(lambda x, to=dtype: x.astype(to), arrays)
@@ -141,55 +106,22 @@ def test_negative_ids_in_a_graph_are_no_ids_from_the_end():
         tf.function(layer, autograph=False)(tf.constant([[4, -1]]))
 
 
-def _mask_of(name):
+@pytest.mark.parametrize("name", ["self-attention", "cross-attention"])
+def test_masks_in_any_form_that_fits(name):
     layer, arrays = make(name)
-    queries = arrays[0].shape[1]
-    keys = arrays[-1].shape[1] if name == "cross-attention" else queries
+    keys = arrays[-1].shape[1]
     mask = np.ones((2, keys), bool)
     mask[0, keys - 1] = False
-    return layer, arrays, queries, keys, mask
-
-
-@pytest.mark.parametrize("name", MASKED)
-def test_masks_in_any_form_that_fits(name):
-    layer, arrays, queries, keys, mask = _mask_of(name)
     expected = layer(*arrays, attention_mask=mask)
-    whole = np.repeat(mask[:, None], queries, axis=1)
-    for each in (
-        mask.astype("int32"),
-        mask.tolist(),
-        mask[:, None, None],
-        whole,
-        whole[:, None],
-    ):
+    whole = np.repeat(mask[:, None], 4, axis=1)
+    for each in (mask.astype("int32"), mask.tolist(), whole, whole[:, None]):
         assert_same(layer(*arrays, attention_mask=each), expected)
-    for shape in (
-        (queries, keys),
-        (keys,),
-        (3, keys),
-        (2, 5),
-        (2, queries, 6),
-        (3, 1, queries, keys),
-        (1, 1, 1, 1, keys),
-    ):
+    for shape in ((keys,), (3, keys), (2, 4, 6), (1, 1, 1, 1, keys)):
         with pytest.raises(ValueError, match="mask must be"):
             layer(
                 *[each[:1] for each in arrays],
                 attention_mask=np.ones(shape, bool),
             )
-
-
-@TENSORFLOW
-@every_sample
-def test_ragged_tensors_are_refused(name):
-    import tensorflow as tf
-
-    layer, arrays = make(name)
-    ragged = of_each(
-        lambda each: tf.RaggedTensor.from_tensor(each, lengths=[1, 2]), arrays
-    )
-    with pytest.raises(ValueError, match="ragged"):
-        layer(*ragged)
 
 
 def symbolic(width):
@@ -209,27 +141,20 @@ def called_twice():
         (lambda: kt.SinusoidalPositionEncoding("marian")(symbolic(2)), "width"),
         (lambda: kt.EncoderLayer(5, 2, 3)(symbolic(None)), "width"),
         (lambda: kt.MultiHeadAttention(2, 3, 5)(symbolic(None)), "width"),
-        (lambda: kt.PositionwiseFeedForward(5)(symbolic(None)), "width"),
         (lambda: kt.ResidualConnection()(STATES, STATES[..., :5]), "12"),
         (called_twice, "built for self-attention"),
-        *[
-            (lambda kind=kind, x=wrong: kind()(STATES, positions=[[x]]), wrong)
-            for wrong in (-1, 16_384)
-            for kind in (
-                kt.SinusoidalPositionEncoding,
-                functools.partial(kt.LearnedPositionEmbedding, 9),
-            )
-        ],
-        *[
-            (lambda x=size: kt.MultiHeadAttention(x, 3), "num_heads")
-            for size in (0, 2.5, "3", True, None)
-        ],
+        (lambda: kt.SinusoidalPositionEncoding()(STATES, [[-1]]), "-1"),
+        (lambda: kt.SinusoidalPositionEncoding()(STATES, [[16_384]]), "16384"),
+        (lambda: kt.LearnedPositionEmbedding(9)(STATES, [[9]]), "9"),
+        (lambda: kt.LearnedPositionEmbedding(3)(STATES), "max_positions"),
+        (lambda: kt.MultiHeadAttention(0, 3), "num_heads"),
+        (lambda: kt.MultiHeadAttention(2.5, 3), "num_heads"),
         (lambda: kt.SharedEmbedding(4, 0), "d_model"),
         (lambda: kt.LearnedPositionEmbedding(0), "max_positions"),
     ],
 )
 def test_invalid_arguments_and_inputs(call, match):
-    with pytest.raises((ValueError, TypeError), match=str(match)):
+    with pytest.raises(ValueError, match=match):
         call()
 
 

@@ -67,32 +67,6 @@ def test_cross_attention(memory_width):
     assert layer.compute_output_shape(INPUTS.shape, memory.shape) == (2, 4, 12)
 
 
-@pytest.mark.parametrize(
-    "window, use_causal_mask", [(1, False), (2, True), (3, False)]
-)
-def test_window(window, use_causal_mask):
-    sizes = (2, 3, 5)
-    layer, weights = built(
-        kt.MultiHeadAttention(*sizes, attention_window=window), INPUTS.shape
-    )
-    distance = np.arange(4)[:, None] - np.arange(4)
-    near = abs(distance) <= window
-    if use_causal_mask:
-        near &= distance >= 0
-    for mask, allowed in (
-        (None, np.stack([near, near])),
-        (SELF_MASK, SELF_MASK & near),
-    ):
-        expected = [
-            reference.multi_head(weights, x, x, sizes, may)[0]
-            for x, may in zip(INPUTS, allowed)
-        ]
-        outputs = layer(
-            INPUTS, attention_mask=mask, use_causal_mask=use_causal_mask
-        )
-        check_rows(outputs, expected)
-
-
 def test_window_is_for_self_attention():
     layer = kt.MultiHeadAttention(2, 3, 5, attention_window=1)
     with pytest.raises(ValueError, match="self-attention only"):

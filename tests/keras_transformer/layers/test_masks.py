@@ -7,11 +7,7 @@ from keras import ops
 
 import keras_transformer as kt
 from tests.keras_transformer import helpers
-from tests.keras_transformer.layers.layer_samples import (
-    MEMORY,
-    STATES,
-    make,
-)
+from tests.keras_transformer.layers.layer_samples import MEMORY, STATES, make
 
 PADS = 5
 # keras.layers.Masking masks a position that holds nothing else.
@@ -38,12 +34,6 @@ def masked(states):
     return keras.layers.Masking(PADDING)(ops.convert_to_tensor(states))
 
 
-def widened(mask) -> np.ndarray:
-    """A mask for padded queries and keys that leaves padding to others."""
-    behind = ((0, 0), (0, PADS), (0, PADS))
-    return np.pad(mask, behind, constant_values=True)
-
-
 @pytest.mark.parametrize("name", ["cross-attention", "sinusoid", "decoder"])
 def test_hands_its_mask_on(name, recwarn):
     layer, inputs = make(name)
@@ -65,7 +55,9 @@ def test_padding_changes_nothing(name, joined):
     argument, mask = "attention_mask", SELF_MASK
     if len(inputs) == 2:
         argument, mask = "memory_mask", CROSS_MASK
-    keywords = {argument: widened(mask)} if joined else {}
+    # Padding is left to the implicit masks.
+    wide = np.pad(mask, ((0, 0), (0, PADS), (0, PADS)), constant_values=True)
+    keywords = {argument: wide} if joined else {}
     found = layer(*map(masked, inputs), **keywords)
     for row, length in enumerate(REAL.sum(axis=1)):
         alone = [STATES[row : row + 1, :length]]

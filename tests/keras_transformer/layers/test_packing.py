@@ -31,29 +31,9 @@ def packed_rows():
     return packed
 
 
-def compare(model, packed):
-    """Padding, whose segment is 0, attends to nothing."""
-    weights = helpers.weights_by_name(model)
-    outputs = whole_model.run_batch(model.config, weights, packed)
-    expected = np.stack([each.logits for each in outputs])
-    real = packed["target"] != 0
-    logits = helpers.logits(model, packed)
-    assert helpers.relative_error(logits[real], expected[real]) <= 1e-5
-    queries = {"encoder": "source", "decoder": "target", "cross": "target"}
-    for kind, layers in model.attention(packed).items():
-        real = packed[queries[kind]] != 0
-        for number, layer in enumerate(layers):
-            wanted = np.stack([getattr(row, kind)[number] for row in outputs])
-            wanted = np.where(real[:, None, :, None], wanted, 0.0)
-            actual = helpers.to_numpy(layer)
-            assert helpers.relative_error(actual, wanted) <= 1e-5
-            # Nothing of another pair.
-            assert (actual[wanted == 0] == 0).all()
-
-
 @pytest.mark.parametrize("name", ["pre-norm", "window", "next-word", "marian"])
 def test_packed_rows_equal_reference(name):
-    compare(helpers.variant(name), packed_rows())
+    whole_model.assert_equal(helpers.variant(name), packed_rows())
 
 
 def test_a_row_may_be_longer_than_the_table_of_positions():
@@ -61,7 +41,7 @@ def test_a_row_may_be_longer_than_the_table_of_positions():
     changes = {"positions": "learned", "max_positions": 5}
     model = kt.Transformer(helpers.config(**changes))
     helpers.randomise(model)
-    compare(model, packed_rows())
+    whole_model.assert_equal(model, packed_rows())
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

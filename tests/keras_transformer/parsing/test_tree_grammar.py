@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-import keras_transformer as kt
 from keras_transformer.parsing.tree_grammar import FIRST_ID, TreeGrammar
 from tests.keras_transformer import helpers
-from tests.keras_transformer.decoding import beam_tables as bt
 
 END = 3
 
@@ -93,42 +91,3 @@ def test_it_allows_all_trees_and_nothing_else(
     }
     assert found == expected
     assert expected
-
-
-@pytest.mark.parametrize("beams", [1, 4])
-def test_a_search_finds_only_trees(beams):
-    """Random logits of all sharpnesses; some never end."""
-    labels, tags, max_depth, max_run = 6, 9, 8, 4
-    size = FIRST_ID + 2 * labels + tags
-    sentences, extra = 60, 20
-    generator = np.random.default_rng(beams)
-    words = generator.integers(1, 16, sentences)
-    limits = words + generator.integers(3, extra, sentences)
-    table = generator.normal(size=(sentences, 64, size)).astype("float32")
-    table *= generator.choice([0.1, 3.0, 30.0], (sentences, 1, 1))
-    table[::3, :, END] -= 1000
-    table[1::3, :, FIRST_ID : FIRST_ID + labels] += 20
-    grammar = TreeGrammar(labels, tags, max_depth, max_run)
-    config = kt.BeamSearchConfig(beams, grammar=grammar)
-
-    def step(tokens, parents, index, table):
-        logits = ops.take(table, (7 * index) % 64, axis=1)
-        return ops.repeat(logits[:, None], beams, axis=1), table
-
-    def run(table, words, limits):
-        state = grammar.start(words, limits)
-        return kt.beam_search(
-            *(step, table, kt.Constraints(limits, grammar=state), 36, config)
-        )[:2]
-
-    arrays = [table, words.astype("int32"), limits.astype("int32")]
-    tokens, scores = helpers.jitted(run)(*map(ops.convert_to_tensor, arrays))
-    tokens, scores = helpers.to_numpy(tokens), helpers.to_numpy(scores)
-    assert (scores[:, 0] > -1e8).all()
-    for row, count in enumerate(words):
-        for line in tokens[row][scores[row] > -1e8].astype(int):
-            tree = bt.as_tuple(line)
-            assert len(tree) <= limits[row]
-            assert not find_violation(
-                tree, count, labels, tags, max_depth, max_run
-            )
