@@ -12,13 +12,7 @@ gives up to N lines of Moses' n-best format, "number ||| tree ||| score", best
 first; number counts the input lines from 0. A blank line gives a blank line, or
 no line with --skip_blank, as in treebanks.
 
---pretty indents each tree over several lines, for reading, after a line with
-"score" or "number ||| score" if requested, and adds a blank line.
---svg=DIR also draws the trees.
-
 Silver trees for training another parser: --skip_blank --output=new.train.ptb.
-With --resume a stopped command continues after the last complete line of its
---output.
 """
 
 from absl import flags
@@ -53,7 +47,9 @@ flags.DEFINE_enum(
     "parser has the tag HYPH, as newer treebanks do.",
 )
 flags.DEFINE_boolean(
-    "pretty", False, "Write each tree on several lines, indented."
+    "pretty",
+    False,
+    "Indent each tree over several lines, after its score if there is one.",
 )
 flags.DEFINE_string(
     "svg",

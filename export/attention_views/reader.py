@@ -44,8 +44,8 @@ class AttentionMaps:
         source_words: int32 [S, 2]: the first and the last word of `text` that
             each token belongs to, -1 for the end token.
         target_words: int32 [T, 2], the same for `translation`.
-        source_truncated: whether the text exceeded the model's maximum length.
-        target_truncated: whether a given translation exceeded it.
+        source_truncated, target_truncated: whether the text or a given
+            translation exceeded the model's maximum length.
     """
 
     text: str
@@ -63,7 +63,7 @@ class AttentionMaps:
 
 
 class AttentionReader:
-    """Reads attention weights with a Translator of one model, no ensemble."""
+    """Reads attention weights with a Translator of one model."""
 
     def __init__(self, translator):
         self._translator = translator
@@ -130,11 +130,8 @@ class AttentionReader:
             pad_ids([pair.source for pair in pairs]),
             pad_ids([pair.target for pair in pairs]),
         )
-        weights = {kind: each.numpy() for kind, each in weights.items()}
-        return [
-            {kind: each[row] for kind, each in weights.items()}
-            for row in range(len(pairs))
-        ]
+        rows = zip(*(each.numpy() for each in weights.values()))
+        return [dict(zip(weights, row)) for row in rows]
 
 
 def _split_texts(tokenizer, texts, ids, limit):

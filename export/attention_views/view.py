@@ -13,12 +13,9 @@ from export.common.errors import InputError
 class AttentionView:
     """Selects a part of a sentence's attention; numbers count from 0.
 
-    Attributes:
-        kind: "encoder" or "decoder" for self-attention, or "cross".
-        layer: number of the layer.
-        heads: ascending numbers of the heads.
-        unit: "words" or "pieces".
-        word: number of the single row to show; None for all rows.
+    `kind` is "encoder" or "decoder" for self-attention, or "cross"; `heads` are
+    in ascending order; `unit` is "words" or "pieces"; `word` is the number of
+    the single row to show, None for all rows.
     """
 
     kind: str
@@ -57,10 +54,9 @@ def update_view(
         }
         changes["heads"] = tuple(sorted(numbers))
     view = dataclasses.replace(view, **changes)
-    if word is not None:
-        row = _row_of_word(word, view, sentence)
-        view = dataclasses.replace(view, word=row)
-    return view
+    if word is None:
+        return view
+    return dataclasses.replace(view, word=_row_of_word(word, view, sentence))
 
 
 def _parse_number(name, text, count):
@@ -108,8 +104,7 @@ def paper_figure(number, sentence):
     figure: for Figure 4 the two that put the largest weight on one word, seen
     from "its"; for Figure 5 the two whose maps differ most. `sentence` is the
     SentenceAttention of `FIGURE_SENTENCES[number]`. Returns pairs of a name
-    and an AttentionView, in the paper's order, and a sentence on how they
-    differ from the paper's figure.
+    and an AttentionView, and a sentence on how they differ from the paper's.
     """
     layers = sentence.layers["encoder"]
     layer = paper_layer(layers)

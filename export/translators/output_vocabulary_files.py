@@ -11,7 +11,6 @@ every sentence.
 import gzip
 import itertools
 import pathlib
-import re
 
 import numpy as np
 import sentencepiece
@@ -27,7 +26,6 @@ ANY_SOURCE = "NULL"
 # Default number of tokens in the shortlist of a sentence.
 SHORTLIST_SIZE = 1024
 
-_LINE = re.compile(r"(\d+)\t.*")
 _CHUNK = 4096
 # Target tokens stored for each source token: the likeliest ones, and the token
 # with the same text at this probability, since names are copied.
@@ -45,17 +43,12 @@ def load_output_vocabulary(search, tokenizer, config):
     search = dict(search)
     size = search.pop("shortlist_size", None)
     if "target_pieces" in search and "shortlist" in search:
-        raise InputError(
-            "--shortlist and --target_pieces both choose the tokens of a "
-            "translation: omit one of them."
-        )
+        raise InputError("Give --shortlist or --target_pieces, not both.")
     if "shortlist" in search:
         path = search["shortlist"]
         search["shortlist"] = read_shortlist(path, tokenizer, config, size)
     elif size is not None:
-        raise InputError(
-            "--shortlist_size needs --shortlist; give it, or omit the size."
-        )
+        raise InputError("Give --shortlist, or omit --shortlist_size.")
     if "target_pieces" in search:
         paths = search["target_pieces"]
         search["target_pieces"] = collect_ids(tokenizer.target, paths)
@@ -102,13 +95,13 @@ def format_ids(ids, tokenizer):
 def read_ids(version):
     """Returns the ids in the file of a version; InputError if not valid."""
     path = version / TARGET_PIECES_FILE
-    lines = [_LINE.fullmatch(line) for line in read_lines(path, True)]
-    if not all(lines):
+    try:
+        return [int(line.split("\t")[0]) for line in read_lines(path, True)]
+    except ValueError:
         raise InputError(
-            f"Line {lines.index(None) + 1} of {path} is not an id and its "
-            "token; export the model again with export.saved_model."
-        )
-    return [int(line[1]) for line in lines]
+            f"{path} is not a file of ids and tokens; export the model again "
+            "with export.saved_model."
+        ) from None
 
 
 def read_shortlist(path, tokenizer, config, size=None):
@@ -151,8 +144,7 @@ def read_shortlist(path, tokenizer, config, size=None):
         except KeyError as error:
             raise InputError(
                 f"Line {number} of {path} has {error.args[0]!r}, which is not "
-                "in the model's vocabulary; give the shortlist that was made "
-                "for it."
+                "in the vocabulary; give the shortlist of this model."
             ) from None
     if not pairs:
         raise InputError(

@@ -1,7 +1,6 @@
 """Flags that several commands share: search, sampling, output vocabulary.
 
-Each function defines flags for the module that calls it. By default the value
-of the model's configuration is used.
+Each function defines flags for the module that calls it.
 """
 
 from absl import flags
@@ -69,8 +68,7 @@ def define_search():
         "certain; with as many finished translations as there are beams, "
         "which is faster and may miss a better one; or when no unfinished "
         "one, at its present length, beats the last of these, as in Hugging "
-        "Face transformers. The model's own by default, which is exact "
-        "unless it was set.",
+        "Face transformers. The model's own by default.",
     )
     command.require_finite("alpha")
 
