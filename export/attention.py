@@ -31,8 +31,7 @@ flags.DEFINE_string("text", None, "Sentence to translate.")
 flags.DEFINE_string(
     "translation",
     None,
-    "Translation that the model is forced to generate; that of its beam search "
-    "by default.",
+    "Translation that the model is forced to generate; its own by default.",
 )
 flags.DEFINE_enum(
     "figure",
@@ -51,8 +50,7 @@ flags.DEFINE_enum(
     "kind",
     None,
     ["encoder", "decoder", "cross"],
-    "Self-attention of the encoder or the decoder, or cross-attention; cross "
-    "by default.",
+    "Self-attention of encoder or decoder, or cross-attention, the default.",
 )
 flags.DEFINE_integer(
     "layer",

@@ -91,7 +91,10 @@ class ModelDirectory:
     def load_tokenizer(self):
         """Returns the Tokenizer or TokenizerPair; its sizes are validated."""
         config = self.read_config()
-        tokenizer = self.read_tokenizer()
+        try:
+            tokenizer = load_tokenizer(self.read_vocabulary())
+        except ValueError as error:
+            raise InputError(f"{self.vocabulary_path}: {error}") from error
         if config.source_vocabulary_size and tokenizer.source is tokenizer:
             raise InputError(
                 f"{self.config_path} has "
@@ -110,13 +113,6 @@ class ModelDirectory:
                     "they are not of the same training."
                 )
         return tokenizer
-
-    def read_tokenizer(self):
-        """Returns the Tokenizer or TokenizerPair of vocabulary.model."""
-        try:
-            return load_tokenizer(self.read_vocabulary())
-        except ValueError as error:
-            raise InputError(f"{self.vocabulary_path}: {error}") from error
 
     def read_vocabulary(self):
         """Returns the bytes of vocabulary.model."""

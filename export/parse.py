@@ -42,9 +42,8 @@ flags.DEFINE_enum(
     "tokenize",
     "none",
     ["none", "penn"],
-    "How lines become words: none where spaces separate them already; penn "
-    "splits raw text as the Penn Treebank does, and at hyphens too where the "
-    "parser has the tag HYPH, as newer treebanks do.",
+    "How lines become words: penn splits raw text as the Penn Treebank does, "
+    "and at hyphens too where the parser has the tag HYPH.",
 )
 flags.DEFINE_boolean(
     "pretty",
@@ -106,8 +105,8 @@ def _load_parser():
     )
     if FLAGS.n_best > parser.beam_size:
         raise InputError(
-            f"--n_best={FLAGS.n_best} is more than the {parser.beam_size} "
-            "beams; lower it, or raise --beam_size."
+            f"Expected --n_best up to the beam size, {parser.beam_size}, got "
+            f"{FLAGS.n_best}."
         )
     return parser
 
@@ -128,14 +127,9 @@ def _validate_resume():
     if not FLAGS.resume:
         return
     if FLAGS.input is None or FLAGS.output is None:
-        raise InputError(
-            "--resume continues a file: give both --input and --output."
-        )
+        raise InputError("--resume needs --input and --output.")
     if FLAGS.n_best > 1 or FLAGS.pretty or FLAGS.svg:
-        raise InputError(
-            "--resume needs one line for each sentence; omit it, or --n_best, "
-            "--pretty and --svg."
-        )
+        raise InputError("Omit --resume, or --n_best, --pretty and --svg.")
 
 
 def _count_answered(split):

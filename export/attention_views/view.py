@@ -108,10 +108,10 @@ def paper_figure(number, sentence):
     """
     layers = sentence.layers["encoder"]
     layer = paper_layer(layers)
-    views, paper, here = _FIGURES[number](sentence, layer)
+    views, here = _FIGURES[number](sentence, layer)
     note = (
-        f"Figure {number} of the paper shows layer 5 of 6 of the encoder, "
-        f"{paper}. Here: layer {layer + 1} of {layers}, {here}."
+        f"Figure {number} of the paper shows layer 5 of 6 of the encoder; "
+        f"here: layer {layer + 1} of {layers}, {here}."
     )
     return views, note
 
@@ -126,8 +126,7 @@ def _long_distance(sentence, layer):
     making = sentence.find("words", "encoder", "making")
     return (
         [("Figure 3", AttentionView("encoder", layer, heads, word=making))],
-        "all 8 heads, from the word \u201cmaking\u201d",
-        f"all heads, {sentence.heads} of them",
+        f"all heads, {sentence.heads} of them, from \u201cmaking\u201d",
     )
 
 
@@ -140,10 +139,7 @@ def _anaphora(sentence, layer):
     both = AttentionView("encoder", layer, pair, word=its)
     return (
         [("Figure 4, top", first), ("Figure 4, bottom", both)],
-        "head 5 from every word, then heads 5 and 6 from \u201cits\u201d, "
-        "where they are very sharp",
-        f"{_head_names(sharpest)}, the sharpest from \u201cits\u201d (the "
-        "numbers of heads are arbitrary)",
+        f"{_head_names(sharpest)}, the sharpest from \u201cits\u201d",
     )
 
 
@@ -158,7 +154,6 @@ def _structure(sentence, layer):
     views = [AttentionView("encoder", layer, (head,)) for head in pair]
     return (
         list(zip(("Figure 5, top", "Figure 5, bottom"), views)),
-        "two heads that do different things",
         f"{_head_names(pair)}, whose maps differ most",
     )
 

@@ -84,9 +84,11 @@ class GraphTranslator:
         changes = {k: v for k, v in changes.items() if v is not None}
         self.config = dataclasses.replace(model.config, **changes)
         self._search_config = kt.BeamSearchConfig.from_config(self.config)
-        _validate_range("min_length", 0, min_length)
-        if max_output_tokens is not None:
-            _validate_range("max_output_tokens", 1, max_output_tokens)
+        if not 0 <= min_length <= MAX_EXTRA_TOKENS:
+            raise ValueError(
+                f"Expected min_length from 0 to {MAX_EXTRA_TOKENS:,}, got "
+                f"{min_length}."
+            )
         self._model, self._min_length = model, min_length
         self._max_output_tokens = max_output_tokens
         self.target_pieces, self.shortlist = None, shortlist
@@ -188,14 +190,6 @@ class GraphTranslator:
         return kt.score_ids(self._model, source, target)
 
 
-def _validate_range(name, minimum, value):
-    if not minimum <= value <= MAX_EXTRA_TOKENS:
-        raise ValueError(
-            f"Expected {name} from {minimum} to {MAX_EXTRA_TOKENS:,}, got "
-            f"{value}."
-        )
-
-
 class InPlaceKVCache(kt.KVCache):
     """Decoder cache that is written in place.
 
@@ -266,7 +260,7 @@ class TracedSearch:
         key = n_best, align, *signature
         with self._lock:
             if key not in self._graphs:
-                graph = trace_once(
+                self._graphs[key] = trace_once(
                     lambda *inputs: self._translator.search(
                         *inputs,
                         n_best=n_best,
@@ -276,10 +270,6 @@ class TracedSearch:
                     *signature,
                     jit_compile=self._limits is not None,
                 )
-                # XLA compiles at the first call.
-                output = graph(*inputs)
-                self._graphs[key] = graph
-                return output
         return self._graphs[key](*inputs)
 
 

@@ -73,8 +73,8 @@ def collect_ids(tokenizer, paths):
     is_used[[vocabulary.unk_id(), vocabulary.eos_id()]] = False
     if not is_used.any():
         raise InputError(
-            f"There is no text in {', '.join(map(str, paths))}; files of "
-            "--target_pieces hold sentences of the target language, one a line."
+            f"There is no text in {', '.join(map(str, paths))}; give sentences "
+            "of the target language to --target_pieces."
         )
     for number in range(len(vocabulary)):
         if vocabulary.IsByte(number) or len(vocabulary.IdToPiece(number)) == 1:
@@ -107,16 +107,16 @@ def read_ids(version):
 def read_shortlist(path, tokenizer, config, size=None):
     """Reads a file, plain or .gz, into a kt.OutputVocabulary.
 
-    Raises InputError if the file is not valid, has a token that the vocabulary
-    lacks, or if `size` is not below the model's vocabulary size.
+    Raises InputError if the file is not valid or of another model, or if `size`
+    is not below the model's vocabulary size.
     """
     import keras_transformer as kt
 
     size = size or SHORTLIST_SIZE
     if size >= config.vocabulary_size:
         raise InputError(
-            f"--shortlist_size={size} is not below the vocabulary size, "
-            f"{config.vocabulary_size}; give less, or omit the shortlist."
+            f"Expected --shortlist_size below the vocabulary size, "
+            f"{config.vocabulary_size}, got {size}."
         )
     source_ids, target_ids = (
         {name: number for number, name in enumerate(token_names(side))}
@@ -135,16 +135,11 @@ def read_shortlist(path, tokenizer, config, size=None):
             else:
                 pairs.append((source_ids[source], target_ids[target]))
                 values.append(probability)
-        except ValueError:
+        except (ValueError, KeyError):
             raise InputError(
                 f"Line {number} of {path} is not a target token, a source "
-                "token and a probability; make the file with "
+                "token and a probability of this model; make the file with "
                 "trainers.shortlist."
-            ) from None
-        except KeyError as error:
-            raise InputError(
-                f"Line {number} of {path} has {error.args[0]!r}, which is not "
-                "in the vocabulary; give the shortlist of this model."
             ) from None
     if not pairs:
         raise InputError(

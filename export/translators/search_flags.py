@@ -104,8 +104,7 @@ def define_target_pieces():
         None,
         "File of sentences of the target language, one a line, plain or .gz, "
         "such as that side of the training data; may be repeated. "
-        "Translations have only its tokens and single characters, and a step "
-        "takes less time. All tokens by default.",
+        "Translations have only its tokens and single characters.",
     )
 
 
@@ -115,8 +114,7 @@ def define_shortlist():
         "shortlist",
         None,
         "File of the target tokens that each source token may become, as "
-        "trainers.shortlist writes it: only those of the sentence are scored. "
-        "Longer sentences share the same number of them.",
+        "trainers.shortlist writes it: only those of the sentence are scored.",
     )
     flags.DEFINE_integer(
         "shortlist_size",

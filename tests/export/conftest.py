@@ -47,7 +47,7 @@ def _mount(*arguments):
 def eager(monkeypatch):
     """Runs searches untraced, which is sooner where each is run once."""
 
-    def convert(function, *signature):
+    def convert(function, *signature, **options):
         return lambda *inputs: function(*map(tf.convert_to_tensor, inputs))
 
     for module in (graph_translator, translator_module):

@@ -37,7 +37,7 @@ def padded(lines, shape):
     return tokens
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     st.lists(
         # Roots often, because they are removed.
@@ -67,6 +67,3 @@ def test_several_trees_of_a_sentence_have_its_words():
         b"(TOP (NP (NN a) (DT b)))",
         b"(TOP (S (NN a)) (DT b))",
     ]
-    nothing = tf.ragged.constant([], ragged_rank=1, dtype=tf.string)
-    empty = write(np.zeros((0, 2, 0), np.int32), nothing)
-    assert empty.shape == (0, 2)

@@ -28,18 +28,12 @@ def links(columns, source=SOURCE, target=TARGET, last=0):
     return word_alignment(source, target, weights)
 
 
-@pytest.mark.parametrize(
-    "columns, expected",
-    [
-        ((0, 3, 3, 2, 4), ((0, 0), (1, 2), (2, 1))),
-        # A link is named once, and a word may have two.
-        ((1, 2, 3, 0, 0), ((0, 2), (1, 0), (1, 1), (2, 1))),
-        # The end and padding are no words.
-        ((4, 5, 5, 4, 0), ((0, 0), (0, 1), (0, 2))),
-    ],
-)
-def test_tokens_become_words(columns, expected):
-    assert links(columns) == expected
+def test_tokens_become_words():
+    assert links((0, 3, 3, 2, 4)) == ((0, 0), (1, 2), (2, 1))
+    # A link is named once, and a word may have two.
+    assert links((1, 2, 3, 0, 0)) == ((0, 2), (1, 0), (1, 1), (2, 1))
+    # The end and padding are no words.
+    assert links((4, 5, 5, 4, 0)) == ((0, 0), (0, 1), (0, 2))
 
 
 def test_a_token_of_two_words_links_both_and_no_words_none():
@@ -61,12 +55,9 @@ def test_what_is_no_list_of_texts_is_refused(translator):
     exported._signatures = {"lengths": None}
     reader = AttentionReader(translator)
     for refused in (
-        *(translator.translate, translator.align, translator.lengths),
-        *(translator.translate_to_pairs, translator.normalize_prefixes),
+        *(translator.translate, translator.normalize_prefixes),
         *(exported.translate, exported.lengths, reader.read),
-        lambda texts: translator.n_best(texts, 1),
         lambda texts: translator.score(two, texts),
-        lambda texts: translator.sample(texts, [1, 2]),
         lambda texts: translator.translate(two, None, texts),
         lambda texts: exported.score(texts, two),
         lambda texts: reader.read(two, texts),
