@@ -108,9 +108,8 @@ def _read_attention():
     from export.attention_views.reader import AttentionReader
     from export.attention_views.word_attention import SentenceAttention
 
-    text = FLAGS.text
-    if FLAGS.figure:
-        text = FIGURE_SENTENCES[int(FLAGS.figure)]
+    is_figure = FLAGS.figure is not None
+    text = FIGURE_SENTENCES[int(FLAGS.figure)] if is_figure else FLAGS.text
     reader = AttentionReader.from_directory(FLAGS.model)
     translations = None if FLAGS.translation is None else [FLAGS.translation]
     return SentenceAttention(reader.read([text], translations)[0])

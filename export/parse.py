@@ -70,8 +70,10 @@ flags.DEFINE_boolean(
 def main(arguments):
     """Parses a file or standard input."""
     del arguments
-    _validate_resume()
+    if FLAGS.resume:
+        _validate_resume()
     # Not at the top: nltk and TensorFlow take seconds to load.
+    from export.parsing.parser import Parser
     from export.parsing.tree_formats import tree_format
 
     form = tree_format(
@@ -81,22 +83,6 @@ def main(arguments):
         FLAGS.skip_blank,
         FLAGS.svg,
     )
-    parser = _load_parser()
-    split = _word_splitter(parser)
-    answered = _count_answered(split) if FLAGS.resume else 0
-
-    def parse(lines, on_progress):
-        sentences = [" ".join(split(line)) for line in lines]
-        return parser.parse(sentences, FLAGS.n_best, on_progress)
-
-    answer_lines(
-        "Parsing", FLAGS.input, FLAGS.output, parse, form, answered=answered
-    )
-
-
-def _load_parser():
-    from export.parsing.parser import Parser
-
     parser = Parser.from_directory(
         *FLAGS.model,
         ensemble_mean=FLAGS.ensemble_mean,
@@ -108,7 +94,16 @@ def _load_parser():
             f"Expected --n_best up to the beam size, {parser.beam_size}, got "
             f"{FLAGS.n_best}."
         )
-    return parser
+    split = _word_splitter(parser)
+    answered = _count_answered(split) if FLAGS.resume else 0
+
+    def parse(lines, on_progress):
+        sentences = [" ".join(split(line)) for line in lines]
+        return parser.parse(sentences, FLAGS.n_best, on_progress)
+
+    answer_lines(
+        "Parsing", FLAGS.input, FLAGS.output, parse, form, answered=answered
+    )
 
 
 def _word_splitter(parser):
@@ -124,8 +119,6 @@ def _word_splitter(parser):
 
 
 def _validate_resume():
-    if not FLAGS.resume:
-        return
     if FLAGS.input is None or FLAGS.output is None:
         raise InputError("--resume needs --input and --output.")
     if FLAGS.n_best > 1 or FLAGS.pretty or FLAGS.svg:
@@ -141,7 +134,7 @@ def _count_answered(split):
         return not FLAGS.skip_blank or bool(split_at_spaces(line))
 
     def fits(line, answer):
-        before, tab, tree = answer.rpartition("\t")
+        _, tab, tree = answer.rpartition("\t")
         try:
             words = tree_words(read_tree(tree)) if tree else []
         except ValueError:

@@ -126,10 +126,10 @@ def _data(sentence, view, texts, views):
 
 
 def _view_data(view):
-    word = None
+    data = dataclasses.asdict(view)
     if view.word is not None:
-        word = {"side": "from", "index": view.word}
-    return {**dataclasses.asdict(view), "word": word}
+        data["word"] = {"side": "from", "index": view.word}
+    return data
 
 
 def attention_svg(sentence, view):

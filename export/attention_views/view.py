@@ -108,7 +108,34 @@ def paper_figure(number, sentence):
     """
     layers = sentence.layers["encoder"]
     layer = paper_layer(layers)
-    views, here = _FIGURES[number](sentence, layer)
+    weights = sentence.part("words", "encoder").weights[layer]
+
+    def view(heads, word=None):
+        heads = tuple(sorted(heads))
+        return AttentionView("encoder", layer, heads, word=word)
+
+    if number == 3:
+        making = sentence.find("words", "encoder", "making")
+        views = [("Figure 3", view(range(sentence.heads), making))]
+        here = f"all heads, {sentence.heads} of them, from \u201cmaking\u201d"
+    elif number == 4:
+        its = sentence.find("words", "encoder", "its")
+        sharpness = weights[:, its or 0].max(axis=1)
+        heads = np.argsort(-sharpness, kind="stable")[:2].tolist()
+        views = [
+            ("Figure 4, top", view(heads[:1])),
+            ("Figure 4, bottom", view(heads, its)),
+        ]
+        here = f"{_head_names(heads)}, the sharpest from \u201cits\u201d"
+    else:
+        heads = max(
+            itertools.combinations(range(sentence.heads), 2),
+            key=lambda pair: np.abs(weights[pair[0]] - weights[pair[1]]).sum(),
+            default=(0,),
+        )
+        names = "Figure 5, top", "Figure 5, bottom"
+        views = [(name, view([head])) for name, head in zip(names, heads)]
+        here = f"{_head_names(heads)}, whose maps differ most"
     note = (
         f"Figure {number} of the paper shows layer 5 of 6 of the encoder; "
         f"here: layer {layer + 1} of {layers}, {here}."
@@ -121,46 +148,6 @@ def paper_layer(layers):
     return max(1, (10 * layers + 6) // 12) - 1
 
 
-def _long_distance(sentence, layer):
-    heads = tuple(range(sentence.heads))
-    making = sentence.find("words", "encoder", "making")
-    return (
-        [("Figure 3", AttentionView("encoder", layer, heads, word=making))],
-        f"all heads, {sentence.heads} of them, from \u201cmaking\u201d",
-    )
-
-
-def _anaphora(sentence, layer):
-    its = sentence.find("words", "encoder", "its")
-    weights = sentence.part("words", "encoder").weights[layer, :, its or 0]
-    sharpest = np.argsort(-weights.max(axis=1), kind="stable")[:2].tolist()
-    pair = tuple(sorted(sharpest))
-    first = AttentionView("encoder", layer, tuple(sharpest[:1]))
-    both = AttentionView("encoder", layer, pair, word=its)
-    return (
-        [("Figure 4, top", first), ("Figure 4, bottom", both)],
-        f"{_head_names(sharpest)}, the sharpest from \u201cits\u201d",
-    )
-
-
-def _structure(sentence, layer):
-    weights = sentence.part("words", "encoder").weights[layer]
-    pairs = itertools.combinations(range(sentence.heads), 2)
-    pair = max(
-        pairs,
-        key=lambda pair: np.abs(weights[pair[0]] - weights[pair[1]]).sum(),
-        default=(0,),
-    )
-    views = [AttentionView("encoder", layer, (head,)) for head in pair]
-    return (
-        list(zip(("Figure 5, top", "Figure 5, bottom"), views)),
-        f"{_head_names(pair)}, whose maps differ most",
-    )
-
-
 def _head_names(heads):
     numbers = " and ".join(f"{head + 1}" for head in heads)
     return f"head {numbers}" if len(heads) == 1 else f"heads {numbers}"
-
-
-_FIGURES = {3: _long_distance, 4: _anaphora, 5: _structure}

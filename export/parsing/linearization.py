@@ -91,13 +91,10 @@ class SymbolVocabulary:
     max_open: int
 
     def __post_init__(self):
-        for kind in ("labels", "tags"):
-            names = getattr(self, kind)
+        for names in (self.labels, self.tags):
             is_name = [isinstance(n, str) and _NAME.fullmatch(n) for n in names]
             if not all(is_name) or list(names) != sorted(set(names)):
-                raise ValueError(
-                    f"Expected sorted, different names as {kind}, got {names}."
-                )
+                raise ValueError(f"Expected sorted names, got {names}.")
         for value in (self.max_depth, self.max_open):
             if type(value) is not int or value < 0:
                 raise ValueError(f"Expected an integer from 0, got {value!r}.")

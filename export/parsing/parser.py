@@ -164,18 +164,13 @@ class Parser:
         for sentence, sentence_ids in zip(words, ids):
             self._check_length(sentence, len(sentence_ids))
 
-        def parse_batch(batch):
-            return self._parse_batch(
-                [ids[number] for number in batch],
-                [words[number] for number in batch],
-                n_best,
-            )
-
         answers = translate_in_batches(
             # A sentence without words is in no batch.
             [len(ids[i]) if each else 1 for i, each in enumerate(words)],
             self._batch_tokens,
-            parse_batch,
+            lambda batch: self._parse_batch(
+                [ids[i] for i in batch], [words[i] for i in batch], n_best
+            ),
             on_progress,
         )
         blank = [Parse(None, 0.0)]

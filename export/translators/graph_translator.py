@@ -234,9 +234,7 @@ class TracedSearch:
 
     The graphs are for any shape. Given `limits`, the maximum numbers of ids of
     sources and of prefixes, XLA compiles the search of a single sentence
-    instead, for the lowest latency: a sentence is padded to one of a few
-    lengths, and the first sentence of each length takes some seconds to
-    compile. The weights must not change.
+    instead, padded to one of a few lengths. The weights must not change then.
     """
 
     def __init__(self, translator, limits=None):
@@ -281,8 +279,8 @@ def disable_ynnpack():
     """Makes XLA compute matrix products by Eigen, not by YNNPACK.
 
     For the 4 rows of a beam YNNPACK takes 1.5 times as long
-    (docs/measured/decoding.md). Call it before the first compilation, at which
-    XLA reads its flags. A choice of the user in XLA_FLAGS is kept.
+    (docs/measured/decoding.md). XLA reads its flags at the first compilation. A
+    choice of the user in XLA_FLAGS is kept.
     """
     # XLA ends the process for an unknown flag.
     if not tf.__version__.startswith("2.21."):

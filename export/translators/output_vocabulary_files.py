@@ -1,11 +1,9 @@
 """Files that select the tokens that translations may have.
 
 `--target_pieces` are sentences of the target language, whose tokens make a
-fixed output vocabulary. `--shortlist` is a lexical shortlist: the likely target
-tokens of each source token, as trainers.shortlist writes it in Marian's format.
-A line is a target token, a source token and the probability that the first
-translates the second, separated by spaces. The source token "NULL" stands for
-every sentence.
+fixed output vocabulary. `--shortlist` is a lexical shortlist in Marian's
+format: a line is a target token, a source token and the probability that the
+first translates the second. The source token "NULL" stands for every sentence.
 """
 
 import gzip

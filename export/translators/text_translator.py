@@ -100,8 +100,8 @@ class TextTranslator(abc.ABC):
 
         Returns a list of lists of Translation, best first; fewer than n where
         fewer are possible. Two may have the same text in different tokens.
-        Scores include the prefix's probability. Raises ValueError if n is not
-        between 1 and `beam_size`, or if texts and prefixes differ in number.
+        Scores include the prefix's probability. Raises ValueError if n is above
+        `beam_size`, or if texts and prefixes differ in number.
         """
         if n < 1 or (self.beam_size and n > self.beam_size):
             raise ValueError(

@@ -54,16 +54,3 @@ def test_the_text_is_that_of_one_line(trees):
     shape = len(lines), 1, max(map(len, lines)) + 3
     found = write(padded(lines, shape), tf.ragged.constant(words))
     assert [text.decode() for text in found.numpy()[:, 0]] == expected
-
-
-def test_several_trees_of_a_sentence_have_its_words():
-    lines = [
-        ["(NP", "NN", "DT", ")NP"],
-        ["(TOP", "(S", "NN", ")S", "DT", ")TOP"],
-    ]
-    words = tf.ragged.constant([["a", "b"], []], dtype=tf.string)
-    found = write(padded([*lines, [], []], (2, 2, 8)), words).numpy()
-    assert found[0].tolist() == [
-        b"(TOP (NP (NN a) (DT b)))",
-        b"(TOP (S (NN a)) (DT b))",
-    ]

@@ -1,7 +1,6 @@
 """Batches by length, answers in order."""
 
 import contextlib
-import threading
 import time
 
 import pytest
@@ -30,21 +29,6 @@ def test_each_is_answered_once_and_in_order(batch_tokens):
     assert lengths == sorted(lengths, reverse=True)
     assert translate_in_batches([], batch_tokens, None) == []
     assert translate_in_batches([1, 0], batch_tokens, None) == [None, None]
-
-
-def test_two_items_in_parallel_and_results_in_order():
-    meeting = threading.Barrier(2, timeout=60)
-    second_is_done = threading.Event()
-
-    def function(item):
-        meeting.wait()
-        if item == 1:
-            assert second_is_done.wait(60)
-        else:
-            second_is_done.set()
-        return item * 10
-
-    assert list(parallel_map(function, [1, 2, 3, 4])) == [10, 20, 30, 40]
 
 
 def fail(function):

@@ -5,7 +5,6 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_text as tf_text
 
 import keras_transformer as kt
 from export.common.errors import InputError
@@ -162,40 +161,29 @@ def test_alignment_is_the_attention_of_the_search(translator, translations):
     found = translator.align(texts)
     close(found[:4], translations[:4])
     assert found[4] == BLANK
-    pieces = tf_text.SentencepieceTokenizer(
-        model=translator.tokenizer.proto, add_eos=True, name="offsets"
-    )
     for text, translation in zip(texts, found):
         if text:
-            expected = links(translator, pieces, text)
+            expected = links(translator, text)
             assert translation.alignment == expected
             last = max(word for _, word in expected)
             assert last == len(translation.text.split()) - 1
 
 
-def links(translator, pieces, text):
-    """From the layer's own weights, and SentencePiece's own offsets."""
+def links(translator, text):
+    """From the layer's own weights."""
     (pair,) = translator.translate_to_pairs([text])
-    target = pair.target
+    target = np.append([2], pair.target[:-1])
     attention = translator.model.attention(
-        {
-            "source": pair.source[None],
-            "target": np.append([2], target[:-1])[None],
-        }
+        {"source": pair.source[None], "target": target[None]}
     )["cross"][0]
-    weights = np.mean(attention, axis=1)[0, :-1, :-1]
-    _, starts, _ = pieces.tokenize_with_offsets(text)
-    befores = [text.encode()[:start].decode() for start in starts[:-1].numpy()]
-    source = [
-        # Within a word, what is before is a part of it.
-        len(before.split()) - (text[len(before)] != " " and before[-1:] > " ")
-        for before in befores
-    ]
-    words, word = [], -1
-    for piece in pieces.id_to_string(target[:-1]).numpy():
-        word += piece.decode().startswith("\u2581") or word < 0
-        words.append(word)
-    return tuple(sorted(set(zip(np.take(source, weights.argmax(1)), words))))
+    best = np.mean(attention, axis=1)[0, :-1, :-1].argmax(axis=1)
+    words = []
+    for ids in (pair.source, pair.target):
+        pieces = map(translator.tokenizer.id_to_token, ids[:-1].tolist())
+        begins = np.array([piece.startswith("\u2581") for piece in pieces])
+        # A first piece without a space before it begins a word, too.
+        words.append(np.cumsum(begins) - begins[0])
+    return tuple(sorted({*zip(words[0][best].tolist(), words[1].tolist())}))
 
 
 def test_score_is_the_models_log_probability(translator):
