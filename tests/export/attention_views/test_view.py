@@ -31,8 +31,6 @@ def sentence():
         ({"layer": 3}, AttentionView("encoder", 2, (0, 1), word=2)),
         ({"heads": ["4", "2"]}, AttentionView("encoder", 1, (1, 3), word=2)),
         ({"heads": ["all"]}, AttentionView("encoder", 1, (0, 1, 2, 3), word=2)),
-        ({"kind": "cross"}, AttentionView("cross", 1, (0, 1))),
-        ({"unit": "pieces"}, AttentionView("encoder", 1, (0, 1), "pieces")),
         ({"word": "stopped"}, AttentionView("encoder", 1, (0, 1), word=4)),
         (
             {"kind": "cross", "unit": "pieces", "word": "Auto"},

@@ -28,7 +28,6 @@ from tests.export.parsing.made_trees import normal_trees
             "(S (NP DT NN )NP (VP VBZ )VP )S",
         ),
         ("( (NN cell))", "NN"),
-        ("( (NN cell) (NN cell))", "(TOP NN NN )TOP"),
         ("( (S (NN a)) (. .))", "(TOP (S NN )S . )TOP"),
         ("(S (-LRB- -LRB-) (X (-RRB- ])))", "(S -LRB- (X -RRB- )X )S"),
     ],

@@ -1,7 +1,6 @@
 """Translations with given beginnings: in Python and as a command."""
 
 import pytest
-import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,7 +9,7 @@ from export.translators.batches import UnknownCharacter
 from export.translators.text_translator import Translation
 from tests import made_up_text
 from tests.export import commands
-from tests.export.translators.test_translator import close
+from tests.export.translators.test_translator import close, search
 
 TEXTS = [*made_up_text.sentences()[:7], "", "ba ka."]
 # No translation begins so by itself.
@@ -27,27 +26,17 @@ def max_length(translator, text):
     return len(ids_of(translator, text)) - 1 + extra
 
 
-def search(translator, text, prefix):
-    """The search run eagerly, in loops of fixed shapes."""
-    source = tf.constant([ids_of(translator, text)])
-    length = max_length(translator, text)
-    constraints = kt.Constraints(
-        max_lengths=[length],
-        min_lengths=[2],
-        prefix=[ids_of(translator, prefix)[:-1]] if prefix else (),
-    )
-    return kt.translate_ids(translator.model, source, length, constraints)
-
-
 def test_each_is_that_of_the_search_alone(translator):
     found = translator.n_best(TEXTS, 4, prefixes=PREFIXES)
     assert found[7] == [Translation("", 0.0)]
     for row, text, prefix in list(zip(found, TEXTS, PREFIXES))[:3]:
-        tokens, scores, _ = search(translator, text, prefix)
-        forced = ids_of(translator, prefix)[:-1]
-        assert (tokens.numpy()[0, :, : len(forced)] == forced).all()
-        decoded = translator.tokenizer.decode(tokens[0])
-        close(row, [*map(Translation, decoded, scores.numpy()[0].tolist())])
+        constraints = kt.Constraints(
+            max_lengths=[max_length(translator, text)],
+            min_lengths=[2],
+            prefix=[ids_of(translator, prefix)[:-1]] if prefix else (),
+        )
+        ids = ids_of(translator, text)
+        close(row, search(translator, ids, None, constraints))
     free = translator.translate(TEXTS)
     for row, text, prefix, other in zip(found, TEXTS, PREFIXES, free):
         if text and prefix:
