@@ -72,12 +72,8 @@ def test_a_given_translation_equals_reference(translator, reader):
 
 def test_unknown_pieces_and_blank_text(reader):
     (maps,) = reader.read(["ba <b>😀"], ["שלום"])
-    assert maps.source_tokens[:2] == ("▁ba", "▁")
-    assert (
-        maps.source_tokens[-2:]
-        == maps.target_tokens[-2:]
-        == (*("<unk>", "</s>"),)
-    )
+    for tokens in (maps.source_tokens, maps.target_tokens):
+        assert tokens[-2:] == ("<unk>", "</s>")
     for blank in ("", "  \n"):
         with pytest.raises(InputError):
             reader.read(["ba", blank])
