@@ -19,8 +19,7 @@ from export.common.svg import (
     text_width,
 )
 
-# Stands for a weight of 1. Steps of 0.02 % are finer than the numbers on the
-# page, and compress to half the size of 16 bits.
+# Stands for a weight of 1; compresses to half the size of 16 bits.
 WEIGHT_SCALE = 4095
 
 _FOLDER = pathlib.Path(__file__).with_name("page")

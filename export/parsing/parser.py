@@ -28,8 +28,7 @@ from export.translators.translator import load_ensemble, validate_equal
 from keras_transformer.config import END_ID
 from keras_transformer.parsing.tree_grammar import TreeGrammar
 
-# Maximum ids of a sentence, several times the longest sentence of any treebank.
-# The memory of attention grows with its square.
+# Maximum ids of a sentence; the memory of attention grows with its square.
 MAX_SOURCE_IDS = 2048
 # Maximum symbols of a tree per word, far more than trees have.
 _MAX_SYMBOLS_PER_WORD = 8
