@@ -144,6 +144,16 @@ class SymbolVocabulary:
         closing = [f"){label}" for label in self.labels]
         return (*opening, *closing, *self.tags)
 
+    def describe_difference(self, other):
+        """Names what only one of two vocabularies has: "the label 'NP'"."""
+        for kind, names, others in (
+            ("label", self.labels, other.labels),
+            ("tag", self.tags, other.tags),
+        ):
+            if names != others:
+                return f"the {kind} {min(set(names) ^ set(others))!r}"
+        return ""
+
     @property
     def vocabulary_size(self):
         """Number of ids, including those before FIRST_SYMBOL_ID."""
@@ -162,9 +172,10 @@ class SymbolVocabulary:
         """Returns the ids of symbols; ValueError if a symbol is unknown."""
         for symbol in symbols:
             if symbol not in self._ids:
+                kind = "label" if symbol[:1] in ("(", ")") else "tag"
                 raise ValueError(
-                    f"{symbol!r} is in none of the trees that the vocabulary "
-                    "was made from."
+                    f"The {kind} {symbol.lstrip('()')!r} is in none of the "
+                    "trees that the vocabulary was made from."
                 )
         return [self._ids[symbol] for symbol in symbols]
 

@@ -385,11 +385,12 @@ def validate_symbols(folder, manifest, symbols):
     """Raises InputError unless the data have the given symbols, or None."""
     if symbols is None:
         return
-    prepared = _symbols(read_codec_files(folder, manifest))
-    difference = {*prepared.symbols} ^ {*symbols.symbols}
+    difference = symbols.describe_difference(
+        _symbols(read_codec_files(folder, manifest))
+    )
     if difference:
         raise InputError(
             f"The data in {folder} were prepared with other labels and tags "
-            f"than the model's, as {min(difference)!r}; prepare "
+            f"than the model's: only one of them has {difference}; prepare "
             "them in another folder, with --symbols=MODEL_DIR/symbols.json."
         )

@@ -90,8 +90,8 @@ def test_symbols_and_their_ids():
     assert symbols.encode(line) == list(range(4, 14))
     assert symbols.decode(range(4, 14)) == line
     assert SymbolVocabulary.from_json(symbols.to_json()) == symbols
-    for symbol in (")NX", "NP"):
-        with pytest.raises(ValueError, match=symbol[-2:]):
+    for symbol, name in ((")NX", "label 'NX'"), ("NP", "tag 'NP'")):
+        with pytest.raises(ValueError, match=name):
             symbols.encode([symbol])
     for id_ in (-1, 3, 14):
         with pytest.raises(ValueError):
