@@ -4,8 +4,7 @@
 
 The page is one file that works offline: tokens in two columns, joined by lines
 in one color for each head, as in Figures 3 to 5 of the paper, and the matrix
-of attention weights. The flags select the view shown first, which --svg=FILE
-writes as a picture. --figure=3, 4 or 5 uses the paper's own sentence and view.
+of attention weights. The flags select the view shown first.
 """
 
 import pathlib
@@ -24,7 +23,6 @@ from export.attention_views.view import (
 from export.common import command
 from export.common.errors import InputError
 from export.common.storage import atomic_write
-from export.serving.export_directory import newest_version
 
 FLAGS = flags.FLAGS
 
@@ -33,8 +31,7 @@ flags.DEFINE_string("text", None, "Sentence to translate.")
 flags.DEFINE_string(
     "translation",
     None,
-    "Translation that the model is forced to generate; that of its beam search "
-    "by default.",
+    "Translation that the model is forced to generate; its own by default.",
 )
 flags.DEFINE_enum(
     "figure",
@@ -53,8 +50,7 @@ flags.DEFINE_enum(
     "kind",
     None,
     ["encoder", "decoder", "cross"],
-    "Self-attention of the encoder or the decoder, or cross-attention; cross "
-    "by default.",
+    "Self-attention of encoder or decoder, or cross-attention, the default.",
 )
 flags.DEFINE_integer(
     "layer",
@@ -79,22 +75,13 @@ flags.DEFINE_string(
 )
 
 _VIEW = ("kind", "layer", "heads", "unit", "word")
-_PAGE = "attention.html"
 
 
 def main(arguments):
     """Writes the page, the picture, or both."""
     del arguments
     if (FLAGS.text is None) == (FLAGS.figure is None):
-        raise InputError(
-            "Give either --text with a sentence or --figure=3, 4 or 5 of the "
-            "paper."
-        )
-    if newest_version(pathlib.Path(FLAGS.model)):
-        raise InputError(
-            f"Expected a model directory as --model, and {FLAGS.model} is an "
-            "export, which has the mean of the heads only."
-        )
+        raise InputError("Give either --text or --figure.")
     sentence = _read_attention()
     views, note = (), ""
     heads = tuple(range(sentence.heads))
@@ -106,7 +93,7 @@ def main(arguments):
     view = update_view(view, sentence, **changes)
     if FLAGS.svg:
         _write(FLAGS.svg, attention_svg(sentence, view))
-    output = FLAGS.output or ("" if FLAGS.svg else _PAGE)
+    output = FLAGS.output or ("" if FLAGS.svg else "attention.html")
     if output:
         texts = _describe(sentence, note)
         page = attention_html(sentence, view, texts, views)
@@ -121,9 +108,8 @@ def _read_attention():
     from export.attention_views.reader import AttentionReader
     from export.attention_views.word_attention import SentenceAttention
 
-    text = FLAGS.text
-    if FLAGS.figure:
-        text = FIGURE_SENTENCES[int(FLAGS.figure)]
+    is_figure = FLAGS.figure is not None
+    text = FIGURE_SENTENCES[int(FLAGS.figure)] if is_figure else FLAGS.text
     reader = AttentionReader.from_directory(FLAGS.model)
     translations = None if FLAGS.translation is None else [FLAGS.translation]
     return SentenceAttention(reader.read([text], translations)[0])

@@ -36,9 +36,8 @@ class ModelDirectory:
     - `logs/`: for TensorBoard.
     - `scores.json`: each score and how it was computed.
 
-    Methods that read raise InputError if the file is missing or not valid; the
-    constructor raises it if the system denies access to `path`, which need not
-    exist yet.
+    `path` need not exist yet. Methods raise InputError if a file is missing or
+    not valid, or if the system denies access.
     """
 
     def __init__(self, path):
@@ -92,39 +91,28 @@ class ModelDirectory:
     def load_tokenizer(self):
         """Returns the Tokenizer or TokenizerPair; its sizes are validated."""
         config = self.read_config()
-        tokenizer = self.read_tokenizer()
+        try:
+            tokenizer = load_tokenizer(self.read_vocabulary())
+        except ValueError as error:
+            raise InputError(f"{self.vocabulary_path}: {error}") from error
         if config.source_vocabulary_size and tokenizer.source is tokenizer:
-            advice = "use a model with source_vocabulary_size=0"
-            if self.symbols_path.exists():
-                advice = "this is a parser, for export.parse"
             raise InputError(
-                f"{self.config_path} has a source vocabulary of its own "
-                f"(source_vocabulary_size={config.source_vocabulary_size}), "
-                f"but {self.vocabulary_path.name} is one vocabulary for both "
-                f"languages; {advice}."
+                f"{self.config_path} has "
+                f"source_vocabulary_size={config.source_vocabulary_size}, but "
+                f"{self.vocabulary_path.name} is one vocabulary for both "
+                "languages; use a model with 0, or export.parse for a parser."
             )
-        for name, side, expected in (
-            (
-                "source_vocabulary_size",
-                tokenizer.source,
-                config.encoder_vocabulary_size,
-            ),
-            ("vocabulary_size", tokenizer.target, config.vocabulary_size),
+        for side, expected in (
+            (tokenizer.source, config.encoder_vocabulary_size),
+            (tokenizer.target, config.vocabulary_size),
         ):
             if side.vocabulary_size != expected:
                 raise InputError(
                     f"{self.vocabulary_path} has {side.vocabulary_size} "
-                    f"tokens, but {self.config_path} has {name}={expected}; "
+                    f"tokens, but {self.config_path} expects {expected}; "
                     "they are not of the same training."
                 )
         return tokenizer
-
-    def read_tokenizer(self):
-        """Returns the Tokenizer or TokenizerPair of vocabulary.model."""
-        try:
-            return load_tokenizer(self.read_vocabulary())
-        except ValueError as error:
-            raise InputError(f"{self.vocabulary_path}: {error}") from error
 
     def read_vocabulary(self):
         """Returns the bytes of vocabulary.model."""
@@ -139,9 +127,8 @@ class ModelDirectory:
         """Returns the text of symbols.json, which only parsers have."""
         if self.config_path.exists() and not self.symbols_path.exists():
             raise InputError(
-                f"{self.path} is not a parser: it has no "
-                f"{self.symbols_path.name}; give a model directory of "
-                "trainers.parsing."
+                f"{self.path} has no {self.symbols_path.name}; give a model "
+                "directory of trainers.parsing."
             )
         return self._read(self.symbols_path)
 
@@ -154,9 +141,9 @@ class ModelDirectory:
         model = new_transformer(self.read_config(), dtype=dtype)
         if not self.weights_path.exists():
             raise InputError(
-                f"{self.weights_path} is missing: the training of {self.path} "
-                "has not finished; resume it by trainers.wmt with the same "
-                "flags, or end it with --train_steps of the step it reached."
+                f"{self.weights_path} is missing: the training has not "
+                "finished; resume it with the same flags, or end it with "
+                "--train_steps of the step it reached."
             )
         try:
             model.load_weights(self.weights_path)
@@ -196,16 +183,9 @@ class ModelDirectory:
         try:
             return path.read_bytes()
         except FileNotFoundError:
-            if any(self.path.glob("saved_model.pb")) or any(
-                self.path.glob("*/saved_model.pb")
-            ):
-                raise InputError(
-                    f"{self.path} is an export, and has no {path.name}; give "
-                    "the model directory that it was made from."
-                ) from None
             raise InputError(
-                f"There is no {path}; {self.path} must be a model directory, "
-                "as trainers.wmt writes it."
+                f"There is no {path}; give a model directory, as trainers.wmt "
+                "writes it, and not an export."
             ) from None
         except OSError as error:
             raise InputError(f"Cannot read {path}: {error.strerror}.") from None

@@ -12,13 +12,7 @@ gives up to N lines of Moses' n-best format, "number ||| tree ||| score", best
 first; number counts the input lines from 0. A blank line gives a blank line, or
 no line with --skip_blank, as in treebanks.
 
---pretty indents each tree over several lines, for reading, after a line with
-"score" or "number ||| score" if requested, and adds a blank line.
---svg=DIR also draws the trees.
-
 Silver trees for training another parser: --skip_blank --output=new.train.ptb.
-With --resume a stopped command continues after the last complete line of its
---output.
 """
 
 from absl import flags
@@ -48,12 +42,13 @@ flags.DEFINE_enum(
     "tokenize",
     "none",
     ["none", "penn"],
-    "How lines become words: none where spaces separate them already; penn "
-    "splits raw text as the Penn Treebank does, and at hyphens too where the "
-    "parser has the tag HYPH, as newer treebanks do.",
+    "How lines become words: penn splits raw text as the Penn Treebank does, "
+    "and at hyphens too where the parser has the tag HYPH.",
 )
 flags.DEFINE_boolean(
-    "pretty", False, "Write each tree on several lines, indented."
+    "pretty",
+    False,
+    "Indent each tree over several lines, after its score if there is one.",
 )
 flags.DEFINE_string(
     "svg",
@@ -75,8 +70,10 @@ flags.DEFINE_boolean(
 def main(arguments):
     """Parses a file or standard input."""
     del arguments
-    _validate_resume()
+    if FLAGS.resume:
+        _validate_resume()
     # Not at the top: nltk and TensorFlow take seconds to load.
+    from export.parsing.parser import Parser
     from export.parsing.tree_formats import tree_format
 
     form = tree_format(
@@ -86,7 +83,17 @@ def main(arguments):
         FLAGS.skip_blank,
         FLAGS.svg,
     )
-    parser = _load_parser()
+    parser = Parser.from_directory(
+        *FLAGS.model,
+        ensemble_mean=FLAGS.ensemble_mean,
+        beam_size=FLAGS.beam_size,
+        batch_tokens=FLAGS.batch_tokens,
+    )
+    if FLAGS.n_best > parser.beam_size:
+        raise InputError(
+            f"Expected --n_best up to the beam size, {parser.beam_size}, got "
+            f"{FLAGS.n_best}."
+        )
     split = _word_splitter(parser)
     answered = _count_answered(split) if FLAGS.resume else 0
 
@@ -97,23 +104,6 @@ def main(arguments):
     answer_lines(
         "Parsing", FLAGS.input, FLAGS.output, parse, form, answered=answered
     )
-
-
-def _load_parser():
-    from export.parsing.parser import Parser
-
-    parser = Parser.from_directory(
-        *FLAGS.model,
-        ensemble_mean=FLAGS.ensemble_mean,
-        beam_size=FLAGS.beam_size,
-        batch_tokens=FLAGS.batch_tokens,
-    )
-    if FLAGS.n_best > parser.beam_size:
-        raise InputError(
-            f"--n_best={FLAGS.n_best} is more than the {parser.beam_size} "
-            "beams; lower it, or raise --beam_size."
-        )
-    return parser
 
 
 def _word_splitter(parser):
@@ -129,17 +119,10 @@ def _word_splitter(parser):
 
 
 def _validate_resume():
-    if not FLAGS.resume:
-        return
     if FLAGS.input is None or FLAGS.output is None:
-        raise InputError(
-            "--resume continues a file: give both --input and --output."
-        )
+        raise InputError("--resume needs --input and --output.")
     if FLAGS.n_best > 1 or FLAGS.pretty or FLAGS.svg:
-        raise InputError(
-            "--resume needs one line for each sentence; omit it, or --n_best, "
-            "--pretty and --svg."
-        )
+        raise InputError("Omit --resume, or --n_best, --pretty and --svg.")
 
 
 def _count_answered(split):
@@ -151,7 +134,7 @@ def _count_answered(split):
         return not FLAGS.skip_blank or bool(split_at_spaces(line))
 
     def fits(line, answer):
-        before, tab, tree = answer.rpartition("\t")
+        _, tab, tree = answer.rpartition("\t")
         try:
             words = tree_words(read_tree(tree)) if tree else []
         except ValueError:

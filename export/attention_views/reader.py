@@ -8,7 +8,6 @@ import tensorflow as tf
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.translators.batches import (
-    character_limit,
     list_of_texts,
     pad_ids,
     translate_in_batches,
@@ -18,10 +17,8 @@ from export.translators.text_ops import (
     padded_ids_to_tokens,
     source_word_spans,
     target_word_spans,
-    truncate_text,
 )
 from export.translators.translator import Translator
-from keras_transformer.config import END_ID
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +32,6 @@ class AttentionMaps:
 
     Attributes:
         source_tokens: [S] str, such as "\u2581the"; the last one is "</s>".
-            Unknown tokens are spelt as in the text.
         target_tokens: [T] str, the tokens of the translation.
         target_inputs: [T] str: "<s>", then all `target_tokens` but the last.
         encoder: float32 [L, H, S, S].
@@ -44,8 +40,8 @@ class AttentionMaps:
         source_words: int32 [S, 2]: the first and the last word of `text` that
             each token belongs to, -1 for the end token.
         target_words: int32 [T, 2], the same for `translation`.
-        source_truncated: whether the text exceeded the model's maximum length.
-        target_truncated: whether a given translation exceeded it.
+        source_truncated, target_truncated: whether the text or a given
+            translation exceeded the model's maximum length.
     """
 
     text: str
@@ -63,7 +59,7 @@ class AttentionMaps:
 
 
 class AttentionReader:
-    """Reads attention weights with a Translator of one model, no ensemble."""
+    """Reads attention weights with a Translator of one model."""
 
     def __init__(self, translator):
         self._translator = translator
@@ -104,25 +100,31 @@ class AttentionReader:
             self._translator.batch_tokens,
             lambda batch: self._weights([pairs[number] for number in batch]),
         )
-        sources = _split_texts(
-            self._tokenizer.source,
-            texts,
-            pad_ids([pair.source for pair in pairs]),
-            self._translator.source_limit,
-        )
-        tokenizer = self._tokenizer.target
-        ids = pad_ids([pair.target for pair in pairs])
+        sources = self._tokens_and_words("source", texts, pairs)
+        targets = self._tokens_and_words("target", translations, pairs)
         if is_search:
-            translations = tokenizer.decode(ids)
-            targets = zip(
-                padded_ids_to_tokens(tokenizer, ids).numpy().tolist(),
-                target_word_spans(tokenizer, ids).numpy(),
+            translations = self._tokenizer.target.decode(
+                pad_ids([pair.target for pair in pairs])
             )
-        else:
-            limit = self._translator.target_limit
-            targets = _split_texts(tokenizer, translations, ids, limit)
         rows = zip(texts, translations, pairs, sources, targets, weights)
         return [_maps(*row) for row in rows]
+
+    def _tokens_and_words(self, side, texts, pairs):
+        """Yields the tokens and word spans of one side of each pair.
+
+        `texts` is None where the search generated the ids.
+        """
+        tokenizer = getattr(self._tokenizer, side)
+        ids = pad_ids([getattr(pair, side) for pair in pairs])
+        if texts is None:
+            spans = target_word_spans(tokenizer, ids)
+        else:
+            limit = getattr(self._translator, f"{side}_limit")
+            spans = source_word_spans(tokenizer, tf.constant(texts), ids, limit)
+        tokens = padded_ids_to_tokens(tokenizer, ids).numpy().tolist()
+        for row, words in zip(tokens, spans.numpy()):
+            names = tuple(each.decode("utf-8") for each in row if each)
+            yield names, words[: len(names)]
 
     def _weights(self, pairs):
         """Returns a dict of padded arrays for each pair."""
@@ -130,31 +132,14 @@ class AttentionReader:
             pad_ids([pair.source for pair in pairs]),
             pad_ids([pair.target for pair in pairs]),
         )
-        weights = {kind: each.numpy() for kind, each in weights.items()}
-        return [
-            {kind: each[row] for kind, each in weights.items()}
-            for row in range(len(pairs))
-        ]
-
-
-def _split_texts(tokenizer, texts, ids, limit):
-    """Yields the tokens and the word spans of texts with these padded ids."""
-    texts = tf.constant(texts)
-    spans = source_word_spans(tokenizer, texts, ids, limit).numpy()
-    texts, _ = truncate_text(tokenizer, texts, character_limit(limit))
-    end = tokenizer.id_to_token(END_ID).encode()
-    pieces = tokenizer.split(texts).to_list()
-    lengths = np.count_nonzero(ids, axis=1)
-    for length, tokens, spans_of_text in zip(lengths, pieces, spans):
-        yield [*tokens[: length - 1], end], spans_of_text
+        rows = zip(*(each.numpy() for each in weights.values()))
+        return [dict(zip(weights, row)) for row in rows]
 
 
 def _maps(text, translation, pair, source, target, weights):
-    s, t = len(pair.source), len(pair.target)
-    source_tokens, target_tokens = (
-        tuple(each.decode("utf-8") for each in tokens[:length])
-        for tokens, length in ((source[0], s), (target[0], t))
-    )
+    source_tokens, source_words = source
+    target_tokens, target_words = target
+    s, t = len(source_tokens), len(target_tokens)
     return AttentionMaps(
         text=text,
         translation=translation,
@@ -164,8 +149,8 @@ def _maps(text, translation, pair, source, target, weights):
         encoder=weights["encoder"][:, :, :s, :s],
         decoder=weights["decoder"][:, :, :t, :t],
         cross=weights["cross"][:, :, :t, :s],
-        source_words=source[1][:s],
-        target_words=target[1][:t],
+        source_words=source_words,
+        target_words=target_words,
         source_truncated=pair.source_truncated,
         target_truncated=pair.target_truncated,
     )

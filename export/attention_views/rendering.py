@@ -19,8 +19,7 @@ from export.common.svg import (
     text_width,
 )
 
-# Stands for a weight of 1. Steps of 0.02 % are finer than the numbers on the
-# page, and compress to half the size of 16 bits.
+# Stands for a weight of 1; compresses to half the size of 16 bits.
 WEIGHT_SCALE = 4095
 
 _FOLDER = pathlib.Path(__file__).with_name("page")
@@ -64,15 +63,14 @@ def attention_html(sentence, view, texts, views=()):
     """
     style = _read("page.css")
     script = "\n".join(map(_read, _SCRIPTS))
+    data = json.dumps(_data(sentence, view, texts, views), allow_nan=False)
     parts = {
         "style": style,
         "style_hash": _hash(style),
         "script": script,
         "script_hash": _hash(script),
         # "<" could end the HTML element that holds the data.
-        "data": json.dumps(
-            _data(sentence, view, texts, views), allow_nan=False
-        ).replace("<", "\\u003c"),
+        "data": data.replace("<", "\\u003c"),
     }
     # In one pass, so that inserted text is not searched for placeholders.
     return re.sub(
@@ -83,11 +81,9 @@ def attention_html(sentence, view, texts, views=()):
 
 
 def round_rows(weights):
-    """Rounds rows that sum to 1 to integers that sum to 4095.
+    """Rounds rows that sum to 1, float [..., K], to uint16 that sum to 4095.
 
     Rounding each weight by itself would let the sums of long rows drift.
-    Weights are float [..., K], not negative. Returns uint16 [..., K]: each at
-    most 1 from 4095 times its weight; 0 stays 0.
     """
     weights = np.asarray(weights, np.float64)
     exact = WEIGHT_SCALE * weights / weights.sum(axis=-1, keepdims=True)
@@ -129,19 +125,17 @@ def _data(sentence, view, texts, views):
 
 
 def _view_data(view):
-    word = None
+    data = dataclasses.asdict(view)
     if view.word is not None:
-        word = {"side": "from", "index": view.word}
-    return {**dataclasses.asdict(view), "word": word}
+        data["word"] = {"side": "from", "index": view.word}
+    return data
 
 
 def attention_svg(sentence, view):
     """Returns an SVG with two columns of tokens and a line for each weight.
 
     As in the paper's Figures 3 to 5, the color of a line is the head and its
-    strength the weight. Weights under 2 % are omitted; if a single word is
-    shown, with stronger lines, those under 1 %. Text is text, black on a
-    transparent ground.
+    strength the weight; small weights are omitted.
     """
     part = sentence.part(view.unit, view.kind)
     left = _MARGIN + max(map(text_width, part.rows)) + 6
@@ -173,15 +167,14 @@ def _add_lines(svg, weights, head, word, ends, shift):
         if word not in (None, row):
             continue
         weight = float(weights[row, column])
-        opacity, width = weight, 1 + weight
-        if word is not None:
-            opacity, width = weight**0.5, 1 + 3 * weight
+        # The lines of a single word are stronger.
+        opacity = weight if word is None else weight**0.5
         start, end = _middle(row) + shift, _middle(column) + shift
         curve = {
             "d": f"M{left:.1f} {start:.1f}C{bends[0]:.1f} {start:.1f} "
             f"{bends[1]:.1f} {end:.1f} {right:.1f} {end:.1f}",
             "stroke-opacity": f"{opacity:.3f}",
-            "stroke-width": f"{width:.2f}",
+            "stroke-width": f"{1 + 2 * weight:.2f}",
         }
         add_element(group, "path", curve)
 

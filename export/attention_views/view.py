@@ -13,12 +13,9 @@ from export.common.errors import InputError
 class AttentionView:
     """Selects a part of a sentence's attention; numbers count from 0.
 
-    Attributes:
-        kind: "encoder" or "decoder" for self-attention, or "cross".
-        layer: number of the layer.
-        heads: ascending numbers of the heads.
-        unit: "words" or "pieces".
-        word: number of the single row to show; None for all rows.
+    `kind` is "encoder" or "decoder" for self-attention, or "cross"; `heads` are
+    in ascending order; `unit` is "words" or "pieces"; `word` is the number of
+    the single row to show, None for all rows.
     """
 
     kind: str
@@ -57,10 +54,9 @@ def update_view(
         }
         changes["heads"] = tuple(sorted(numbers))
     view = dataclasses.replace(view, **changes)
-    if word is not None:
-        row = _row_of_word(word, view, sentence)
-        view = dataclasses.replace(view, word=row)
-    return view
+    if word is None:
+        return view
+    return dataclasses.replace(view, word=_row_of_word(word, view, sentence))
 
 
 def _parse_number(name, text, count):
@@ -108,15 +104,41 @@ def paper_figure(number, sentence):
     figure: for Figure 4 the two that put the largest weight on one word, seen
     from "its"; for Figure 5 the two whose maps differ most. `sentence` is the
     SentenceAttention of `FIGURE_SENTENCES[number]`. Returns pairs of a name
-    and an AttentionView, in the paper's order, and a sentence on how they
-    differ from the paper's figure.
+    and an AttentionView, and a sentence on how they differ from the paper's.
     """
     layers = sentence.layers["encoder"]
     layer = paper_layer(layers)
-    views, paper, here = _FIGURES[number](sentence, layer)
+    weights = sentence.part("words", "encoder").weights[layer]
+
+    def view(heads, word=None):
+        heads = tuple(sorted(heads))
+        return AttentionView("encoder", layer, heads, word=word)
+
+    if number == 3:
+        making = sentence.find("words", "encoder", "making")
+        views = [("Figure 3", view(range(sentence.heads), making))]
+        here = f"all heads, {sentence.heads} of them, from \u201cmaking\u201d"
+    elif number == 4:
+        its = sentence.find("words", "encoder", "its")
+        sharpness = weights[:, its or 0].max(axis=1)
+        heads = np.argsort(-sharpness, kind="stable")[:2].tolist()
+        views = [
+            ("Figure 4, top", view(heads[:1])),
+            ("Figure 4, bottom", view(heads, its)),
+        ]
+        here = f"{_head_names(heads)}, the sharpest from \u201cits\u201d"
+    else:
+        heads = max(
+            itertools.combinations(range(sentence.heads), 2),
+            key=lambda pair: np.abs(weights[pair[0]] - weights[pair[1]]).sum(),
+            default=(0,),
+        )
+        names = "Figure 5, top", "Figure 5, bottom"
+        views = [(name, view([head])) for name, head in zip(names, heads)]
+        here = f"{_head_names(heads)}, whose maps differ most"
     note = (
-        f"Figure {number} of the paper shows layer 5 of 6 of the encoder, "
-        f"{paper}. Here: layer {layer + 1} of {layers}, {here}."
+        f"Figure {number} of the paper shows layer 5 of 6 of the encoder; "
+        f"here: layer {layer + 1} of {layers}, {here}."
     )
     return views, note
 
@@ -126,51 +148,6 @@ def paper_layer(layers):
     return max(1, (10 * layers + 6) // 12) - 1
 
 
-def _long_distance(sentence, layer):
-    heads = tuple(range(sentence.heads))
-    making = sentence.find("words", "encoder", "making")
-    return (
-        [("Figure 3", AttentionView("encoder", layer, heads, word=making))],
-        "all 8 heads, from the word \u201cmaking\u201d",
-        f"all heads, {sentence.heads} of them",
-    )
-
-
-def _anaphora(sentence, layer):
-    its = sentence.find("words", "encoder", "its")
-    weights = sentence.part("words", "encoder").weights[layer, :, its or 0]
-    sharpest = np.argsort(-weights.max(axis=1), kind="stable")[:2].tolist()
-    pair = tuple(sorted(sharpest))
-    first = AttentionView("encoder", layer, tuple(sharpest[:1]))
-    both = AttentionView("encoder", layer, pair, word=its)
-    return (
-        [("Figure 4, top", first), ("Figure 4, bottom", both)],
-        "head 5 from every word, then heads 5 and 6 from \u201cits\u201d, "
-        "where they are very sharp",
-        f"{_head_names(sharpest)}, the sharpest from \u201cits\u201d (the "
-        "numbers of heads are arbitrary)",
-    )
-
-
-def _structure(sentence, layer):
-    weights = sentence.part("words", "encoder").weights[layer]
-    pairs = itertools.combinations(range(sentence.heads), 2)
-    pair = max(
-        pairs,
-        key=lambda pair: np.abs(weights[pair[0]] - weights[pair[1]]).sum(),
-        default=(0,),
-    )
-    views = [AttentionView("encoder", layer, (head,)) for head in pair]
-    return (
-        list(zip(("Figure 5, top", "Figure 5, bottom"), views)),
-        "two heads that do different things",
-        f"{_head_names(pair)}, whose maps differ most",
-    )
-
-
 def _head_names(heads):
     numbers = " and ".join(f"{head + 1}" for head in heads)
     return f"head {numbers}" if len(heads) == 1 else f"heads {numbers}"
-
-
-_FIGURES = {3: _long_distance, 4: _anaphora, 5: _structure}

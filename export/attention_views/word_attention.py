@@ -67,10 +67,8 @@ def _merge(weights, queries, keys):
 class AttentionPart(typing.NamedTuple):
     """Attention of one kind, between words or between pieces.
 
-    Attributes:
-        rows: [Q] str, the queries.
-        columns: [M] str, the keys.
-        weights: float32 [L, H, Q, M] of L layers with H heads; rows sum to 1.
+    `weights` are float32 [L, H, Q, M] of L layers with H heads, Q queries, the
+    `rows`, and M keys, the `columns`; each row sums to 1.
     """
 
     rows: tuple[str, ...]
@@ -81,12 +79,8 @@ class AttentionPart(typing.NamedTuple):
 class SentenceAttention:
     """Attention of one sentence pair, between words and between pieces.
 
-    Args:
-        maps: AttentionMaps between pieces, also an attribute.
-
-    Attributes:
-        layers: dict of each of `KINDS` to its number of layers.
-        heads: number of heads of a layer.
+    `maps` are AttentionMaps between pieces, `layers` the number of layers of
+    each of `KINDS`, `heads` the number of heads of a layer.
     """
 
     def __init__(self, maps):
@@ -102,10 +96,7 @@ class SentenceAttention:
         return AttentionPart(rows, columns, getattr(maps, kind))
 
     def find(self, unit, kind, word):
-        """Returns the number of the first row with a word, or None.
-
-        The word is given with or without its punctuation.
-        """
+        """Returns the first row with a word, less its punctuation, or None."""
         rows = [token.strip(_SPACES) for token in self.part(unit, kind).rows]
         for names in (rows, [row.strip(_PUNCTUATION) for row in rows]):
             if word and word in names:

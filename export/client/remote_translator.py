@@ -7,7 +7,6 @@ import typing
 import numpy as np
 
 from export.common.errors import InputError
-from export.translators.batches import by_count
 from export.translators.text_translator import Sentence, SignatureTranslator
 
 # In bytes; far more than the alignments of a batch take.
@@ -105,7 +104,7 @@ class RemoteTranslator(SignatureTranslator):
     def __init__(self, server, batch_size, retries, sleep=time.sleep):
         self._server = server
         self.name = server.address
-        self._batch_size = batch_size
+        self.batch_size = batch_size
         self._retries = retries
         self._sleep = sleep
 
@@ -115,9 +114,6 @@ class RemoteTranslator(SignatureTranslator):
             Sentence(text, (), len(text) + 1 if text.strip() else 1, False)
             for text in texts
         ]
-
-    def _batches(self, lengths):
-        return by_count(lengths, self._batch_size)
 
     def _predict(self, signature, texts):
         outputs = self._predict_with_retries(signature, texts)

@@ -2,6 +2,5 @@
 
 `trees` reads and normalizes nltk trees, `linearization` converts them to
 symbols, `word_tokenizer` splits text into words and words into ids; `parser`
-finds the best tree, `tree_formats` prints and draws it, and `tree_writer`
-writes it inside a TensorFlow graph.
+finds the best tree, and `tree_formats` prints and draws it.
 """

@@ -9,6 +9,7 @@ for each word (Vinyals et al. 2015, "Grammar as a Foreign Language", section 2).
 import dataclasses
 import functools
 import json
+import re
 
 from nltk.tree import Tree
 
@@ -17,6 +18,8 @@ from export.parsing.trees import OPEN, ROOT, WORD, add_root, traverse
 # After padding, unknown, begin and end of keras_transformer.config, which
 # cannot be imported here without Keras.
 FIRST_SYMBOL_ID = 4
+
+_NAME = re.compile(r"[^\s()]+")
 
 
 def linearize(tree):
@@ -77,12 +80,9 @@ class SymbolVocabulary:
     """The target vocabulary of a parser.
 
     The ids from `FIRST_SYMBOL_ID` on belong to the opening brackets in the
-    order of `labels`, then to the closing brackets, then to the tags.
-
-    Attributes:
-        labels: sorted tuple of str, the labels of brackets.
-        tags: sorted tuple of str, the part-of-speech tags.
-        max_depth, max_open: see `measure_nesting`.
+    order of `labels`, then to the closing brackets, then to the part-of-speech
+    `tags`; both are sorted tuples of str. For `max_depth` and `max_open` see
+    `measure_nesting`.
     """
 
     labels: tuple
@@ -91,13 +91,10 @@ class SymbolVocabulary:
     max_open: int
 
     def __post_init__(self):
-        for kind in ("labels", "tags"):
-            names = getattr(self, kind)
-            is_valid = all(map(_is_name, names))
-            if not is_valid or list(names) != sorted(set(names)):
-                raise ValueError(
-                    f"Expected sorted, different names as {kind}, got {names}."
-                )
+        for names in (self.labels, self.tags):
+            is_name = [isinstance(n, str) and _NAME.fullmatch(n) for n in names]
+            if not all(is_name) or list(names) != sorted(set(names)):
+                raise ValueError(f"Expected sorted names, got {names}.")
         for value in (self.max_depth, self.max_open):
             if type(value) is not int or value < 0:
                 raise ValueError(f"Expected an integer from 0, got {value!r}.")
@@ -106,7 +103,7 @@ class SymbolVocabulary:
 
     @classmethod
     def from_trees(cls, trees):
-        """Builds the vocabulary of normalized trees; see `from_lines`."""
+        """Builds the vocabulary of normalized trees."""
         return cls.from_lines(map(linearize, trees))
 
     @classmethod
@@ -128,9 +125,7 @@ class SymbolVocabulary:
         fields = json.loads(text)
         expected = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(fields, dict) or set(fields) != expected:
-            raise ValueError(
-                f"Expected a JSON object of {', '.join(sorted(expected))}."
-            )
+            raise ValueError(f"Expected a JSON object of {sorted(expected)}.")
         for kind in ("labels", "tags"):
             if not isinstance(fields[kind], list):
                 raise ValueError(f"Expected a list of {kind}.")
@@ -190,11 +185,3 @@ class SymbolVocabulary:
             if not FIRST_SYMBOL_ID <= id_ < self.vocabulary_size:
                 raise ValueError(f"There is no symbol with the id {id_}.")
         return [self.symbols[id_ - FIRST_SYMBOL_ID] for id_ in ids]
-
-
-def _is_name(value):
-    return (
-        isinstance(value, str)
-        and value.split() == [value]
-        and not set("()") & set(value)
-    )

@@ -28,12 +28,10 @@ from export.translators.translator import load_ensemble, validate_equal
 from keras_transformer.config import END_ID
 from keras_transformer.parsing.tree_grammar import TreeGrammar
 
-# Maximum ids of a sentence, several times the longest sentence of any treebank.
-# The memory of attention grows with its square.
+# Maximum ids of a sentence; the memory of attention grows with its square.
 MAX_SOURCE_IDS = 2048
 # Maximum symbols of a tree per word, far more than trees have.
 _MAX_SYMBOLS_PER_WORD = 8
-_COUNTS = tf.TensorSpec([None], tf.int32)
 
 
 class Parse(typing.NamedTuple):
@@ -77,16 +75,11 @@ class Parser:
         model: Transformer, or kt.Ensemble of several.
         tokenizer: WordTokenizer.
         symbols: SymbolVocabulary.
-        beam_size: K; None for that of the model's configuration.
-        alpha: exponent of the length penalty; None as for `beam_size`.
+        beam_size, alpha: fields of TransformerConfig; None for the model's.
         batch_tokens: source positions in a batch, padding included.
 
-    Attributes:
-        search_config: BeamSearchConfig, for the best tree alone.
-        beam_size: K.
-
-    Raises:
-        ValueError: the sizes of model and vocabularies differ.
+    The attribute `search_config` is its BeamSearchConfig. Raises ValueError if
+    the sizes of model and vocabularies differ.
     """
 
     def __init__(
@@ -128,9 +121,8 @@ class Parser:
     def from_directory(cls, *paths, ensemble_mean=None, **settings):
         """Opens model directories of trainers.parsing, several as an ensemble.
 
-        `ensemble_mean` is `mean` of kt.Ensemble, `settings` are arguments of
-        Parser. Raises InputError if a directory is damaged or has no parser, or
-        if vocabularies differ.
+        `settings` are arguments of Parser. Raises InputError if a directory is
+        damaged or has no parser, or if vocabularies differ.
         """
         directories = [ModelDirectory(path) for path in paths]
         symbols = [load_symbols(directory) for directory in directories]
@@ -153,7 +145,12 @@ class Parser:
         more than `MAX_SOURCE_IDS` ids, or it or its tree needs more learned
         positions than the model has.
         """
-        words = self._split(list_of_texts(sentences, "sentences"))
+        sentences = list_of_texts(sentences, "sentences")
+        if not sentences:
+            return []
+        self.tokenizer.subwords.restore_resources()
+        rows = self.tokenizer.split_words(tf.constant(sentences)).to_list()
+        words = [[word.decode("utf-8") for word in row] for row in rows]
         ids = self.tokenizer.encode([" ".join(each) for each in words])
         return self.parse_ids(ids, words, n_best, on_progress)
 
@@ -163,47 +160,39 @@ class Parser:
         `ids` are a list of int32 arrays of WordTokenizer, `words` a list of
         lists of str, the words of each sentence.
         """
-        numbers = [number for number, each in enumerate(words) if each]
-        lengths = [len(ids[number]) for number in numbers]
-        for number, length in zip(numbers, lengths):
-            self._check_length(words[number], length)
-
-        def parse_batch(batch):
-            chosen = [numbers[position] for position in batch]
-            return self._parse_batch(
-                [ids[number] for number in chosen],
-                [words[number] for number in chosen],
-                n_best,
-            )
+        for sentence, sentence_ids in zip(words, ids):
+            self._check_length(sentence, len(sentence_ids))
 
         answers = translate_in_batches(
-            lengths, self._batch_tokens, parse_batch, on_progress
+            # A sentence without words is in no batch.
+            [len(ids[i]) if each else 1 for i, each in enumerate(words)],
+            self._batch_tokens,
+            lambda batch: self._parse_batch(
+                [ids[i] for i in batch], [words[i] for i in batch], n_best
+            ),
+            on_progress,
         )
-        parses = [[Parse(None, 0.0)] for _ in words]
-        for number, answer in zip(numbers, answers or []):
-            parses[number] = answer
-        return parses
+        blank = [Parse(None, 0.0)]
+        return [blank if answer is None else answer for answer in answers]
 
     def _check_length(self, words, pieces):
         # The smallest tree has one bracket around the words, and the end id.
         if max(pieces, len(words) + 3) > self._max_ids:
             raise InputError(
                 f"Expected a sentence a line of at most {self._max_ids:,} "
-                f"tokens, got {len(words):,} words, {pieces:,} tokens, which "
-                f"begin {' '.join(words)[:40]!r}; split it."
+                f"tokens, got {len(words):,} words, {pieces:,} tokens: split "
+                f"{' '.join(words)[:40]!r}..."
             )
 
-    def _split(self, sentences):
-        """Splits sentences into words in the form that trees use."""
-        if not sentences:
-            return []
-        self.tokenizer.subwords.restore_resources()
-        words = self.tokenizer.split_words(tf.constant(sentences)).to_list()
-        return [[word.decode("utf-8") for word in row] for row in words]
-
     def _parse_batch(self, ids, words, n_best):
+        if n_best not in self._graphs:
+            self._graphs[n_best] = trace_once(
+                lambda ids, words: self.search(ids, words, n_best),
+                IDS_SPEC,
+                tf.TensorSpec([None], tf.int32),
+            )
         counts = np.array([len(each) for each in words], np.int32)
-        tokens, scores = self._graph(n_best)(pad_ids(ids), counts)
+        tokens, scores = self._graphs[n_best](pad_ids(ids), counts)
         parses = []
         for row, sentence in enumerate(words):
             beams = zip(tokens[row].numpy().tolist(), scores[row].numpy())
@@ -218,15 +207,6 @@ class Parser:
     def _to_tree(self, ids, words):
         symbols = self.symbols.decode(ids[: ids.index(END_ID)])
         return delinearize(symbols, list(map(escape_brackets, words)))
-
-    def _graph(self, n_best):
-        if n_best not in self._graphs:
-            self._graphs[n_best] = trace_once(
-                lambda ids, words: self.search(ids, words, n_best),
-                IDS_SPEC,
-                _COUNTS,
-            )
-        return self._graphs[n_best]
 
     def search(self, source, words, n_best):
         """Finds the best trees, inside a graph.

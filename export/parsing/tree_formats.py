@@ -1,7 +1,6 @@
 """Output formats of trees: bracketed lines, indented text and SVG.
 
-As for `export.lines.streams.line_format`, a format is a function of the number
-of a sentence, from 0, and of its list of Parse, best first, that returns lines.
+A format is a function as of `export.lines.streams.line_format`.
 """
 
 import pathlib
@@ -21,19 +20,13 @@ _GAP, _ROW, _MARGIN = 12, 40, 12
 def tree_format(is_n_best, scores, pretty, skip_blank, pictures):
     """Returns the output format for the flags of export.parse.
 
-    With `is_n_best` it writes all trees of a sentence, with scores. `pretty`
-    indents trees as Penn treebanks do; `skip_blank` omits sentences without
-    words. `pictures` is the path of a new folder for a picture of each tree, or
-    None: the tree of line 12, counted from 1, is `line-000012.svg`; with
-    `is_n_best` its second best tree is `line-000012-tree-2.svg`.
-
-    Raises:
-        InputError: the folder exists or cannot be created; in a call: a picture
-            cannot be written.
+    `pictures` is the path of a new folder, or None: the tree of line 12 is
+    `line-000012.svg`, and with `is_n_best` its second best tree
+    `line-000012-tree-2.svg`. Raises InputError if the folder exists or a file
+    cannot be written.
     """
-    to_lines = line_format(is_n_best, scores)
-    if pretty:
-        to_lines = _indented_format(is_n_best, scores)
+    make_format = _indented_format if pretty else line_format
+    to_lines = make_format(is_n_best, scores)
     if pictures is not None:
         pictures = pathlib.Path(pictures)
         require_new(pictures, "--svg")
@@ -71,11 +64,9 @@ def _indented_format(is_n_best, scores):
 
 
 def draw_tree(tree):
-    """Returns an SVG of a normalized tree.
+    """Returns an SVG of a normalized tree; tags and words are its last rows.
 
-    The last two rows are tags and words, as text, black on a transparent
-    ground. nltk's own drawing has columns of equal width, in which longer words
-    overlap.
+    nltk's own drawing has columns of equal width, in which long words overlap.
     """
     tags_row = tree.height() - 2
     picture = svg.create_picture(
@@ -90,25 +81,25 @@ def draw_tree(tree):
         svg.add_element(texts, "text", position | attributes, text)
 
     def draw(node, left, row):
-        """Draws a bracket; returns its middle and the top of its label."""
+        """Draws a bracket; returns the place above its label."""
+        children = []
         if is_preterminal(node):
-            middle = left + _width(node) / 2
-            base = _base(tags_row)
-            # Words and tags differ in color.
-            word_base = base + svg.FONT_SIZE + 4
-            add_text(middle, word_base, node[0], fill="#0072b2")
+            row, x = tags_row, left + _width(node) / 2
         else:
             left += (_width(node) - sum(map(_width, node))) / 2
-            children = []
             for child in node:
                 children.append(draw(child, left, row + 1))
                 left += _width(child)
-            middle = (children[0][0] + children[-1][0]) / 2
-            base = _base(row)
-            path = _fork(middle, base + 5, children)
+            x = (children[0][0] + children[-1][0]) / 2
+        y = _MARGIN + svg.FONT_SIZE + row * _ROW
+        add_text(x, y, node.label())
+        if not children:
+            # Words and tags differ in color.
+            add_text(x, y + svg.FONT_SIZE + 4, node[0], fill="#0072b2")
+        for child_x, child_y in children:
+            path = f"M{x:.1f} {y + 5:.1f}v6H{child_x:.1f}V{child_y:.1f}"
             svg.add_element(lines, "path", {"d": path})
-        add_text(middle, base, node.label())
-        return middle, base - svg.FONT_SIZE - 1
+        return x, y - svg.FONT_SIZE - 1
 
     draw(tree, _MARGIN, 0)
     return svg.picture_to_string(picture)
@@ -119,17 +110,3 @@ def _width(node):
     if is_preterminal(node):
         return max(width, svg.text_width(node[0]) + _GAP)
     return max(width, sum(map(_width, node)))
-
-
-def _base(row):
-    return _MARGIN + svg.FONT_SIZE + row * _ROW
-
-
-def _fork(middle, top, children):
-    """Returns the path from a bracket to a bar, and from it to each child."""
-    bar = top + 6
-    path = f"M{middle:.1f} {top:.1f}V{bar:.1f}"
-    path += f"M{children[0][0]:.1f} {bar:.1f}H{children[-1][0]:.1f}"
-    for x, end in children:
-        path += f"M{x:.1f} {bar:.1f}V{end:.1f}"
-    return path

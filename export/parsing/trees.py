@@ -23,13 +23,8 @@ OPEN, WORD, CLOSE = "open", "word", "close"
 
 # Matches Unicode's white space beyond ASCII (up to U+3000), which is no
 # separator in treebanks.
-UNICODE_SPACE = "[{}]".format(
-    "".join(
-        character
-        for character in map(chr, range(0x3001))
-        if character.isspace() and character not in string.whitespace
-    )
-)
+_SPACES = {each for each in map(chr, range(0x3001)) if each.isspace()}
+UNICODE_SPACE = f"[{''.join(sorted(_SPACES - {*string.whitespace}))}]"
 _UNICODE_SPACE = re.compile(UNICODE_SPACE)
 # nltk reads a bracket after a backslash as part of a word.
 _BACKSLASH = re.compile(r"\\(?=[()])")
@@ -53,9 +48,9 @@ def read_trees(path):
 def read_tree(text):
     """Returns the normalized nltk.Tree of a bracketed text.
 
-    Such as "( (S (NP-SBJ (DT The) (NN cell)) ...))". Raises ValueError if
-    brackets do not match or are nested deeper than nltk reads (500), there is
-    text outside of them, or the tree cannot be normalized.
+    Raises ValueError if brackets do not match or are nested deeper than nltk
+    reads (500), there is text outside of them, or the tree cannot be
+    normalized.
     """
     text = _BACKSLASH.sub(r"\\ ", remove_unicode_spaces(text))
     try:
@@ -77,10 +72,9 @@ def normalize(tree):
     """Returns a copy of a tree as EVALB compares it, with the root TOP.
 
     Removes function tags and co-indices (NP-SBJ-1 and NP=2 become NP), traces,
-    and brackets without words, but not part-of-speech tags. A root that is
-    unlabeled, ROOT or TOP becomes one TOP; other trees get a TOP. Raises
-    ValueError if a bracket has no label or no child, a word has no bracket of
-    its own, or no word remains.
+    and brackets without words. A root that is unlabeled, ROOT or TOP becomes
+    one TOP; other trees get a TOP. Raises ValueError if a bracket has no label
+    or no child, a word has no bracket of its own, or no word remains.
     """
     opened = [[]]
     for event, node in traverse(tree):

@@ -3,7 +3,6 @@
 Raw text is split with nltk's tokenizer, words with a SentencePiece model.
 """
 
-import functools
 import re
 
 import numpy as np
@@ -18,6 +17,7 @@ from export.parsing.trees import (
 from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import END_ID, UNKNOWN_ID
 
+_NLTK = NLTKWordTokenizer()
 # Typographic quotation marks as the Penn Treebank writes them.
 _QUOTES = str.maketrans({"“": "``", "”": "''", "‘": "`", "’": "'"})
 
@@ -38,11 +38,7 @@ _SPACE = "\u2581".encode()
 
 
 def split_at_spaces(text):
-    """Splits a sentence at ASCII white space, as `read_tree` does.
-
-    Returns a list of str, with brackets as `escape_brackets` writes them; empty
-    for blank text.
-    """
+    """Splits a sentence at ASCII white space, as trees write its words."""
     text = remove_unicode_spaces(text.replace("\0", ""))
     return [escape_brackets(word) for word in text.split()]
 
@@ -52,10 +48,9 @@ def penn_tokenize(text):
 
     Punctuation becomes separate words, quotation marks `` and '', brackets
     -LRB- and -RRB-; contractions become two words (do n't, can not). Only a
-    period at the end is split off: one line is one sentence. Returns a list of
-    str.
+    period at the end is split off: one line is one sentence.
     """
-    words = _nltk_tokenizer().tokenize(text.translate(_QUOTES))
+    words = _NLTK.tokenize(text.translate(_QUOTES))
     return split_at_spaces(" ".join(words))
 
 
@@ -68,11 +63,6 @@ def ontonotes_tokenize(text):
     return [
         part for word in penn_tokenize(text) for part in _split_hyphens(word)
     ]
-
-
-@functools.cache
-def _nltk_tokenizer():
-    return NLTKWordTokenizer()
 
 
 def _split_hyphens(word):
@@ -94,19 +84,12 @@ class WordTokenizer(tf.Module):
     """Splits words that are separated by white space into pieces.
 
     The ids of a SentencePiece model are reordered: pieces that begin a word
-    have the highest ids, and each word has exactly one of them, as its first
-    piece. A word that normalization removes becomes the piece of a lone space;
-    where normalization splits a word, the first piece of its second part is
-    unknown.
-
-    Attributes:
-        subwords: Tokenizer of the SentencePiece model.
-        vocabulary_size: number of ids.
-        first_word_id: the lowest id of a piece that begins a word.
-
-    Raises:
-        ValueError: `proto` is not a SentencePiece model, or has no piece of a
-            lone space.
+    have the highest ids, from `first_word_id` on, and each word has exactly one
+    of them, as its first piece. A word that normalization removes becomes the
+    piece of a lone space; where normalization splits a word, the first piece of
+    its second part is unknown. `subwords` is the model's Tokenizer. Raises
+    ValueError if `proto` is not a SentencePiece model, or has no piece of a
+    lone space.
     """
 
     def __init__(self, proto):
@@ -128,10 +111,9 @@ class WordTokenizer(tf.Module):
         self._later_ids = tf.constant(np.where(begins, UNKNOWN_ID, ids))
 
     def split_words(self, text):
-        """Splits sentences, string [B], into words as Penn trees write them.
+        """Splits text, string [B], as `split_at_spaces` does, in a graph.
 
-        Returns a RaggedTensor string [B, None]; brackets are -LRB- and -RRB-,
-        and Unicode's white space beyond ASCII is removed.
+        Returns a RaggedTensor string [B, None].
         """
         text = self.subwords.clean_text(text)
         for pattern, replacement in (

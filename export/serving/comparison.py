@@ -13,11 +13,7 @@ from export.common.errors import InputError
 from export.serving.export_directory import select_inputs
 from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.batches import pad_ids
-from export.translators.text_translator import (
-    IMPOSSIBLE,
-    alignment_outputs,
-    word_alignment,
-)
+from export.translators.text_translator import IMPOSSIBLE, word_alignment
 
 # Absolute, and relative to the score: rounding differs between batches.
 _TOLERANCE, _RELATIVE_TOLERANCE = 1e-4, 1e-5
@@ -199,7 +195,9 @@ class TranslationReader(AnswerReader):
     def _read(self, row):
         row = dict(row)
         if "alignment" in row:
-            links = word_alignment(*alignment_outputs(row, "The export"))
+            links = word_alignment(
+                row["source_words"], row["target_words"], row["alignment"]
+            )
             names = ("translation", "truncated", "score")
             row = {name: row[name] for name in names} | {"alignment": links}
         if "ids" in row:

@@ -21,31 +21,16 @@ def translate_in_batches(
     answer_batch,
     on_progress=None,
     num_threads=NUM_THREADS,
+    batch_size=None,
 ):
-    """Answers sentences in the batches of `by_tokens`; see `answer_batches`."""
-    batches = by_tokens(lengths, batch_tokens)
-    return answer_batches(
-        batches, len(lengths), answer_batch, on_progress, num_threads
-    )
+    """Answers sentences of these lengths, in the batches of `by_tokens`.
 
-
-def answer_batches(
-    batches, count, answer_batch, on_progress=None, num_threads=NUM_THREADS
-):
-    """Answers `count` sentences batch by batch.
-
-    Args:
-        batches: iterable of lists of sentence indices.
-        count: number of sentences.
-        answer_batch: thread-safe function of a list of sentence indices that
-            returns a list of their answers.
-        on_progress: function of the number of newly answered sentences.
-        num_threads: number of batches that are answered in parallel.
-
-    Returns:
-        A list of answers; None for sentences in no batch.
+    `answer_batch` is a thread-safe function of a list of sentence indices that
+    returns their answers; `on_progress` gets the number of newly answered
+    sentences. Returns a list of answers, None for sentences in no batch.
     """
-    answers, batches = [None] * count, list(batches)
+    answers = [None] * len(lengths)
+    batches = [*by_tokens(lengths, batch_tokens, batch_size)]
     with contextlib.closing(
         parallel_map(answer_batch, batches, num_threads)
     ) as results:
@@ -73,29 +58,18 @@ def parallel_map(function, items, num_threads=NUM_THREADS):
         threads.shutdown(cancel_futures=True)
 
 
-def by_tokens(lengths, batch_tokens):
+def by_tokens(lengths, batch_tokens, batch_size=None):
     """Yields lists of sentence indices, the longest sentences first.
 
-    A batch has at most `batch_tokens` tokens, padding included, or 1 sentence.
-    Sentences with only the end id, of length 1, are in no batch.
+    A batch has at most `batch_tokens` tokens, padding included, or 1 sentence;
+    or `batch_size` sentences. Blank sentences, of length 1, are in no batch.
     """
-    numbers = _longest_first(lengths)
+    numbers = [i for i, length in enumerate(lengths) if length > 1]
+    numbers.sort(key=lambda i: lengths[i], reverse=True)
     while numbers:
-        size = max(batch_tokens // lengths[numbers[0]], 1)
+        size = batch_size or max(batch_tokens // lengths[numbers[0]], 1)
         yield numbers[:size]
         numbers = numbers[size:]
-
-
-def by_count(lengths, batch_size):
-    """Yields lists of `batch_size` sentence indices; see `by_tokens`."""
-    numbers = _longest_first(lengths)
-    for start in range(0, len(numbers), batch_size):
-        yield numbers[start : start + batch_size]
-
-
-def _longest_first(lengths):
-    numbers = [i for i, length in enumerate(lengths) if length > 1]
-    return sorted(numbers, key=lambda i: lengths[i], reverse=True)
 
 
 # Far above real text. A run of unknown characters is one token of any length,
@@ -153,10 +127,10 @@ def pad_ids(rows, width=None):
 
 
 def list_of_texts(texts, name="texts"):
-    """Returns an iterable of str as a list, after validation.
+    """Returns an iterable of str as a list.
 
-    `name` is the argument, for messages. Raises InputError for a single text,
-    or for an item that is not a str of Unicode characters.
+    Raises InputError, which names the argument, for a single text or an item
+    that is not a str of Unicode characters.
     """
     if isinstance(texts, (str, bytes)):
         raise InputError(f"Expected a list of texts as {name}, got one text.")
@@ -168,9 +142,9 @@ def list_of_texts(texts, name="texts"):
             )
         try:
             text.encode("utf-8")
-        except UnicodeEncodeError as error:
+        except UnicodeEncodeError:
             raise InputError(
                 f"{name}[{index}] has a lone surrogate, which is no "
                 "character; read the text as UTF-8."
-            ) from error
+            ) from None
     return texts

@@ -9,7 +9,6 @@ import typing
 import tensorflow as tf
 
 import keras_transformer as kt
-from export.common.errors import InputError
 from export.translators.batches import pad_ids
 from export.translators.text_ops import trim
 from keras_transformer.config import MAX_EXTRA_TOKENS
@@ -23,8 +22,6 @@ IDS_SPEC = tf.TensorSpec([None, None], tf.int32)
 
 # Compiled searches pad sources to 16, 32, 64, ... or to their limit.
 _MIN_WIDTH = 16
-# A compiled search allocates its cache for the longest possible output.
-_MAX_COMPILED_EXTRA = 1000
 _XLA_FLAG = "--xla_cpu_experimental_ynn_fusion_type"
 
 
@@ -32,8 +29,8 @@ class SearchOutput(typing.NamedTuple):
     """Result of a search.
 
     Attributes:
-        tokens: int32 [B, K, T], best first; with alignments [B, 1, T].
-        scores: float32 [B, K] or [B, 1], -1e9 for missing results.
+        tokens: int32 [B, K, T], best first; K = 1 with alignments.
+        scores: float32 [B, K], -1e9 for missing results.
         alignments: float32 [B, 1, T, S], of `gather_alignments`, or ().
     """
 
@@ -55,15 +52,15 @@ class GraphTranslator:
             included; None for no such limit.
         target_pieces: ids that a search without a prefix may generate; None
             for all. `score` and `sample` use the whole vocabulary.
-        shortlist: kt.OutputVocabulary that selects them for each sentence.
+        shortlist: instead, a kt.OutputVocabulary that selects them for each
+            sentence.
 
     Attributes:
         config: the model's, with the search's settings.
         target_pieces: list of the ids, filled up; None for all.
-        searched: the model, restricted to the selected tokens.
+        searched: the model, restricted to them.
 
-    Raises ValueError if a number is out of range, or if both `target_pieces`
-    and `shortlist` are given.
+    Raises ValueError if a number is out of range.
     """
 
     def __init__(
@@ -87,11 +84,11 @@ class GraphTranslator:
         changes = {k: v for k, v in changes.items() if v is not None}
         self.config = dataclasses.replace(model.config, **changes)
         self._search_config = kt.BeamSearchConfig.from_config(self.config)
-        _validate_range("min_length", 0, min_length)
-        if max_output_tokens is not None:
-            _validate_range("max_output_tokens", 1, max_output_tokens)
-        if target_pieces is not None and shortlist is not None:
-            raise ValueError("Give either target_pieces or a shortlist.")
+        if not 0 <= min_length <= MAX_EXTRA_TOKENS:
+            raise ValueError(
+                f"Expected min_length from 0 to {MAX_EXTRA_TOKENS:,}, got "
+                f"{min_length}."
+            )
         self._model, self._min_length = model, min_length
         self._max_output_tokens = max_output_tokens
         self.target_pieces, self.shortlist = None, shortlist
@@ -130,21 +127,22 @@ class GraphTranslator:
         tokens, scores, trace = kt.translate_ids(
             **arguments, trace_alignments=align
         )
-        if not align:
-            return SearchOutput(self.to_vocabulary_ids(tokens, source), scores)
-        shrink_batch = arguments["shrink_batch"]
-        best = trim(tokens[:, :1]) if shrink_batch else tokens[:, :1]
-        alignments = gather_alignments(trace, best)
-        return SearchOutput(
-            self.to_vocabulary_ids(best, source), scores[:, :1], alignments
-        )
+        alignments = ()
+        if align:
+            shrink_batch = arguments["shrink_batch"]
+            tokens = trim(tokens[:, :1]) if shrink_batch else tokens[:, :1]
+            scores, alignments = scores[:, :1], gather_alignments(trace, tokens)
+        tokens = self.to_vocabulary_ids(tokens, source)
+        return SearchOutput(tokens, scores, alignments)
 
     def search_arguments(self, source, prefix=(), n_best=1, decoder=None):
         """Returns the arguments of `kt.translate_ids` for `search`, a dict.
 
         The tokens of its result are for `to_vocabulary_ids`.
         """
-        if self.searched is not self._model and not isinstance(prefix, tuple):
+        if self._output_vocabulary is not None and not isinstance(
+            prefix, tuple
+        ):
             raise ValueError("A restricted vocabulary takes no prefix.")
         limits = output_limits(source, self.config.max_extra_tokens)
         if self._max_output_tokens is not None:
@@ -192,14 +190,6 @@ class GraphTranslator:
         return kt.score_ids(self._model, source, target)
 
 
-def _validate_range(name, minimum, value):
-    if not minimum <= value <= MAX_EXTRA_TOKENS:
-        raise ValueError(
-            f"Expected {name} from {minimum} to {MAX_EXTRA_TOKENS:,}, got "
-            f"{value}."
-        )
-
-
 class InPlaceKVCache(kt.KVCache):
     """Decoder cache that is written in place.
 
@@ -244,10 +234,7 @@ class TracedSearch:
 
     The graphs are for any shape. Given `limits`, the maximum numbers of ids of
     sources and of prefixes, XLA compiles the search of a single sentence
-    instead, for the lowest latency: a sentence is padded to one of a few
-    lengths, and the first sentence of each length takes some seconds to
-    compile. The weights must not change. Raises InputError if max_extra_tokens
-    is then above 1,000.
+    instead, padded to one of a few lengths. The weights must not change then.
     """
 
     def __init__(self, translator, limits=None):
@@ -256,13 +243,6 @@ class TracedSearch:
         self._decoder = None
         if limits is not None:
             disable_ynnpack()
-            extra = translator.config.max_extra_tokens
-            if extra > _MAX_COMPILED_EXTRA:
-                raise InputError(
-                    f"max_extra_tokens={extra} is more than a compiled search "
-                    f"has memory for, {_MAX_COMPILED_EXTRA}: give less, or "
-                    "translate without --compiled."
-                )
             self._decoder = translator.new_decoder()
 
     def search(self, source, prefix=None, n_best=1, align=False):
@@ -278,7 +258,7 @@ class TracedSearch:
         key = n_best, align, *signature
         with self._lock:
             if key not in self._graphs:
-                graph = trace_once(
+                self._graphs[key] = trace_once(
                     lambda *inputs: self._translator.search(
                         *inputs,
                         n_best=n_best,
@@ -288,26 +268,19 @@ class TracedSearch:
                     *signature,
                     jit_compile=self._limits is not None,
                 )
-                # XLA compiles at the first call.
-                output = graph(*inputs)
-                self._graphs[key] = graph
-                return output
         return self._graphs[key](*inputs)
 
 
 def _width(length, limit):
-    width = _MIN_WIDTH
-    while width < length:
-        width *= 2
-    return min(width, limit)
+    return min(max(_MIN_WIDTH, 1 << (length - 1).bit_length()), limit)
 
 
 def disable_ynnpack():
     """Makes XLA compute matrix products by Eigen, not by YNNPACK.
 
     For the 4 rows of a beam YNNPACK takes 1.5 times as long
-    (docs/measured/decoding.md). Call it before the first compilation, at which
-    XLA reads its flags. A choice of the user in XLA_FLAGS is kept.
+    (docs/measured/decoding.md). XLA reads its flags at the first compilation. A
+    choice of the user in XLA_FLAGS is kept.
     """
     # XLA ends the process for an unknown flag.
     if not tf.__version__.startswith("2.21."):

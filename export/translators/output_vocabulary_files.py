@@ -1,17 +1,14 @@
 """Files that select the tokens that translations may have.
 
 `--target_pieces` are sentences of the target language, whose tokens make a
-fixed output vocabulary. `--shortlist` is a lexical shortlist: the likely target
-tokens of each source token, as trainers.shortlist writes it in Marian's format.
-A line is a target token, a source token and the probability that the first
-translates the second, separated by spaces. The source token "NULL" stands for
-every sentence.
+fixed output vocabulary. `--shortlist` is a lexical shortlist in Marian's
+format: a line is a target token, a source token and the probability that the
+first translates the second. The source token "NULL" stands for every sentence.
 """
 
 import gzip
 import itertools
 import pathlib
-import re
 
 import numpy as np
 import sentencepiece
@@ -27,7 +24,6 @@ ANY_SOURCE = "NULL"
 # Default number of tokens in the shortlist of a sentence.
 SHORTLIST_SIZE = 1024
 
-_LINE = re.compile(r"(\d+)\t.*")
 _CHUNK = 4096
 # Target tokens stored for each source token: the likeliest ones, and the token
 # with the same text at this probability, since names are copied.
@@ -45,17 +41,12 @@ def load_output_vocabulary(search, tokenizer, config):
     search = dict(search)
     size = search.pop("shortlist_size", None)
     if "target_pieces" in search and "shortlist" in search:
-        raise InputError(
-            "--shortlist and --target_pieces both choose the tokens of a "
-            "translation: omit one of them."
-        )
+        raise InputError("Give --shortlist or --target_pieces, not both.")
     if "shortlist" in search:
         path = search["shortlist"]
         search["shortlist"] = read_shortlist(path, tokenizer, config, size)
     elif size is not None:
-        raise InputError(
-            "--shortlist_size needs --shortlist; give it, or omit the size."
-        )
+        raise InputError("Give --shortlist, or omit --shortlist_size.")
     if "target_pieces" in search:
         paths = search["target_pieces"]
         search["target_pieces"] = collect_ids(tokenizer.target, paths)
@@ -80,8 +71,8 @@ def collect_ids(tokenizer, paths):
     is_used[[vocabulary.unk_id(), vocabulary.eos_id()]] = False
     if not is_used.any():
         raise InputError(
-            f"There is no text in {', '.join(map(str, paths))}; files of "
-            "--target_pieces hold sentences of the target language, one a line."
+            f"There is no text in {', '.join(map(str, paths))}; give sentences "
+            "of the target language to --target_pieces."
         )
     for number in range(len(vocabulary)):
         if vocabulary.IsByte(number) or len(vocabulary.IdToPiece(number)) == 1:
@@ -102,28 +93,28 @@ def format_ids(ids, tokenizer):
 def read_ids(version):
     """Returns the ids in the file of a version; InputError if not valid."""
     path = version / TARGET_PIECES_FILE
-    lines = [_LINE.fullmatch(line) for line in read_lines(path, True)]
-    if not all(lines):
+    try:
+        return [int(line.split("\t")[0]) for line in read_lines(path, True)]
+    except ValueError:
         raise InputError(
-            f"Line {lines.index(None) + 1} of {path} is not an id and its "
-            "token; export the model again with export.saved_model."
-        )
-    return [int(line[1]) for line in lines]
+            f"{path} is not a file of ids and tokens; export the model again "
+            "with export.saved_model."
+        ) from None
 
 
 def read_shortlist(path, tokenizer, config, size=None):
     """Reads a file, plain or .gz, into a kt.OutputVocabulary.
 
-    Raises InputError if the file is not valid, has a token that the vocabulary
-    lacks, or if `size` is not below the model's vocabulary size.
+    Raises InputError if the file is not valid or of another model, or if `size`
+    is not below the model's vocabulary size.
     """
     import keras_transformer as kt
 
     size = size or SHORTLIST_SIZE
     if size >= config.vocabulary_size:
         raise InputError(
-            f"--shortlist_size={size} is not below the vocabulary size, "
-            f"{config.vocabulary_size}; give less, or omit the shortlist."
+            f"Expected --shortlist_size below the vocabulary size, "
+            f"{config.vocabulary_size}, got {size}."
         )
     source_ids, target_ids = (
         {name: number for number, name in enumerate(token_names(side))}
@@ -142,17 +133,11 @@ def read_shortlist(path, tokenizer, config, size=None):
             else:
                 pairs.append((source_ids[source], target_ids[target]))
                 values.append(probability)
-        except ValueError:
+        except (ValueError, KeyError):
             raise InputError(
                 f"Line {number} of {path} is not a target token, a source "
-                "token and a probability; make the file with "
+                "token and a probability of this model; make the file with "
                 "trainers.shortlist."
-            ) from None
-        except KeyError as error:
-            raise InputError(
-                f"Line {number} of {path} has {error.args[0]!r}, which is not "
-                "in the model's vocabulary; give the shortlist that was made "
-                "for it."
             ) from None
     if not pairs:
         raise InputError(

@@ -1,7 +1,6 @@
 """Flags that several commands share: search, sampling, output vocabulary.
 
-Each function defines flags for the module that calls it. By default the value
-of the model's configuration is used.
+Each function defines flags for the module that calls it.
 """
 
 from absl import flags
@@ -69,8 +68,7 @@ def define_search():
         "certain; with as many finished translations as there are beams, "
         "which is faster and may miss a better one; or when no unfinished "
         "one, at its present length, beats the last of these, as in Hugging "
-        "Face transformers. The model's own by default, which is exact "
-        "unless it was set.",
+        "Face transformers. The model's own by default.",
     )
     command.require_finite("alpha")
 
@@ -106,8 +104,7 @@ def define_target_pieces():
         None,
         "File of sentences of the target language, one a line, plain or .gz, "
         "such as that side of the training data; may be repeated. "
-        "Translations have only its tokens and single characters, and a step "
-        "takes less time. All tokens by default.",
+        "Translations have only its tokens and single characters.",
     )
 
 
@@ -117,8 +114,7 @@ def define_shortlist():
         "shortlist",
         None,
         "File of the target tokens that each source token may become, as "
-        "trainers.shortlist writes it: only those of the sentence are scored. "
-        "Longer sentences share the same number of them.",
+        "trainers.shortlist writes it: only those of the sentence are scored.",
     )
     flags.DEFINE_integer(
         "shortlist_size",

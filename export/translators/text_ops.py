@@ -56,10 +56,8 @@ def encode_texts(tokenizer, texts, limit):
     texts, too_long = truncate_text(
         tokenizer, tf.constant(texts), character_limit(limit)
     )
-    rows = []
-    for ids, truncated in zip(
-        tokenizer.encode(texts.numpy().tolist()), too_long.numpy()
-    ):
+    rows, all_ids = [], tokenizer.encode(texts.numpy().tolist())
+    for ids, truncated in zip(all_ids, too_long.numpy()):
         if len(ids) > limit:
             ids = np.append(ids[: limit - 1], END_ID).astype(np.int32)
             truncated = True
@@ -139,23 +137,16 @@ def target_word_spans(tokenizer, ids):
 def _word_spans(ids, before, after, lengths):
     """Returns spans as in `source_word_spans` from counts of characters."""
     totals = tf.reduce_sum(lengths, axis=1)
-    words = tf.RaggedTensor.from_row_lengths(
-        tf.repeat(
-            tf.ragged.range(lengths.row_lengths()).values, lengths.values
-        ),
-        totals,
-    ).to_tensor(-1)
+    numbers = tf.ragged.range(lengths.row_lengths()).values
+    numbers = tf.repeat(tf.cast(numbers, tf.int32), lengths.values)
+    words = tf.RaggedTensor.from_row_lengths(numbers, totals).to_tensor(-1)
     # Another column, for texts without words.
-    words = tf.cast(
-        tf.pad(words, [[0, 0], [0, 1]], constant_values=-1), tf.int32
-    )
+    words = tf.pad(words, [[0, 0], [0, 1]], constant_values=-1)
     ends = tf.maximum(totals[:, None] - 1, 0)
     first = tf.minimum(before, ends)
     last = tf.clip_by_value(after - 1, first, ends)
-    spans = tf.stack(
-        [tf.gather(words, each, batch_dims=1) for each in (first, last)],
-        axis=2,
-    )
+    spans = [tf.gather(words, each, batch_dims=1) for each in (first, last)]
+    spans = tf.stack(spans, axis=2)
     is_token = (ids != PAD_ID) & (ids != END_ID)
     return tf.where(is_token[:, :, None], spans, -1)
 

@@ -5,6 +5,7 @@
 
 import abc
 import dataclasses
+import itertools
 import typing
 
 import numpy as np
@@ -13,9 +14,8 @@ from export.common.errors import InputError
 from export.translators.batches import (
     BATCH_TOKENS,
     NUM_THREADS,
-    answer_batches,
-    by_tokens,
     list_of_texts,
+    translate_in_batches,
 )
 
 
@@ -71,28 +71,26 @@ class TextTranslator(abc.ABC):
 
     Attributes:
         batch_tokens: source tokens in a batch, padding included.
+        batch_size: sentences in a batch instead, if not None.
         beam_size: maximum number of translations of a sentence; None if it
             is unknown before the answer.
         num_threads: number of batches that are translated in parallel.
     """
 
     batch_tokens = BATCH_TOKENS
+    batch_size = None
     beam_size = 1
     num_threads = NUM_THREADS
 
     def translate(self, texts, on_progress=None, prefixes=None):
-        """Translates sentences.
+        """Translates a list of str, one sentence each, to Translations.
 
-        Args:
-            texts: list of str, one sentence each.
-            on_progress: function of the number of newly translated sentences.
-            prefixes: list of as many str that translations begin with; "" for
-                no prefix. The last word may continue. A prefix beyond the
-                maximum length of a translation is truncated.
-
-        Returns a list of Translation in the same order. Raises InputError if
-        this is an export and prefixes are given, UnknownCharacter if the
-        vocabulary lacks a character of a prefix.
+        `prefixes` are as many str that translations begin with, "" for none;
+        the last word may continue, and what exceeds the maximum length of a
+        translation is dropped. `on_progress` gets the number of newly
+        translated sentences. Raises InputError if this is an export and
+        prefixes are given, UnknownCharacter if the vocabulary lacks a
+        character of a prefix.
         """
         rows = self.n_best(texts, 1, on_progress, prefixes)
         return [translations[0] for translations in rows]
@@ -102,8 +100,8 @@ class TextTranslator(abc.ABC):
 
         Returns a list of lists of Translation, best first; fewer than n where
         fewer are possible. Two may have the same text in different tokens.
-        Scores include the prefix's probability. Raises ValueError if n is not
-        between 1 and `beam_size`, or if texts and prefixes differ in number.
+        Scores include the prefix's probability. Raises ValueError if n is above
+        `beam_size`, or if texts and prefixes differ in number.
         """
         if n < 1 or (self.beam_size and n > self.beam_size):
             raise ValueError(
@@ -142,20 +140,21 @@ class TextTranslator(abc.ABC):
             ]
 
         def search_batch(batch):
-            return self._search([sentences[i] for i in batch], n, align)
+            return self._search(batch, n, align)
 
-        answers = answer_batches(
-            self._batches([sentence.length for sentence in sentences]),
-            len(sentences),
-            search_batch,
-            on_progress,
-            self.num_threads,
-        )
+        answers = self._in_batches(sentences, search_batch, on_progress)
         return fill_blanks(sentences, answers)
 
-    def _batches(self, lengths):
-        """Returns lists of sentence indices, one for each batch."""
-        return by_tokens(lengths, self.batch_tokens)
+    def _in_batches(self, items, answer_batch, on_progress=None):
+        """Answers items with a `length`, by a function of a list of them."""
+        return translate_in_batches(
+            [item.length for item in items],
+            self.batch_tokens,
+            lambda batch: answer_batch([items[number] for number in batch]),
+            on_progress,
+            self.num_threads,
+            self.batch_size,
+        )
 
     @abc.abstractmethod
     def _sentences(self, texts):
@@ -189,9 +188,8 @@ class SignatureTranslator(TextTranslator):
         alignments = [()] * len(texts)
         if align:
             outputs = self._predict("align", texts)
-            alignments = map(
-                word_alignment, *alignment_outputs(outputs, self.name)
-            )
+            names = ("source_words", "target_words", "alignment")
+            alignments = map(word_alignment, *(outputs[each] for each in names))
         else:
             signature = "serving_default" if n == 1 else "n_best"
             outputs = self._predict(signature, texts)
@@ -210,20 +208,6 @@ class SignatureTranslator(TextTranslator):
             scores = outputs["score"][:, None].tolist()
         truncated = outputs["truncated"].tolist()
         return [*map(drop_impossible, rows, scores, alignments, truncated)]
-
-
-def alignment_outputs(outputs, name):
-    """Returns the arguments of `word_alignment` from outputs of `align`.
-
-    Raises InputError if an output is missing.
-    """
-    names = ("source_words", "target_words", "alignment")
-    if not outputs.keys() >= set(names):
-        raise InputError(
-            f"{name} lacks the word indices of its alignments; export its "
-            "model again with export.saved_model."
-        )
-    return [outputs[each] for each in names]
 
 
 def _decode_utf8(texts):
@@ -263,16 +247,11 @@ def fill_blanks(sentences, answers):
 def word_alignment(source_words, target_words, attention):
     """Aligns the words of each target token to those it attends to most.
 
-    Attention to the end id and padding, which have no word, is ignored.
-
-    Args:
-        source_words: int32 [S, 2], of `text_ops.source_word_spans`: first and
-            last word of each source token, -1 if it has none.
-        target_words: int32 [T, 2], the same of the translation.
-        attention: float [T, S].
-
-    Returns:
-        Tuple of pairs (source word, target word), in ascending order.
+    `source_words`, int32 [S, 2], and `target_words`, int32 [T, 2], are from
+    `text_ops.source_word_spans`: first and last word of each token, -1 if it
+    has none, as the end id and padding, to which attention is ignored;
+    `attention` is float [T, S]. Returns a tuple of pairs (source word, target
+    word), in ascending order.
     """
     source, target = (
         np.flatnonzero(words[:, 0] >= 0) if len(words) else []
@@ -283,9 +262,12 @@ def word_alignment(source_words, target_words, attention):
     nearest = source[attention[np.ix_(target, source)].argmax(axis=1)]
     links = set()
     for s, t in zip(nearest, target):
-        for source_word in range(source_words[s, 0], source_words[s, 1] + 1):
-            for target_word in range(
-                target_words[t, 0], target_words[t, 1] + 1
-            ):
-                links.add((int(source_word), int(target_word)))
+        words = [
+            range(first, last + 1)
+            for first, last in (
+                source_words[s].tolist(),
+                target_words[t].tolist(),
+            )
+        ]
+        links.update(itertools.product(*words))
     return tuple(sorted(links))

@@ -13,7 +13,6 @@ from export.translators.batches import (
     UnknownCharacter,
     list_of_texts,
     pad_ids,
-    translate_in_batches,
     truncation_limit,
 )
 from export.translators.graph_translator import (
@@ -71,10 +70,10 @@ class ModelTranslator(TextTranslator):
     def normalize_prefixes(self, prefixes, keep_long=True):
         r"""Returns prefixes in the spelling of translations, a list of str.
 
-        The vocabulary may spell characters differently ("\ufb01" as "fi"), and
-        has single spaces and none at the ends. A prefix above the maximum
-        length of a translation is unchanged, or truncated if not `keep_long`.
-        Raises UnknownCharacter if the vocabulary lacks a character.
+        Such as "fi" for "\ufb01", with single spaces and none at the ends. A
+        prefix above the maximum length of a translation is unchanged, or
+        truncated if not `keep_long`. Raises UnknownCharacter if the vocabulary
+        lacks a character.
         """
         rows = self._encode_prefixes(prefixes)
         if not rows:
@@ -86,12 +85,10 @@ class ModelTranslator(TextTranslator):
         ]
 
     def _sentences(self, texts):
+        rows = encode_texts(self.tokenizer.source, texts, self.source_limit)
         return [
             Sentence(text, ids, len(ids), truncated)
-            for text, (ids, truncated) in zip(
-                texts,
-                encode_texts(self.tokenizer.source, texts, self.source_limit),
-            )
+            for text, (ids, truncated) in zip(texts, rows)
         ]
 
     def _prefix_ids(self, prefixes):
@@ -122,18 +119,15 @@ class Translator(ModelTranslator):
     Args:
         model: Transformer or Ensemble.
         tokenizer: Tokenizer of its vocabulary, or TokenizerPair.
-        batch_tokens: source tokens in a batch, padding included.
+        batch_tokens, num_threads: see TextTranslator; 1 thread if other
+            processes use the other CPUs.
         max_source_tokens: see ModelTranslator.
         compiled: whether XLA compiles the search, for single sentences at the
             lowest latency in a long-running process; see TracedSearch.
-            Sampling and scoring are not compiled.
-        num_threads: number of batches that are translated in parallel; 1 if
-            other processes use the other CPUs.
         **search: arguments of GraphTranslator.
 
     The attribute `target_pieces` has the ids that translations may contain,
-    None for all. Raises ValueError if a number is out of range, InputError if
-    max_extra_tokens is above 1,000 and `compiled`.
+    None for all. Raises ValueError if a number is out of range.
     """
 
     def __init__(
@@ -212,9 +206,12 @@ class Translator(ModelTranslator):
 
         end = np.array([END_ID], np.int32)
         targets = self._in_batches(sentences, search_batch, on_progress)
-        targets = [end if target is None else target for target in targets]
         return [
-            IdPair(sentence.ids, target, sentence.truncated)
+            IdPair(
+                sentence.ids,
+                end if target is None else target,
+                sentence.truncated,
+            )
             for sentence, target in zip(sentences, targets)
         ]
 
@@ -249,15 +246,6 @@ class Translator(ModelTranslator):
 
         answers = self._in_batches(sentences, sample_batch, on_progress)
         return fill_blanks(sentences, answers)
-
-    def _in_batches(self, items, answer_batch, on_progress=None):
-        return translate_in_batches(
-            [item.length for item in items],
-            self.batch_tokens,
-            lambda batch: answer_batch([items[number] for number in batch]),
-            on_progress,
-            self.num_threads,
-        )
 
     def _search(self, sentences, n, align):
         source = pad_ids([sentence.ids for sentence in sentences])

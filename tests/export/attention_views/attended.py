@@ -59,7 +59,7 @@ def word_numbers(tokens):
 
 
 def by_words(maps, kind):
-    """Sums keys and averages queries, one number at a time."""
+    """Sums keys and averages queries, word by word."""
     tokens = {
         "encoder": (maps.source_tokens, maps.source_tokens),
         "decoder": (maps.target_tokens, maps.target_inputs),
@@ -70,11 +70,8 @@ def by_words(maps, kind):
     found = np.zeros((*weights.shape[:2], len(rows), len(columns)))
     for row, queries in enumerate(rows):
         for column, keys in enumerate(columns):
-            for query in queries:
-                for key in keys:
-                    found[..., row, column] += weights[..., query, key] / len(
-                        queries
-                    )
+            part = weights[..., queries, :][..., keys]
+            found[..., row, column] = part.sum(axis=-1).mean(axis=-1)
     return found
 
 

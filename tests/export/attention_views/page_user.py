@@ -51,15 +51,6 @@ class Page:
         word = self.all(f"#{side} .word")[index]
         ActionChains(self.driver).move_to_element(word).perform()
 
-    def point_at_cell(self, row, column):
-        (frame,) = self.all("#matrix .frame")
-        rows, columns = len(self.all("#from li")), len(self.all("#to li"))
-        x = ((column + 0.5) / columns - 0.5) * frame.rect["width"]
-        y = ((row + 0.5) / rows - 0.5) * frame.rect["height"]
-        ActionChains(self.driver).move_to_element_with_offset(
-            frame, int(x), int(y)
-        ).perform()
-
     def press(self, *keys):
         ActionChains(self.driver).send_keys(*keys).perform()
 

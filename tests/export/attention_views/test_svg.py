@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from export.attention_views.rendering import COLORS, attention_svg
+from export.attention_views.rendering import COLORS, DASHES, attention_svg
 from export.attention_views.view import AttentionView
 from export.attention_views.word_attention import SentenceAttention
 from tests.export import tiny
@@ -47,9 +47,10 @@ def lines(svg, rows):
 def test_its_lines_are_the_weights(maps):
     view = AttentionView("cross", 1, (0, 3, 9), "pieces")
     found = lines(drawn(maps, view), len(maps.target_tokens))
-    dashed = [dashes is not None for _, dashes in found]
-    assert [color for color, _ in found] == [COLORS[i] for i in (0, 3, 1)]
-    assert dashed == [False, False, True]
+    # Head 9 repeats a color, with dashes.
+    assert [*found] == [
+        *((COLORS[0], None), (COLORS[3], None), (COLORS[1], DASHES[1]))
+    ]
     for head, of_head in zip(view.heads, found.values()):
         for place, weight in np.ndenumerate(maps.cross[1, head]):
             expected = weight if weight >= 0.02 else 0

@@ -160,7 +160,7 @@ def test_what_a_parser_lacks_is_refused(export, tmp_path):
 def test_commands_for_translators_refuse_it(exported, tmp_path):
     with pytest.raises(InputError, match="parser"):
         load_translator([exported.parent], 64, {})
-    with pytest.raises(InputError, match="is an export"):
+    with pytest.raises(InputError, match="not an export"):
         Parser.from_directory(exported)
     (tmp_path / "vocabulary.model").touch()
     message = check(exported, f"--model_dir={tmp_path}")[1]

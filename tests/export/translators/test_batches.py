@@ -1,7 +1,6 @@
 """Batches by length, answers in order."""
 
 import contextlib
-import threading
 import time
 
 import pytest
@@ -32,21 +31,6 @@ def test_each_is_answered_once_and_in_order(batch_tokens):
     assert translate_in_batches([1, 0], batch_tokens, None) == [None, None]
 
 
-def test_two_items_in_parallel_and_results_in_order():
-    meeting = threading.Barrier(2, timeout=60)
-    second_is_done = threading.Event()
-
-    def function(item):
-        meeting.wait()
-        if item == 1:
-            assert second_is_done.wait(60)
-        else:
-            second_is_done.set()
-        return item * 10
-
-    assert list(parallel_map(function, [1, 2, 3, 4])) == [10, 20, 30, 40]
-
-
 def fail(function):
     def failing(item):
         function(item)
@@ -62,24 +46,14 @@ def close(function):
         next(results)
 
 
-def interrupt(function):
-    def progress(_):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt) as caught:
-        translate_in_batches([5] * 1000, 5, function, progress)
-    # Held until here: the frame's own end does not end the threads.
-    assert caught.traceback
-
-
-@pytest.mark.parametrize("end", [fail, close, interrupt])
+@pytest.mark.parametrize("end", [fail, close])
 def test_after_an_error_or_its_end_no_item_is_started(end):
     begun = []
 
     def function(item):
         begun.append(item)
         time.sleep(0.01)
-        return [item] if end is interrupt else item
+        return item
 
     end(function)
     count = len(begun)

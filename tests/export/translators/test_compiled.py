@@ -7,15 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from export.common.errors import InputError
 from export.translators import graph_translator
 from export.translators.graph_translator import trace_once
 from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export.translators.test_translator import close
 
-LONG = " ".join(["many words"] * 60)
-TEXTS = [*made_up_text.sentences()[:8], "", LONG]
+TEXTS = [*made_up_text.sentences()[:3], "", "many words " * 60]
 ROWS = tf.TensorSpec([None, None], tf.float32)
 SHAPES = [(1, 2), (3, 4), (5, 6)]
 # Maximum number of source tokens; the long text is truncated.
@@ -24,13 +22,6 @@ LIMIT = 14
 
 def changed(translator, **options):
     return Translator(translator.model, translator.tokenizer, **options)
-
-
-def same(found, expected):
-    close(found, expected)
-    for one, other in zip(found, expected, strict=True):
-        assert one.source_truncated == other.source_truncated
-        assert one.alignment == other.alignment
 
 
 def test_a_function_is_traced_once_for_all_shapes_and_threads(caplog):
@@ -78,16 +69,17 @@ def test_the_same_translations_from_few_compilations(translator, monkeypatch):
     monkeypatch.setattr(graph_translator, "trace_once", record)
     steps = []
     found = compiled.align(TEXTS, steps.append)
-    same(found, expected)
+    close(found, expected)
+    assert [each.alignment for each in found] == [
+        each.alignment for each in expected
+    ]
     assert found[-1].source_truncated
     # All but the blank one, each on its own.
     assert steps == [1] * (len(TEXTS) - 1)
     assert shapes == [[[1, LIMIT]]]
     found = compiled.align(TEXTS[:2], prefixes=prefixes)
     assert shapes[1:] == [[[1, LIMIT], [1, 16]]]
-    same(found, expected_of_prefixes)
-    for translation, prefix in zip(found, prefixes):
-        assert translation.text.startswith(prefix)
+    close(found, expected_of_prefixes)
 
 
 @pytest.mark.slow
@@ -97,34 +89,6 @@ def test_outputs_longer_than_the_first_two_loops(translator):
         changed(translator, compiled=compiled, **options).translate(TEXTS[:1])
         for compiled in (True, False)
     )
-    same(one, other)
+    close(one, other)
     (ids,) = translator.tokenizer.encode([one[0].text])
     assert len(ids) > 65
-
-
-def test_too_long_outputs_are_refused(translator):
-    with pytest.raises(InputError, match="max_extra_tokens=1001"):
-        changed(translator, compiled=True, max_extra_tokens=1001)
-
-
-CHOICE = f"{graph_translator._XLA_FLAG}=LIBRARY_FUSION_TYPE_INVALID"
-CHOSEN = f"{graph_translator._XLA_FLAG}=+dot"
-
-
-@pytest.mark.parametrize(
-    ("version", "before", "after"),
-    [
-        ("2.21.3", None, CHOICE),
-        ("2.21.0", "--xla_dump_to=/d", f"--xla_dump_to=/d {CHOICE}"),
-        ("2.21.0", CHOSEN, CHOSEN),
-        ("2.22.0", None, None),
-    ],
-)
-def test_flags_of_xla(monkeypatch, version, before, after):
-    monkeypatch.setattr(graph_translator.tf, "__version__", version)
-    # First of all what is there, so that it comes back.
-    monkeypatch.setenv("XLA_FLAGS", before or "")
-    if before is None:
-        monkeypatch.delenv("XLA_FLAGS")
-    graph_translator.disable_ynnpack()
-    assert graph_translator.os.environ.get("XLA_FLAGS") == after

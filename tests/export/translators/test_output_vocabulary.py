@@ -70,12 +70,9 @@ def test_translations_have_only_the_chosen_tokens(
     texts = [each.text for each in restricted.translate(TEXTS)]
     assert texts != [each.text for each in translator.translate(TEXTS)]
     # A sentence alone gives what it gives among others.
-    for text, expected in zip(TEXTS, texts):
-        assert restricted.translate([text])[0].text == expected
-    scores = restricted.score(TEXTS, [*TARGETS, TARGETS[0], ""])
-    assert scores == pytest.approx(
-        translator.score(TEXTS, [*TARGETS, TARGETS[0], ""])
-    )
+    assert restricted.translate(TEXTS[:1])[0].text == texts[0]
+    scores = restricted.score(TEXTS[:4], TARGETS)
+    assert scores == pytest.approx(translator.score(TEXTS[:4], TARGETS))
     with pytest.raises(ValueError, match="no prefix"):
         restricted.translate(TEXTS[:1], prefixes=["ba"])
 
@@ -89,11 +86,6 @@ def test_a_server_answers_the_same(restricted, translator, settings):
     assert texts == [each.text for each in expected]
     scores = [each.score for each in expected]
     np.testing.assert_allclose(found["score"], scores, rtol=1e-4)
-    limits = served.limits()
-    if "shortlist" in settings:
-        assert limits["shortlist"] == SIZE
-    else:
-        assert limits["target_pieces"] == len(restricted.target_pieces)
 
 
 def test_target_pieces_are_the_texts_and_single_characters(
@@ -109,25 +101,17 @@ def test_target_pieces_are_the_texts_and_single_characters(
         if len(vocabulary.id_to_piece(number)) == 1
     }
     assert set(ids) == of_text | single
-    assert of_text - single
-    assert len(ids) < len(vocabulary)
     # Several files are one text.
     paths = tmp_path / "a.gz", tmp_path / "b"
     paths[0].write_bytes(gzip.compress("\n".join(TARGETS[:2]).encode()))
     paths[1].write_text("\n".join(TARGETS[2:]), encoding="utf-8")
     collect_ids = output_vocabulary_files.collect_ids
     assert collect_ids(translator.tokenizer, paths) == ids
-    for content, where in (
-        (b"\n\n", "bad"),
-        (b"a\nb \xff c\n", "Line 2 of"),
-        (None, "bad"),
-    ):
-        path = tmp_path / "bad"
-        path.unlink(missing_ok=True)
-        if content is not None:
-            path.write_bytes(content)
-        with pytest.raises(InputError, match=where):
-            collect_ids(translator.tokenizer, [path])
+    path = tmp_path / "bad"
+    path.write_bytes(b"\n\n")
+    for each in (path, tmp_path / "missing"):
+        with pytest.raises(InputError, match=each.name):
+            collect_ids(translator.tokenizer, [each])
 
 
 def test_an_exports_file_is_read_as_it_was_written(translator, ids, tmp_path):
@@ -136,10 +120,8 @@ def test_an_exports_file_is_read_as_it_was_written(translator, ids, tmp_path):
     text = output_vocabulary_files.format_ids(ids, translator.tokenizer)
     path.write_text(text, encoding="utf-8")
     assert output_vocabulary_files.read_ids(tmp_path) == ids
-    last = translator.tokenizer.id_to_token(ids[-1])
-    assert f"{ids[-1]}\t{last}\n" in text
     path.write_text("5\tx\nsix\ty\n", encoding="utf-8")
-    with pytest.raises(InputError, match="Line 2 of"):
+    with pytest.raises(InputError, match="target_pieces"):
         output_vocabulary_files.read_ids(tmp_path)
 
 
@@ -171,15 +153,13 @@ def expected_list(translator, path, text):
 def test_invalid_shortlists_are_refused(translator, tmp_path):
     path = tmp_path / "lex"
     for content, where in (
-        (None, "lex"),
-        (b"", "lex"),
-        (b"a b\n", "Line 1 of"),
-        (b"a a nan\n", "Line 1 of"),
-        (b"a a 0.5\na a 1.5\n", "Line 2 of"),
-        ("a \u4e2d\u4e2d 0.5\n".encode(), "Line 1 of"),
+        ("", "lex"),
+        ("a b\n", "Line 1 of"),
+        ("a a nan\n", "Line 1 of"),
+        ("a a 0.5\na a 1.5\n", "Line 2 of"),
+        ("a \u4e2d\u4e2d 0.5\n", "Line 1 of"),
     ):
-        if content is not None:
-            path.write_bytes(content)
+        path.write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=where):
             output_vocabulary_files.read_shortlist(
                 path, translator.tokenizer, translator.model.config, SIZE
