@@ -1,9 +1,11 @@
 """Local processes and Ray tasks: the same pairs, whoever dies."""
 
+import multiprocessing
 import os
 import pathlib
 import subprocess
 import sys
+import time
 import types
 
 import pytest
@@ -28,8 +30,15 @@ def test_local_workers_translate_all_shards():
     ],
 )
 def test_failures_of_local_workers_are_input_errors(job, message):
+    # A process that is not the pool's must not end with it.
+    other = multiprocessing.get_context("spawn").Process(
+        target=time.sleep, args=(600,)
+    )
+    other.start()
     with pytest.raises(InputError, match=message):
         dict(workers.run_local(job, jobs.shards(), 1))
+    assert other.is_alive()
+    other.kill()
 
 
 _DRIVER = """
