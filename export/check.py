@@ -18,20 +18,20 @@ from export.common import command
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
 from export.common.storage import explain_read_errors
-from export.serving.comparison import READERS
+from export.serving.comparison import COMPARERS
 from export.serving.export_directory import (
     newest_version,
     random_texts,
     read_description,
     read_warm_up,
     task_of,
-    unusable,
+    unusable_error,
 )
 from export.serving.session import (
     SERVER_ERRORS,
     ServerSession,
-    foreign_operations,
     read_meta_graph,
+    unsupported_operations,
 )
 from export.tokenizers.python_tokenizers import split_vocabulary
 from export.translators.output_vocabulary_files import (
@@ -63,7 +63,7 @@ def main(arguments):
             "that export.saved_model wrote."
         )
     # Before any of it runs: an export may come from an untrusted source.
-    _refuse_foreign(version)
+    _refuse_unsupported(version)
     description = read_description(version)
     requests = read_warm_up(version)
     reader = _reader(version, description["limits"])
@@ -110,11 +110,11 @@ def main(arguments):
             )
 
 
-def _refuse_foreign(version):
+def _refuse_unsupported(version):
     try:
-        foreign = foreign_operations(read_meta_graph(version))
+        foreign = unsupported_operations(read_meta_graph(version))
     except (OSError, ValueError) as error:
-        raise unusable(version / "saved_model.pb", error) from error
+        raise unusable_error(version / "saved_model.pb", error) from error
     if foreign:
         raise InputError(
             f"{version} was not run: it has operations that a stock TensorFlow "
@@ -124,7 +124,7 @@ def _refuse_foreign(version):
 
 
 def _reader(version, limits):
-    """Returns the AnswerReader for --model_dir; None if it is unset."""
+    """Returns the ExportComparer for --model_dir; None if it is unset."""
     if FLAGS.model_dir is None:
         return None
     task = task_of(version)
@@ -141,7 +141,7 @@ def _reader(version, limits):
     count = sum(_BATCHES)
     source, _ = split_vocabulary(vocabulary)
     texts = random_texts(source, (_LENGTHS * count)[:count])
-    return READERS[task](vocabulary, texts, limits)
+    return COMPARERS[task](vocabulary, texts, limits)
 
 
 def _first_line(error):

@@ -20,7 +20,7 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from export.lines import line_flags
-from export.lines.streams import answer_lines, count_answered
+from export.lines.streams import count_processed_lines, process_lines
 from export.translators import search_flags
 
 FLAGS = flags.FLAGS
@@ -95,13 +95,13 @@ def main(arguments):
             f"{FLAGS.n_best}."
         )
     split = _word_splitter(parser)
-    answered = _count_answered(split) if FLAGS.resume else 0
+    answered = _count_processed(split) if FLAGS.resume else 0
 
     def parse(lines, on_progress):
         sentences = [" ".join(split(line)) for line in lines]
         return parser.parse(sentences, FLAGS.n_best, on_progress)
 
-    answer_lines(
+    process_lines(
         "Parsing", FLAGS.input, FLAGS.output, parse, form, answered=answered
     )
 
@@ -125,7 +125,7 @@ def _validate_resume():
         raise InputError("Omit --resume, or --n_best, --pretty and --svg.")
 
 
-def _count_answered(split):
+def _count_processed(split):
     """Returns the number of lines of --input that --output answers."""
     from export.parsing.trees import read_tree, tree_words
     from export.parsing.word_tokenizer import split_at_spaces
@@ -141,7 +141,7 @@ def _count_answered(split):
             return False
         return bool(tab) == FLAGS.scores and words == split(line)
 
-    return count_answered(FLAGS.input, FLAGS.output, has_answer, fits)
+    return count_processed_lines(FLAGS.input, FLAGS.output, has_answer, fits)
 
 
 if __name__ == "__main__":

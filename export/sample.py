@@ -18,7 +18,7 @@ from absl import flags
 import keras_transformer as kt
 from export.common import command
 from export.lines import line_flags
-from export.lines.streams import answer_lines, line_format
+from export.lines.streams import line_format, process_lines
 from export.translators import search_flags
 from export.translators.translator import Translator, load_models
 
@@ -59,7 +59,7 @@ def main(arguments):
         chosen = [next(seeds) % _NUM_SEEDS for _ in texts]
         return translator.sample(texts, chosen, config, on_progress)
 
-    answer_lines(
+    process_lines(
         "Sampling",
         FLAGS.input,
         FLAGS.output,

@@ -11,7 +11,7 @@ from absl import flags
 
 from export.common import command
 from export.lines import line_flags
-from export.lines.streams import answer_lines
+from export.lines.streams import process_lines
 from export.serving.exported_translator import load_translator
 from export.translators import search_flags
 from export.translators.text_translator import Translation
@@ -48,7 +48,7 @@ def main(arguments):
         return [f"{translations[0].score:.6f}"]
 
     parallel = "translations", FLAGS.translations
-    answer_lines(
+    process_lines(
         "Scoring", FLAGS.input, FLAGS.output, score, line_format, parallel
     )
 

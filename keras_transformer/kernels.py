@@ -149,10 +149,10 @@ def layer_norm(inputs, gamma, beta, epsilon):
 
     @custom_gradient
     def normalize(rows, gamma, beta):
-        centred = rows - ops.mean(rows, axis=-1, keepdims=True)
-        variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
+        centered = rows - ops.mean(rows, axis=-1, keepdims=True)
+        variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
         inverse = ops.rsqrt(variance + epsilon)
-        normalized = centred * inverse
+        normalized = centered * inverse
 
         def gradient(upstream):
             along = upstream * normalized

@@ -314,7 +314,7 @@ MUTATIONS = [
             _SEARCH,
         ),
         (
-            "ensemble's mean not normalised",
+            "ensemble's mean not normalized",
             f"{_KT}/decoding/ensemble.py",
             "return ops.logsumexp(log_probs, axis=0) - "
             "math.log(log_probs.shape[0])",

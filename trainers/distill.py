@@ -42,7 +42,7 @@ from trainers.synthesis.models import hash_model_files
 from trainers.training import config_flags
 
 FLAGS = flags.FLAGS
-# Otherwise --help would not show them.
+# Shows the flags of these modules in --help.
 flags.adopt_module_key_flags(dataset_flags)
 flags.adopt_module_key_flags(bleu_tokenizers)
 

@@ -32,7 +32,7 @@ from trainers.scores.evaluation import (
 from trainers.scores.score_records import describe_run, save_scores
 
 FLAGS = flags.FLAGS
-# Otherwise --help would not show them.
+# Shows the flags of these modules in --help.
 flags.adopt_module_key_flags(dataset_flags)
 flags.adopt_module_key_flags(bleu_tokenizers)
 

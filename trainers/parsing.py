@@ -15,7 +15,7 @@ from trainers.data import dataset_flags
 from trainers.training import launch, training_options
 
 FLAGS = flags.FLAGS
-# Otherwise --help would not show them.
+# Shows the flags of these modules in --help.
 for module in (dataset_flags, training_options, launch):
     flags.adopt_module_key_flags(module)
 FLAGS.set_default("preset", "parsing-small")

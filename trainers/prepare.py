@@ -18,7 +18,7 @@ from trainers.training import config_flags
 
 FLAGS = flags.FLAGS
 dataset_flags.define_preparation_flags()
-# Otherwise --help would not show them.
+# Shows the flags of these modules in --help.
 flags.adopt_module_key_flags(dataset_flags)
 
 flags.DEFINE_string("output_dir", None, "Folder for the prepared data.")

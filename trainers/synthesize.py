@@ -35,7 +35,7 @@ from trainers.synthesis.models import (
 from trainers.synthesis.shards import corpus_source, text_source
 
 FLAGS = flags.FLAGS
-# Otherwise --help would not show them.
+# Shows the flags of these modules in --help.
 for module in (dataset_flags, bleu_tokenizers):
     flags.adopt_module_key_flags(module)
 search_flags.define_search()

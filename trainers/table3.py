@@ -27,7 +27,7 @@ from trainers.reports.table3_rows import (
 from trainers.scores import bleu_tokenizers
 
 FLAGS = flags.FLAGS
-# Otherwise --help would not show them.
+# Shows the flags of these modules in --help.
 flags.adopt_module_key_flags(dataset_flags)
 flags.adopt_module_key_flags(bleu_tokenizers)
 

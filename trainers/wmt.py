@@ -17,7 +17,7 @@ from trainers.training import (
 )
 
 FLAGS = flags.FLAGS
-# Otherwise --help would not show them.
+# Shows the flags of these modules in --help.
 for module in (dataset_flags, training_options, launch):
     flags.adopt_module_key_flags(module)
 
@@ -25,7 +25,7 @@ _SAMPLES = 5
 
 
 class Translation(launch.Task):
-    """Translates with one vocabulary for both languages."""
+    """The task of training a translation model."""
 
     command = "trainers.wmt"
     kind = "text"

@@ -13,7 +13,7 @@ _DASHES = ("none", "7 3", "2 3")
 
 
 def log_log_svg(title, axes, series, format_power):
-    """Returns an SVG chart with a labelled line for each series.
+    """Returns an SVG chart with a labeled line for each series.
 
     `series` is a dict of name to a list of positive (x, y), possibly empty. All
     share a few values of x, which become the ticks. `format_power` is a
@@ -43,16 +43,16 @@ def log_log_svg(title, axes, series, format_power):
     for number, (name, line) in enumerate(series.items()):
         if line:
             places = [(x_of(x), y_of(y)) for x, y in sorted(line)]
-            colour = _COLOURS[number % len(_COLOURS)]
+            color = _COLOURS[number % len(_COLOURS)]
             dash = _DASHES[number % len(_DASHES)]
-            _line(picture, places, colour, 2, dash)
-            ends.append((places[-1][::-1], name, colour))
+            _line(picture, places, color, 2, dash)
+            ends.append((places[-1][::-1], name, color))
     # Labels are at the ends of lines, moved apart where they would overlap.
     place = _TOP - _NAME_HEIGHT
-    for (y, x), name, colour in sorted(ends):
+    for (y, x), name, color in sorted(ends):
         place = max(y, place + _NAME_HEIGHT)
-        _line(picture, [(x, y), (_RIGHT + 18, place)], colour, 0.5)
-        _text(picture, name, _RIGHT + 22, place + 4, fill=colour)
+        _line(picture, [(x, y), (_RIGHT + 18, place)], color, 0.5)
+        _text(picture, name, _RIGHT + 22, place + 4, fill=color)
     return svg.picture_to_string(picture)
 
 
@@ -62,9 +62,9 @@ def _scale(low, high, start, end):
     return lambda value: start + (end - start) * math.log(value / low) / span
 
 
-def _line(picture, places, colour="#7f7f7f", width=0.3, dash="none"):
+def _line(picture, places, color="#7f7f7f", width=0.3, dash="none"):
     path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-    look = {"stroke": colour, "stroke-width": f"{width}", "fill": "none"}
+    look = {"stroke": color, "stroke-width": f"{width}", "fill": "none"}
     more = {"stroke-dasharray": dash}
     svg.add_element(picture, "path", {"d": f"M{path}", **look, **more})
 

@@ -66,7 +66,7 @@ def recurrent(width, kind, **arguments):
 
 
 def convolution(width, kind, padding="same", **arguments):
-    """Returns a convolution over a position and its two neighbours."""
+    """Returns a convolution over a position and its two neighbors."""
     return kind(width, KERNEL, padding=padding, **arguments)
 
 

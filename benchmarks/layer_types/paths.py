@@ -91,9 +91,9 @@ class Counts(typing.NamedTuple):
 def count_layer_types(length):
     """Returns the Counts of all layer types at a length of at least 2.
 
-    Each layer of centred convolutions reaches (k - 1) / 2 positions farther,
+    Each layer of centered convolutions reaches (k - 1) / 2 positions farther,
     of causal ones k - 1. In a dilated stack, each layer has k times the
-    dilation of the layer above it. That stack is causal, because centred
+    dilation of the layer above it. That stack is causal, because centered
     convolutions would reach beyond the ends of the sequence.
     """
     away = length - 1

@@ -66,11 +66,11 @@ class AttentionReader:
         self._tokenizer = translator.tokenizer
         model = translator.model
 
-        def attend(source, target):
+        def compute_weights(source, target):
             weights = kt.attention_scores(model, source, target)
             return {kind: tf.stack(each, 1) for kind, each in weights.items()}
 
-        self._attend = trace_once(attend, IDS_SPEC, IDS_SPEC)
+        self._attend = trace_once(compute_weights, IDS_SPEC, IDS_SPEC)
 
     @classmethod
     def from_directory(cls, path, **settings):
@@ -107,7 +107,7 @@ class AttentionReader:
                 pad_ids([pair.target for pair in pairs])
             )
         rows = zip(texts, translations, pairs, sources, targets, weights)
-        return [_maps(*row) for row in rows]
+        return [_make_attention_maps(*row) for row in rows]
 
     def _tokens_and_words(self, side, texts, pairs):
         """Yields the tokens and word spans of one side of each pair.
@@ -136,7 +136,7 @@ class AttentionReader:
         return [dict(zip(weights, row)) for row in rows]
 
 
-def _maps(text, translation, pair, source, target, weights):
+def _make_attention_maps(text, translation, pair, source, target, weights):
     source_tokens, source_words = source
     target_tokens, target_words = target
     s, t = len(source_tokens), len(target_tokens)

@@ -15,7 +15,7 @@ from export.common.errors import InputError
 
 # The alignments of a batch may exceed gRPC's default limit of 4 MB.
 _OPTIONS = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
-_KINDS = {
+_ERROR_KINDS = {
     grpc.StatusCode.UNAVAILABLE: "unreachable",
     grpc.StatusCode.RESOURCE_EXHAUSTED: "busy",
     grpc.StatusCode.NOT_FOUND: "unknown",
@@ -56,9 +56,9 @@ class GrpcServer(ModelServer):
         except grpc.RpcError as error:
             code = error.code()
             if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-                raise self.error("late", f"{self._timeout:g} s") from None
+                raise self.error("timeout", f"{self._timeout:g} s") from None
             reason = f"{code.name}, {error.details()}"
-            raise self.error(_KINDS.get(code, "failed"), reason) from None
+            raise self.error(_ERROR_KINDS.get(code, "failed"), reason) from None
         try:
             return {
                 name: _array(each) for name, each in response.outputs.items()

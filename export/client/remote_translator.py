@@ -17,7 +17,7 @@ _MESSAGES = {
     "unreachable": "{server} does not answer: {reason}; check that the server "
     "runs and that address and port are right",
     "busy": "{server} is too busy: {reason}",
-    "late": "{server} did not answer within {reason}; give more "
+    "timeout": "{server} did not answer within {reason}; give more "
     "--timeout_seconds, or a smaller --batch_size",
     "unknown": "{server} does not serve {model}: {reason}; check --model_name, "
     "--version and --label",

@@ -14,7 +14,7 @@ _CONNECTIONS = {
     "http": http.client.HTTPConnection,
     "https": http.client.HTTPSConnection,
 }
-_KINDS = {
+_ERROR_KINDS = {
     400: "refused",
     404: "unknown",
     **dict.fromkeys((429, 502, 503, 504), "busy"),
@@ -30,7 +30,7 @@ class RestServer(ModelServer):
 
     def __init__(self, url, model, timeout_seconds):
         super().__init__(url, model, timeout_seconds)
-        self._url = _parse(url)
+        self._url = _parse_url(url)
         self._path = f"{self._url.path.rstrip('/')}{_path(model)}:predict"
 
     def predict(self, signature, texts):
@@ -38,11 +38,11 @@ class RestServer(ModelServer):
         request = {"signature_name": signature, "inputs": {"text": texts}}
         body = json.dumps(request).encode("utf-8")
         try:
-            status, answer = _run_within(
+            status, answer = _run_with_timeout(
                 self._timeout, lambda: self._read(body)
             )
         except TimeoutError:
-            raise self.error("late", f"{self._timeout:g} s") from None
+            raise self.error("timeout", f"{self._timeout:g} s") from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or repr(error)
             raise self.error("unreachable", reason) from error
@@ -56,7 +56,7 @@ class RestServer(ModelServer):
             reason = repr(answer[:60])
         if status == http.client.OK:
             raise self.error("unreadable", f"no prediction: {reason}")
-        kind = _KINDS.get(status, "failed")
+        kind = _ERROR_KINDS.get(status, "failed")
         raise self.error(kind, f"HTTP {status}, {reason}")
 
     def _read(self, body):
@@ -85,7 +85,7 @@ def _path(model):
     return path
 
 
-def _parse(url):
+def _parse_url(url):
     try:
         address = urllib.parse.urlsplit(url)
         is_valid = address.scheme in _CONNECTIONS and address.hostname
@@ -102,7 +102,7 @@ def _parse(url):
     return address
 
 
-def _run_within(seconds, function):
+def _run_with_timeout(seconds, function):
     """Returns the function's result, or raises TimeoutError."""
     # In a thread: a socket limits each operation only, so a server that sends
     # one byte at a time or repeats "100 Continue" would exceed the time limit.

@@ -13,8 +13,8 @@ from export.common.errors import InputError
 EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130
 # As in a shell: 128 + SIGPIPE.
-EXIT_READER_HAS_GONE = 141
-_TEXTS = ("text", "translation", "tag")
+EXIT_BROKEN_PIPE = 141
+_MAY_BE_EMPTY = ("text", "translation", "tag")
 
 
 def run(main, operands=(), any_backend=False):
@@ -30,7 +30,7 @@ def run(main, operands=(), any_backend=False):
         any_backend: whether KERAS_BACKEND may name another than TensorFlow.
     """
 
-    def guarded(arguments):
+    def run_main(arguments):
         # Hides TensorFlow's notes on saving.
         logging.set_verbosity(logging.WARNING)
         for stream in filter(None, (sys.stdout, sys.stderr)):
@@ -51,14 +51,14 @@ def run(main, operands=(), any_backend=False):
 
     try:
         try:
-            app.run(guarded)
+            app.run(run_main)
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except BrokenPipeError:
         # Python's flush at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_READER_HAS_GONE)
+        sys.exit(EXIT_BROKEN_PIPE)
 
 
 def command_line(program, *arguments):
@@ -88,7 +88,7 @@ def require_new(path, flag):
 
 
 def require_finite(*names):
-    """Makes number flags refuse "nan" and "inf", which pass their bounds."""
+    """Makes number flags reject "nan" and "inf", which pass their bounds."""
     for name in names:
         flags.register_validator(
             name,
@@ -115,7 +115,7 @@ def _check_empty():
     for name in flags.FLAGS:
         flag = flags.FLAGS[name]
         values = flag.value if isinstance(flag.value, list) else [flag.value]
-        if flag.present and "" in values and name not in _TEXTS:
+        if flag.present and "" in values and name not in _MAY_BE_EMPTY:
             raise InputError(
                 f"--{name} has an empty value; give it one, or omit it."
             )

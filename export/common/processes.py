@@ -21,7 +21,7 @@ def processor_count():
 class StopSignals:
     """A context in which the first SIGINT or SIGTERM calls a function.
 
-    A second signal acts as usual. `stop` takes no arguments.
+    A second signal has its previous effect. `stop` takes no arguments.
 
     Attributes:
         received: number of the signal, 0 without one.
@@ -66,16 +66,16 @@ def run_subcommand(module, arguments):
     )
     before = signal.getsignal(signal.SIGTERM)
 
-    def leave(number, frame):
+    def exit_now(number, frame):
         del frame
         sys.exit(128 + number)
 
-    def pass_on():
+    def forward_signal():
         process.send_signal(signals.received)
         # By default a second signal would end this process only.
-        signal.signal(signal.SIGTERM, leave)
+        signal.signal(signal.SIGTERM, exit_now)
 
-    signals = StopSignals(pass_on)
+    signals = StopSignals(forward_signal)
     try:
         with signals:
             code = process.wait()
@@ -103,7 +103,7 @@ def folder_lock(folder, work):
     except filelock.Timeout:
         raise InputError(
             f"Another {work} is under way in {folder} and holds its "
-            f"{path.name}; wait for its end, stop it, or use another folder."
+            f"{path.name}; wait for it to end, stop it, or use another folder."
         ) from None
     except OSError as error:
         raise InputError(

@@ -179,7 +179,7 @@ def explain_file_errors(path):
     """Converts errors of a file or folder in a `with` block to InputError."""
     return _explain_errors(
         path,
-        "Cannot use {}: {}. See to that, then run the same command again.",
+        "Cannot use {}: {}. Fix that, then run the same command again.",
     )
 
 

@@ -49,7 +49,7 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
     def __init__(self, dtype=None, **kwargs):
         given = [name for name in _FIELDS if name in kwargs]
         config = kt.TransformerConfig(**{n: kwargs.pop(n) for n in given})
-        stacks = _Stacks(config, dtype=dtype, name="stacks")
+        stacks = _EncoderDecoder(config, dtype=dtype, name="stacks")
         inputs = {
             name: keras.Input((None,), dtype="int32", name=name)
             for side in ("encoder", "decoder")
@@ -107,7 +107,7 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class _Stacks(keras.layers.Layer):
+class _EncoderDecoder(keras.layers.Layer):
     """Encoder and decoder as one layer of a functional model."""
 
     def __init__(self, config, **kwargs):

@@ -174,7 +174,7 @@ def sample_translations(task, transformer, inputs, stop_token_ids):
         stop_token_ids=stop_token_ids,
         model=task,
     )
-    mask = _mask_after_stop(ids, prompt_mask, stop_token_ids)
+    mask = _mask_until_stop(ids, prompt_mask, stop_token_ids)
     begin = ops.arange(ops.shape(ids)[1]) == 0
     return ids, ops.logical_and(mask, ops.logical_or(has_text[:, None], begin))
 
@@ -212,7 +212,7 @@ def _exclude_impossible(logits, index, lengths):
     return ops.where(excluded, _EXCLUDED_LOGIT, logits)
 
 
-def _mask_after_stop(ids, prompt_mask, stop_token_ids):
+def _mask_until_stop(ids, prompt_mask, stop_token_ids):
     if stop_token_ids is None:
         return ops.ones_like(ids, dtype="bool")
     stops = _is_any_of(ids, stop_token_ids)

@@ -6,7 +6,7 @@ Each function defines flags for the module that calls it.
 from absl import flags
 
 from export.common.errors import InputError
-from export.lines.streams import answer_lines, line_format
+from export.lines.streams import line_format, process_lines
 
 FLAGS = flags.FLAGS
 flags.disclaim_key_flags()
@@ -75,7 +75,7 @@ def translate_stream(translator, prefix_file=None, on_prefixes=None):
             return [[each] for each in best]
         return translator.n_best(texts, FLAGS.n_best, on_progress, prefixes)
 
-    answer_lines(
+    process_lines(
         "Translating",
         FLAGS.input,
         FLAGS.output,

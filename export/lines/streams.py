@@ -123,10 +123,10 @@ def read_chunks(lines, sources):
         yield chunk
 
 
-def translate_lines(chunks, translate, to_lines, write, number=0):
+def process_chunks(chunks, translate, to_lines, write, number=0):
     """Translates chunks of lines and writes the output of each.
 
-    `number` is that of the first line, from 0; see `answer_lines` for the
+    `number` is that of the first line, from 0; see `process_lines` for the
     functions. Returns the numbers, from 1, of the first three lines with
     truncated sources, and the number of such lines.
     """
@@ -151,13 +151,13 @@ def pair_lines(sources, others, flag):
         if source is missing or other is missing:
             longer = flag if source is missing else "input"
             raise InputError(
-                f"--{longer} has a line {number} and the other file has not; "
+                f"--{longer} has a line {number} and the other file does not; "
                 f"--{flag} needs a line for each of --input."
             )
         yield source, other
 
 
-def answer_lines(
+def process_lines(
     job, source, output, answer, to_lines, parallel=None, answered=0
 ):
     """Answers every line of a file or standard input, in order.
@@ -190,7 +190,7 @@ def answer_lines(
         if output not in _STANDARD or not sys.stdout.isatty():
             bar = stack.enter_context(ProgressBar(job, None, "sentences"))
             on_progress = bar.update
-        first, count = translate_lines(
+        first, count = process_chunks(
             read_chunks(itertools.islice(lines, answered, None), sources),
             lambda texts: answer(texts, on_progress),
             to_lines,
@@ -230,7 +230,7 @@ def _open_output(stack, path, sources, append):
     for source in sources:
         if _is_same_file(path, source):
             raise InputError(
-                f"--output={path} is also what is read, which would be lost; "
+                f"--output={path} is also an input and would be overwritten; "
                 "name another --output."
             )
     mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -257,7 +257,7 @@ def _is_same_file(path, source):
     return False
 
 
-def count_answered(source, output, has_answer, fits):
+def count_processed_lines(source, output, has_answer, fits):
     """Returns the number of input lines that already have output.
 
     Removes the incomplete last line that a stopped command left in `output`,

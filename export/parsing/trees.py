@@ -15,7 +15,7 @@ from export.common.errors import InputError
 from export.lines.files import read_lines
 
 ROOT = "TOP"
-ROOTS = frozenset(["", "ROOT", ROOT])
+ROOT_LABELS = frozenset(["", "ROOT", ROOT])
 TRACE = "-NONE-"
 
 # Events of `traverse`.
@@ -87,7 +87,9 @@ def normalize(tree):
         else:
             children = opened.pop()
             if children:
-                opened[-1].append(Tree(_plain_label(node.label()), children))
+                opened[-1].append(
+                    Tree(_strip_function_tags(node.label()), children)
+                )
     if not opened[0]:
         raise ValueError("it has no words")
     return add_root(opened[0][0])
@@ -158,11 +160,11 @@ def escape_brackets(word):
 
 
 def _is_root(node):
-    return node.label() in ROOTS and not is_preterminal(node)
+    return node.label() in ROOT_LABELS and not is_preterminal(node)
 
 
 @functools.cache
-def _plain_label(label):
+def _strip_function_tags(label):
     # A label that begins with - or =, such as -X-1, is not shortened.
     return re.split("[-=]", label, maxsplit=1)[0] or label
 

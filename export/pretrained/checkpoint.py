@@ -25,7 +25,7 @@ import numpy as np
 import safetensors
 
 from export.common.errors import InputError
-from export.pretrained.config_files import wrong_value
+from export.pretrained.config_files import wrong_value_error
 
 _DTYPES = ("float32", "float16", "bfloat16", "float64")
 _MAX_TEXT_BYTES = 2**20
@@ -49,7 +49,7 @@ class _LazyArray(typing.NamedTuple):
     read: typing.Callable[[], np.ndarray]
 
 
-class Checkpoint:
+class WeightsFile:
     """Named arrays of a file, each read on demand.
 
     The file is `.safetensors`, `.bin` or `.npz`, or the `.index.json` of
@@ -75,7 +75,7 @@ class Checkpoint:
         # Marian stores vectors as [1, n].
         if declared != shape and declared != (1, *shape):
             expected = f"the shape {list(shape)}"
-            raise wrong_value(self.path, name, list(declared), expected)
+            raise wrong_value_error(self.path, name, list(declared), expected)
 
     def read(self, name, shape):
         """Returns an array as float32."""
@@ -84,12 +84,12 @@ class Checkpoint:
         array = self._read(name)
         kind = array.dtype.name
         if kind not in _DTYPES:
-            raise wrong_value(self.path, name, kind, " or ".join(_DTYPES))
+            raise wrong_value_error(self.path, name, kind, " or ".join(_DTYPES))
         with np.errstate(over="ignore"):
             array = np.asarray(array, np.float32)
         if not np.isfinite(array).all():
             wrong = float(array[~np.isfinite(array)][0])
-            raise wrong_value(self.path, name, wrong, "finite numbers")
+            raise wrong_value_error(self.path, name, wrong, "finite numbers")
         return array.reshape(shape)
 
     def read_text(self, name):
@@ -97,10 +97,10 @@ class Checkpoint:
         shape = self.shape(name)
         if len(shape) != 1 or shape[0] > _MAX_TEXT_BYTES:
             expected = f"at most {_MAX_TEXT_BYTES:,} bytes of text"
-            raise wrong_value(self.path, name, list(shape), expected)
+            raise wrong_value_error(self.path, name, list(shape), expected)
         array = self._read(name)
         if array.dtype.name not in ("uint8", "int8"):
-            raise wrong_value(self.path, name, array.dtype.name, "bytes")
+            raise wrong_value_error(self.path, name, array.dtype.name, "bytes")
         return array.tobytes().rstrip(b"\0")
 
     def validate_names(self, names):
@@ -127,8 +127,8 @@ class Checkpoint:
             raise InputError(f"{name} cannot be read: {reason}.") from error
 
 
-def open_checkpoint(folder, names):
-    """Returns the Checkpoint of the first of `names` that a folder has.
+def open_weights_file(folder, names):
+    """Returns the WeightsFile of the first of `names` that a folder has.
 
     Each file may also be split into shards with an index. Raises InputError if
     none of the files exists, or the file is damaged.
@@ -136,7 +136,7 @@ def open_checkpoint(folder, names):
     for name in names:
         for path in (folder / name, folder / f"{name}.index.json"):
             if path.exists():
-                return Checkpoint(path)
+                return WeightsFile(path)
     raise InputError(
         f"{folder} has no {' or '.join(names)}, nor the index of their shards; "
         "save the model with MarianMTModel.save_pretrained."
@@ -182,9 +182,9 @@ def _open_shards(path):
         is_file_name = pathlib.PurePath(name).name == name and "\\" not in name
         if not is_file_name or not name.endswith((".safetensors", ".bin")):
             raise ValueError(
-                f"{name!r} is no .safetensors or .bin file of its folder"
+                f"{name!r} is not a .safetensors or .bin file in its folder"
             )
-        arrays |= Checkpoint(path.with_name(name))._arrays
+        arrays |= WeightsFile(path.with_name(name))._arrays
     missing = files.keys() - arrays.keys()
     if missing:
         raise ValueError(f"its files have no array {min(missing)}")

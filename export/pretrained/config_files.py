@@ -208,12 +208,12 @@ def check_fields(fields, table, file):
             continue
         if not isinstance(allowed, _NoteUnless):
             expected = " or ".join(map(shorten, allowed)) or "no such field"
-            raise wrong_value(file, name, value, expected)
+            raise wrong_value_error(file, name, value, expected)
         notes.append(f"{name}={shorten(value)} of {file} has no effect here")
     return notes
 
 
-def wrong_value(file, name, value, expected):
+def wrong_value_error(file, name, value, expected):
     """Returns the InputError for a field with a wrong value."""
     return InputError(
         f"{file}: expected {expected} for {name}, got {shorten(value)}."
@@ -226,7 +226,7 @@ def read_count(fields, name, maximum, file, default=None):
     if isinstance(value, str) and value.isascii() and value.isdigit():
         number = int(value[:20])
     if type(number) is not int or not 0 < number <= maximum:
-        raise wrong_value(
+        raise wrong_value_error(
             file, name, value, f"an integer from 1 to {maximum:,}"
         )
     return number

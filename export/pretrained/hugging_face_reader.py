@@ -5,7 +5,7 @@ import typing
 import numpy as np
 
 from export.common.errors import InputError
-from export.pretrained.checkpoint import open_checkpoint
+from export.pretrained.checkpoint import open_weights_file
 from export.pretrained.config_files import (
     CONFIG,
     GENERATION,
@@ -13,7 +13,7 @@ from export.pretrained.config_files import (
     read_count,
     read_fields,
     shorten,
-    wrong_value,
+    wrong_value_error,
 )
 from export.pretrained.vocabulary import MISSING_ROW, read_vocabularies
 from export.pretrained.weight_mapping import (
@@ -92,7 +92,7 @@ def read_hugging_face(folder):
             f"{_CONFIG}: expected one table of pieces for source and target "
             "with share_encoder_decoder_embeddings=True, got two."
         )
-    checkpoint = open_checkpoint(
+    checkpoint = open_weights_file(
         folder, ("model.safetensors", "pytorch_model.bin")
     )
     bias = _read_bias(checkpoint, rows, target, generation, notes)
@@ -121,7 +121,9 @@ def read_hugging_face(folder):
 def _make_config(fields, **others):
     for alias, name in _ALIASES.items():
         if alias in fields and fields[alias] != fields.get(name):
-            raise wrong_value(_CONFIG, alias, fields[alias], f"that of {name}")
+            raise wrong_value_error(
+                _CONFIG, alias, fields[alias], f"that of {name}"
+            )
     is_tied = fields.get("tie_word_embeddings", True)
     is_shared = fields.get("share_encoder_decoder_embeddings", True)
     share_embeddings = "target-softmax" if is_tied else "none"
@@ -153,7 +155,7 @@ def _read_equal_sizes(fields, name, maximum):
     )
     if encoder != decoder:
         expected = f"{encoder} as in the encoder"
-        raise wrong_value(_CONFIG, f"decoder_{name}", decoder, expected)
+        raise wrong_value_error(_CONFIG, f"decoder_{name}", decoder, expected)
     return encoder
 
 
@@ -251,11 +253,11 @@ def read_generation(config, generation):
     end = _read_end(fields, file)
     begin = fields.get("decoder_start_token_id", fields.get("bos_token_id"))
     if not _is_id(begin):
-        raise wrong_value(file, "decoder_start_token_id", begin, "one id")
+        raise wrong_value_error(file, "decoder_start_token_id", begin, "one id")
     for name, value in ("decoder_start_token_id", begin), ("eos_token_id", end):
         if config.get(name, value) not in (value, [value]):
             expected = f"{value} as in {file}"
-            raise wrong_value(_CONFIG, name, config[name], expected)
+            raise wrong_value_error(_CONFIG, name, config[name], expected)
     # max_length counts the token that the decoder begins with. By default
     # `generate` ends after 20 more.
     most = MAX_EXTRA_TOKENS + 1
@@ -284,11 +286,11 @@ def _read_end(fields, file):
     end = fields.get("eos_token_id")
     ends = end if isinstance(end, list) else [end]
     if len(ends) != 1 or not _is_id(ends[0]):
-        raise wrong_value(file, "eos_token_id", end, "one id")
+        raise wrong_value_error(file, "eos_token_id", end, "one id")
     forced = fields.get("forced_eos_token_id", ends[0])
     if forced not in (ends[0], ends):
         expected = f"eos_token_id, {ends[0]},"
-        raise wrong_value(file, "forced_eos_token_id", forced, expected)
+        raise wrong_value_error(file, "forced_eos_token_id", forced, expected)
     return ends[0]
 
 
@@ -296,14 +298,16 @@ def _read_suppressed(fields, end, file, notes):
     single = fields.get("suppress_tokens", [])
     words = fields.get("bad_words_ids", [])
     if not _is_ids(single):
-        raise wrong_value(file, "suppress_tokens", single, "a list of ids")
+        raise wrong_value_error(
+            file, "suppress_tokens", single, "a list of ids"
+        )
     if not isinstance(words, list) or not all(map(_is_ids, words)):
-        raise wrong_value(file, "bad_words_ids", words, "lists of ids")
+        raise wrong_value_error(file, "bad_words_ids", words, "lists of ids")
     # `generate` ignores a bad word that is the end id alone.
     words = [word for word in words if word != [end]]
     suppressed = {*single, *(word[0] for word in words if len(word) == 1)}
     if end in suppressed:
-        raise wrong_value(file, "suppress_tokens", end, "no eos_token_id")
+        raise wrong_value_error(file, "suppress_tokens", end, "no eos_token_id")
     longer = [word for word in words if len(word) != 1]
     if longer:
         notes.append(

@@ -45,7 +45,7 @@ _SUPPORTED_VALUES = expand_names(
         "stop_criterion": tuple(STOP_CRITERIA.values()),
     }
 )
-_SPECIAL = {
+_SPECIAL_PIECES = {
     END_ID: "</s>",
     UNKNOWN_ID: "<unk>",
     BEGIN_ID: "<pad>",
@@ -66,7 +66,7 @@ def write_hugging_face(model, vocabulary, languages, folder):
         *(config, _SUPPORTED_VALUES, "MarianMTModel"),
         "CTranslate2 may take this model (export.ctranslate2)",
     )
-    source_ids, target_ids = _order_ids(model)
+    source_ids, target_ids = _ids_by_row(model)
     source, target = split_vocabulary(vocabulary)
     network, generation = _make_configs(config, source_ids, target_ids)
     source_language, target_language = languages
@@ -83,10 +83,10 @@ def write_hugging_face(model, vocabulary, languages, folder):
             "unk_token": "<unk>",
             "pad_token": "<pad>",
         },
-        "vocab.json": _make_table(source, source_ids),
+        "vocab.json": _make_vocab_json(source, source_ids),
     }
     if config.source_vocabulary_size:
-        files["target_vocab.json"] = _make_table(target, target_ids)
+        files["target_vocab.json"] = _make_vocab_json(target, target_ids)
     for name, content in files.items():
         text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
         (folder / name).write_text(text, encoding="utf-8")
@@ -99,7 +99,7 @@ def write_hugging_face(model, vocabulary, languages, folder):
     )
 
 
-def _order_ids(model):
+def _ids_by_row(model):
     """Returns the ids of source and target in the order of their rows."""
     config = model.config
     if config.source_vocabulary_size:
@@ -167,12 +167,12 @@ def _make_configs(config, source_ids, target_ids):
     return network, generation
 
 
-def _make_table(proto, ids):
+def _make_vocab_json(proto, ids):
     """Returns the dict of a `vocab.json`, piece to row."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
     table = {}
     for row, number in enumerate(ids):
-        name = _SPECIAL.get(number) or processor.IdToPiece(number)
+        name = _SPECIAL_PIECES.get(number) or processor.IdToPiece(number)
         if name in table:
             raise InputError(
                 f"The vocabulary has the piece {name!r}, which is the name of "

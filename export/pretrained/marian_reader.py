@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from export.common.errors import InputError
-from export.pretrained.checkpoint import Checkpoint
+from export.pretrained.checkpoint import WeightsFile
 from export.pretrained.config_files import (
     MARIAN_DECODER,
     MARIAN_NETWORK,
@@ -23,7 +23,7 @@ from export.pretrained.config_files import (
     check_fields,
     read_bytes,
     read_count,
-    wrong_value,
+    wrong_value_error,
 )
 from export.pretrained.vocabulary import complete_table, make_vocabulary
 from export.pretrained.weight_mapping import (
@@ -43,12 +43,15 @@ from keras_transformer.config import MAX_ALPHA, MAX_BEAMS
 
 _DECODER, _MODEL = "decoder.yml", "special:model.yml"
 _END, _UNKNOWN = "</s>", "<unk>"
-_SHARED, _SIDES = "Wemb", ("encoder_Wemb", "decoder_Wemb")
-_OUTPUT, _OLDER_OUTPUT = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W"
+_SHARED_EMBEDDING, _SIDE_EMBEDDINGS = "Wemb", ("encoder_Wemb", "decoder_Wemb")
+_OUTPUT, _UNTRANSPOSED_OUTPUT = (
+    "decoder_ff_logit_out_Wt",
+    "decoder_ff_logit_out_W",
+)
 _BIAS = "decoder_ff_logit_out_b"
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}
 # Up to this source length, in pieces, Marian's maximum output length fits.
-_EQUAL_LIMIT = 128
+_REFERENCE_LENGTH = 128
 # Marian's files nest at most lists in a mapping.
 _MAX_YAML_DEPTH = 3
 # libyaml's loader, which PyYAML may lack, is twenty times as fast.
@@ -61,14 +64,14 @@ def read_marian(folder):
     InputError if a file is missing, damaged or of another architecture.
     """
     decoder = parse_yaml(read_bytes(folder / _DECODER), folder / _DECODER)
-    checkpoint = Checkpoint(_find_model(folder, decoder))
+    checkpoint = WeightsFile(_find_model(folder, decoder))
     name = f"{checkpoint.path}: {_MODEL}"
     options = parse_yaml(checkpoint.read_text(_MODEL), name)
     # A missing type means one of Marian's recurrent networks.
     check_fields({"type": "none"} | options, MARIAN_NETWORK, _MODEL)
     sizes = _vocabulary_sizes(options)
     tables, notes = _read_tables(folder, decoder, sizes)
-    share_embeddings, is_shared = _read_ties(options)
+    share_embeddings, is_shared = _read_weight_tying(options)
     if is_shared and tables[0] != tables[1]:
         raise InputError(
             f"{_DECODER}: expected one vocabulary for source and target, as "
@@ -95,10 +98,16 @@ def read_marian(folder):
     slots = layer_slots(config, is_hugging_face=False)
     embeddings = _read_embeddings(checkpoint, config, is_shared, sizes)
     bias = np.zeros(sizes[1], np.float32)
-    if not _is_on(options, "output-omit-bias"):
+    if not _is_enabled(options, "output-omit-bias"):
         bias = checkpoint.read(_BIAS, bias.shape)
     names = {name for name in checkpoint.names if name.startswith("special:")}
-    names |= {_SHARED, *_SIDES, _OUTPUT, _OLDER_OUTPUT, _BIAS}
+    names |= {
+        _SHARED_EMBEDDING,
+        *_SIDE_EMBEDDINGS,
+        _OUTPUT,
+        _UNTRANSPOSED_OUTPUT,
+        _BIAS,
+    }
     model = load_transformer(config, checkpoint, slots, names)
     set_embeddings(model, embeddings, bias, source, target)
     source_proto = add_normalizer(source.proto, OPUS_MT)
@@ -113,7 +122,7 @@ def _find_model(folder, decoder):
         # Files converted by marian-conv are not supported.
         files = sorted(path.name for path in folder.glob("*.npz"))
         expected = f"one .npz file of {folder}, which has {files},"
-        raise wrong_value(_DECODER, "models", names, expected)
+        raise wrong_value_error(_DECODER, "models", names, expected)
     return path
 
 
@@ -125,7 +134,7 @@ def _file_names(decoder, key):
         file_names = [pathlib.PurePosixPath(name).name for name in names]
         if not {"", ".."} & {*file_names}:
             return file_names
-    raise wrong_value(_DECODER, key, names, "a list of files")
+    raise wrong_value_error(_DECODER, key, names, "a list of files")
 
 
 def _read_tables(folder, decoder, sizes):
@@ -133,14 +142,14 @@ def _read_tables(folder, decoder, sizes):
     names = _file_names(decoder, "vocabs")
     if len(names) != 2:
         expected = "two files, of the source and of the target,"
-        raise wrong_value(_DECODER, "vocabs", names, expected)
+        raise wrong_value_error(_DECODER, "vocabs", names, expected)
     tables, notes = [], []
     for name, size in zip(names, sizes):
         path = folder / name
         table = parse_yaml(read_bytes(path), path)
         for piece, row in table.items():
             if not isinstance(row, str) or not re.fullmatch("[0-9]{1,9}", row):
-                raise wrong_value(path, piece[:40], row, "an id")
+                raise wrong_value_error(path, piece[:40], row, "an id")
         if not {_END, _UNKNOWN} <= table.keys():
             raise InputError(f"{path} must have {_END} and {_UNKNOWN}.")
         table = {piece: int(row) for piece, row in table.items()}
@@ -154,7 +163,7 @@ def _vocabulary_sizes(options):
     sizes = options.get("dim-vocabs")
     if not isinstance(sizes, list) or len(sizes) != 2:
         expected = "the two sizes of the vocabularies"
-        raise wrong_value(_MODEL, "dim-vocabs", sizes, expected)
+        raise wrong_value_error(_MODEL, "dim-vocabs", sizes, expected)
     return [
         read_count({"dim-vocabs": size}, "dim-vocabs", MAX_VOCABULARY, _MODEL)
         for size in sizes
@@ -166,7 +175,7 @@ def _make_config(options, **others):
     name = "transformer-decoder-dim-ffn"
     if options.get(name, "0") not in ("0", str(inner)):
         expected = f"{inner} as in the encoder"
-        raise wrong_value(_MODEL, name, options[name], expected)
+        raise wrong_value_error(_MODEL, name, options[name], expected)
     activation = options.get("transformer-ffn-activation", "swish")
     return make_config(
         _MODEL,
@@ -184,17 +193,17 @@ def _make_config(options, **others):
     )
 
 
-def _read_ties(options):
+def _read_weight_tying(options):
     """Returns `share_embeddings`, and whether both sides have one matrix."""
-    is_all = _is_on(options, "tied-embeddings-all")
-    is_output = _is_on(options, "tied-embeddings")
-    is_shared = is_all or _is_on(options, "tied-embeddings-src")
+    is_all = _is_enabled(options, "tied-embeddings-all")
+    is_output = _is_enabled(options, "tied-embeddings")
+    is_shared = is_all or _is_enabled(options, "tied-embeddings-src")
     if is_all or (is_output and is_shared):
         return "all", True
     return "target-softmax" if is_output else "none", is_shared
 
 
-def _is_on(options, name):
+def _is_enabled(options, name):
     return options.get(name, "false") not in OFF
 
 
@@ -206,7 +215,7 @@ def _read_search(decoder):
         "alpha": _read_number(decoder, "normalize", 0.0, MAX_ALPHA),
         "length_penalty": "power",
         "stop_criterion": "k_finished",
-        "max_extra_tokens": math.ceil((factor - 1) * _EQUAL_LIMIT),
+        "max_extra_tokens": math.ceil((factor - 1) * _REFERENCE_LENGTH),
     }
 
 
@@ -217,19 +226,19 @@ def _read_number(decoder, name, default, maximum):
         value = math.nan
     if not 0 <= value <= maximum:
         expected = f"a number from 0 to {maximum:g}"
-        raise wrong_value(_DECODER, name, decoder[name], expected)
+        raise wrong_value_error(_DECODER, name, decoder[name], expected)
     return value
 
 
 def _read_embeddings(checkpoint, config, is_shared, sizes):
     """Returns the matrices [V', D] by name: source, target, output."""
     width, share_embeddings = config.d_model, config.share_embeddings
-    source, target = [_SHARED] * 2 if is_shared else _SIDES
+    source, target = [_SHARED_EMBEDDING] * 2 if is_shared else _SIDE_EMBEDDINGS
     tables = {"target": checkpoint.read(target, (sizes[1], width))}
     if share_embeddings != "all":
         tables["source"] = checkpoint.read(source, (sizes[0], width))
-    if share_embeddings == "none" and _OLDER_OUTPUT in checkpoint.names:
-        output = checkpoint.read(_OLDER_OUTPUT, (width, sizes[1]))
+    if share_embeddings == "none" and _UNTRANSPOSED_OUTPUT in checkpoint.names:
+        output = checkpoint.read(_UNTRANSPOSED_OUTPUT, (width, sizes[1]))
         tables["output"] = output.T
     elif share_embeddings == "none":
         tables["output"] = checkpoint.read(_OUTPUT, (sizes[1], width))
@@ -267,7 +276,9 @@ def parse_yaml(content, name):
         fields = yaml.load(content, Loader=_TextLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{name} is not YAML of Marian: {reason}.") from None
+        raise InputError(
+            f"{name} is not valid Marian YAML: {reason}."
+        ) from None
     if not isinstance(fields, dict):
         raise InputError(f"{name} must hold a YAML mapping, name to value.")
     return fields

@@ -23,7 +23,7 @@ from export.pretrained.config_files import (
     read_bytes,
     read_fields,
     read_json,
-    wrong_value,
+    wrong_value_error,
 )
 from export.tokenizers.python_tokenizers import TAG, has_crashing_piece
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
@@ -70,10 +70,12 @@ def read_vocabularies(folder, sizes, begin, end):
         begins[0] = tables[0].get(_PADDING)
     if begin not in tables[1].values():
         expected = "the id of a piece"
-        raise wrong_value(paths[1], "decoder_start_token_id", begin, expected)
+        raise wrong_value_error(
+            paths[1], "decoder_start_token_id", begin, expected
+        )
     if tables[1].get(_END) != end:
         expected = f"eos_token_id, {end},"
-        raise wrong_value(paths[1], _END, tables[1].get(_END), expected)
+        raise wrong_value_error(paths[1], _END, tables[1].get(_END), expected)
     vocabularies = []
     for side, path, table, size, first in zip(
         ("source", "target"), paths, tables, sizes, begins
@@ -81,7 +83,7 @@ def read_vocabularies(folder, sizes, begin, end):
         special = table.get(_UNKNOWN), first, table.get(_END)
         if None in special[::2] or len({*special}) < 3:
             roles = "<unk>, the begin and the end"
-            raise wrong_value(path, roles, special, "three ids")
+            raise wrong_value_error(path, roles, special, "three ids")
         table, more_notes = complete_table(table, size, path)
         notes += more_notes
         spm = folder / f"{side}.spm"
@@ -101,7 +103,7 @@ def _read_added_tokens(folder):
         rows = fields.get("added_tokens_decoder", {})
         if not isinstance(rows, dict):
             name, expected = "added_tokens_decoder", "ids and tokens"
-            raise wrong_value(file, name, rows, expected)
+            raise wrong_value_error(file, name, rows, expected)
         pairs[file] = [(_content(token), row) for row, token in rows.items()]
     added = {}
     for file, tokens in pairs.items():
@@ -109,7 +111,9 @@ def _read_added_tokens(folder):
             is_text = isinstance(token, str) and token
             if not is_text or not re.fullmatch("[0-9]{1,8}", str(row)):
                 expected = "texts and ids"
-                raise wrong_value(file, "added tokens", [token, row], expected)
+                raise wrong_value_error(
+                    file, "added tokens", [token, row], expected
+                )
             added[token] = int(row)
     tokens = added.keys() - {_END, _UNKNOWN, _PADDING}
     if tokens:
@@ -132,7 +136,7 @@ def read_table(path):
     table = read_json(path)
     for piece, row in table.items():
         if type(row) is not int or row < 0:
-            raise wrong_value(path, piece, row, "an id")
+            raise wrong_value_error(path, piece, row, "an id")
     return table
 
 
@@ -148,7 +152,7 @@ def complete_table(table, size, path):
     piece = max(table, key=table.get, default="")
     if table.get(piece, 0) >= size:
         expected = f"an id below {size}, the rows of the embeddings,"
-        raise wrong_value(path, piece, table[piece], expected)
+        raise wrong_value_error(path, piece, table[piece], expected)
     unnamed = sorted(set(range(size)) - set(table.values()))
     if size - len(unnamed) != len(table):
         raise InputError(f"{path} gives one id to several pieces.")

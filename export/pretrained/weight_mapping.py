@@ -148,7 +148,7 @@ def marian_columns(width):
 
 
 def load_transformer(config, checkpoint, slots, other_names):
-    """Returns a Transformer with the layers of a Checkpoint.
+    """Returns a Transformer with the layers of a WeightsFile.
 
     `slots` are the WeightSlots of all layers, `other_names` the names of the
     other arrays. InputError if an array is missing or of another network.

@@ -51,7 +51,7 @@ class Comparison:
             )
 
 
-class AnswerReader(abc.ABC):
+class ExportComparer(abc.ABC):
     """Makes requests from texts and compares the answers.
 
     `vocabulary` is the bytes of the model directory's vocabulary, `limits` a
@@ -133,7 +133,7 @@ def _to_python(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
-class TranslationReader(AnswerReader):
+class TranslationComparer(ExportComparer):
     """Compares the answers of a translator's export."""
 
     settings = (
@@ -214,7 +214,7 @@ def _answer(result, **content):
     return content, result.score
 
 
-class TreeReader(AnswerReader):
+class TreeComparer(ExportComparer):
     """Compares the answers of a parser's export."""
 
     settings = ("beam_size", "alpha")
@@ -233,4 +233,4 @@ class TreeReader(AnswerReader):
         return [self._ranked("trees", results) for results in rows]
 
 
-READERS = {"translation": TranslationReader, "parsing": TreeReader}
+COMPARERS = {"translation": TranslationComparer, "parsing": TreeComparer}

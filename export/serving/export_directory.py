@@ -119,7 +119,7 @@ def read_description(version):
             names = ", ".join(sorted(missing)) or "parameters"
             raise ValueError(f"it lacks {names}")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise unusable(path, error) from error
+        raise unusable_error(path, error) from error
     return content
 
 
@@ -208,11 +208,11 @@ def read_warm_up(version):
             }
             requests.setdefault(name, []).append(inputs)
     except (tf.errors.OpError, DecodeError, ValueError, TypeError) as error:
-        raise unusable(path, error) from error
+        raise unusable_error(path, error) from error
     return requests
 
 
-def unusable(path, error):
+def unusable_error(path, error):
     """Returns the InputError for a damaged file of an export."""
     return InputError(
         f"{path} cannot be used ({error}); export the model again with "

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from export.parsing.linearization import FIRST_SYMBOL_ID
-from export.parsing.trees import ROOT, ROOTS
+from export.parsing.trees import ROOT, ROOT_LABELS
 from export.translators.batches import character_limit, truncation_limit
 from export.translators.text_translator import IMPOSSIBLE
 from keras_transformer.config import END_ID
@@ -130,7 +130,7 @@ class TreeWriter:
         labels, tags = symbols.labels, symbols.tags
         counts = [FIRST_SYMBOL_ID, len(labels), len(labels), len(tags)]
         # For each id: its text, its change to the number of open brackets, and
-        # whether it opens a bracket with a label of ROOTS.
+        # whether it opens a bracket with a label of ROOT_LABELS.
         self._texts = np.array(
             [
                 *[""] * FIRST_SYMBOL_ID,
@@ -139,10 +139,12 @@ class TreeWriter:
                 *[f" ({tag} " for tag in tags],
             ]
         )
-        self._opens = np.repeat(np.array([0, 1, -1, 0], np.int32), counts)
+        self._depth_changes = np.repeat(
+            np.array([0, 1, -1, 0], np.int32), counts
+        )
         self._is_root = np.zeros(len(self._texts), bool)
         for number, label in enumerate(labels, FIRST_SYMBOL_ID):
-            self._is_root[number] = label in ROOTS
+            self._is_root[number] = label in ROOT_LABELS
 
     def write(self, tokens, words):
         """Returns trees as lines of text, string [B, K].
@@ -159,28 +161,30 @@ class TreeWriter:
         word = tf.gather(words, tf.maximum(position, 0), batch_dims=1)
         text = tf.gather(self._texts, tokens)
         text = tf.where(is_tag, tf.strings.join([text, word, ")"]), text)
-        text = tf.where(self._is_of_root(tokens), "", text)
+        text = tf.where(self._root_brackets(tokens), "", text)
         inner = tf.strings.reduce_join(text, axis=-1)
         return tf.strings.join([f"({ROOT}", inner, ")"])
 
-    def _is_of_root(self, tokens):
+    def _root_brackets(self, tokens):
         """Returns which symbols belong to roots, boolean [B, K, T].
 
-        They are skipped, because one TOP is written around everything. Their
-        opening brackets are the leading symbols that have a label of ROOTS and
-        stay open until the last word.
+        `write` adds one TOP itself, so those of a tree are dropped: the leading
+        brackets with a label of ROOT_LABELS that close only after the last
+        word, and their closing brackets.
         """
-        opens = tf.gather(self._opens, tokens)
+        opens = tf.gather(self._depth_changes, tokens)
         depth = tf.cumsum(opens, axis=-1)
         is_root = tf.gather(self._is_root, tokens)
-        begun = tf.cumsum(tf.cast(~is_root, tf.int32), axis=-1) > 0
+        after_roots = tf.cumsum(tf.cast(~is_root, tf.int32), axis=-1) > 0
         continues = (opens > 0) | (tokens >= self._first_tag_id)
         continues = tf.cumsum(
             tf.cast(continues, tf.int32), axis=-1, reverse=True
         )
-        between = tf.where(begun & (continues > 0), depth, tf.int32.max)
-        leading = tf.reduce_sum(tf.cast(~begun, tf.int32), axis=-1)
-        roots = tf.minimum(leading, tf.reduce_min(between, axis=-1))
+        inner_depth = tf.where(
+            after_roots & (continues > 0), depth, tf.int32.max
+        )
+        num_leading = tf.reduce_sum(tf.cast(~after_roots, tf.int32), axis=-1)
+        roots = tf.minimum(num_leading, tf.reduce_min(inner_depth, axis=-1))
         roots = roots[..., None]
         is_symbol = tokens >= FIRST_SYMBOL_ID
         length = tf.reduce_sum(tf.cast(is_symbol, tf.int32), axis=-1)

@@ -142,7 +142,7 @@ def signatures_of(meta_graph):
     }
 
 
-def foreign_operations(meta_graph):
+def unsupported_operations(meta_graph):
     """Returns the sorted names of operations that a stock server cannot run.
 
     "_XlaMustCompile" among them stands for a function that XLA must compile.

@@ -101,7 +101,7 @@ def beam_search(step, state, constraints, max_length, config=None):
         return (advance_search(config, search, logits, state),)
 
     (search,) = ops.while_loop(
-        lambda search: is_unfinished(search, max_length), advance, (search,)
+        lambda search: any_running(search, max_length), advance, (search,)
     )
     return search.result(search.state)
 
@@ -337,6 +337,6 @@ def is_terminated(config, length, best_live, finished_scores):
     return enough | (best_live <= 0.5 * IMPOSSIBLE)
 
 
-def is_unfinished(search, end):
+def any_running(search, end):
     """Returns whether any sentence can grow, up to `end` tokens."""
     return (search.index < end) & ~ops.all(search.stopped)

@@ -287,10 +287,10 @@ class ExcludedTokensEstimate:
 
     def __init__(self, embeddings):
         mean = embeddings.mean(axis=0)
-        centred = embeddings - mean
+        centered = embeddings - mean
         self.weights = [
             _constant("mean", mean),
-            _constant("covariance", centred.T @ centred / len(embeddings)),
+            _constant("covariance", centered.T @ centered / len(embeddings)),
         ]
         self._log_count = math.log(len(embeddings))
 

@@ -83,7 +83,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
     shape = (ops.shape(max_lengths)[0], config.samples)
     numbers = ops.broadcast_to(ops.arange(config.samples), shape)
 
-    def is_unfinished(sampling):
+    def any_running(sampling):
         return (sampling.index < max_length) & ~ops.all(sampling.finished)
 
     def advance(sampling):
@@ -117,7 +117,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
         finished=ops.zeros(shape, dtype="bool"),
         state=decoder.start(source, max_length),
     )
-    (sampling,) = ops.while_loop(is_unfinished, advance, (start,))
+    (sampling,) = ops.while_loop(any_running, advance, (start,))
     return SamplingResult(sampling.tokens, sampling.log_probs)
 
 

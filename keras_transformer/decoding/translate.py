@@ -13,7 +13,7 @@ from keras_transformer.config import PAD_ID
 from keras_transformer.decoding.alignment import TracingDecoder, shift_right
 from keras_transformer.decoding.beam_search import (
     advance_search,
-    is_unfinished,
+    any_running,
     last_tokens,
     start_search,
 )
@@ -267,7 +267,7 @@ def translate_ids(
             if number:
                 state = decoder.extend_cache(search.state, capacity)
                 search = search._replace(state=state)
-            condition = functools.partial(is_unfinished, end=capacity)
+            condition = functools.partial(any_running, end=capacity)
             (search,) = ops.while_loop(condition, advance, (search,))
         return result_of(search)
 
@@ -289,7 +289,7 @@ def translate_ids(
         return result, ops.take(rows, unfinished), search
 
     result, _, _ = ops.while_loop(
-        lambda result, rows, search: is_unfinished(search, max_length),
+        lambda result, rows, search: any_running(search, max_length),
         run_segment,
         (result_of(search), ops.arange(ops.shape(search.stopped)[0]), search),
     )
@@ -303,7 +303,7 @@ def _continue_segment(search, capacity):
     """
     share_stopped = ops.mean(ops.cast(search.stopped, "float32"))
     wasted = share_stopped * ops.cast(capacity - search.index, "float32")
-    return is_unfinished(search, capacity) & (wasted <= _REMOVAL_COST)
+    return any_running(search, capacity) & (wasted <= _REMOVAL_COST)
 
 
 def _select_sentences(search, rows):

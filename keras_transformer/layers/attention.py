@@ -115,8 +115,8 @@ class MultiHeadAttention(SequenceLayer):
         require_counts(self, "num_heads", "key_dim", "value_dim")
         if attention_window:
             require_counts(self, "attention_window")
-        self.weight_dropout = Dropout(
-            dropout, dtype=self.dtype_policy, name="weight_dropout"
+        self.attention_weight_dropout = Dropout(
+            dropout, dtype=self.dtype_policy, name="attention_weight_dropout"
         )
 
     def build(self, query_shape, value_shape=None):
@@ -249,7 +249,7 @@ class MultiHeadAttention(SequenceLayer):
             keys,
             values,
             allowed,
-            functools.partial(self.weight_dropout, training=training),
+            functools.partial(self.attention_weight_dropout, training=training),
         )
         heads = join_blocks(heads, length)
         outputs = self.output_projection(

@@ -1,6 +1,6 @@
 """The grammar of linearized trees: section 6.3, after Vinyals et al. 2015.
 
-A tree over n words is generated as labelled brackets and one tag per word,
+A tree over n words is generated as labeled brackets and one tag per word,
 without the words: "(S (NP DT NN )NP (VP VBZ )VP )S".
 
 Letters: B sentences, K beams, L labels, G tags, D maximum depth.

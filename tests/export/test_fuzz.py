@@ -1,4 +1,4 @@
-"""Whatever comes in, the server answers, and its neighbours notice nothing."""
+"""Whatever comes in, the server answers, and its neighbors notice nothing."""
 
 import random
 

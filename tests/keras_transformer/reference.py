@@ -108,9 +108,9 @@ def layer_norm(weights, x, epsilon):
     """Zero mean and unit variance over the features, then gamma and beta."""
     rows = []
     for row in x:
-        centred = row - row.mean()
-        deviation = math.sqrt((centred**2).mean() + epsilon)
-        rows.append(centred / deviation * weights["gamma"] + weights["beta"])
+        centered = row - row.mean()
+        deviation = math.sqrt((centered**2).mean() + epsilon)
+        rows.append(centered / deviation * weights["gamma"] + weights["beta"])
     return np.stack(rows)
 
 

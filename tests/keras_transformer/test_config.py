@@ -143,7 +143,7 @@ def test_json_round_trip():
     assert found == config()
     for text in (
         *("", "{", "[1]", "3", "null", "{}", '{"vocabulary_size": "9"}'),
-        '{"vocabulary_size": 9, "colour": 1}',
+        '{"vocabulary_size": 9, "color": 1}',
     ):
         with pytest.raises(ValueError):
             kt.TransformerConfig.from_json(text)

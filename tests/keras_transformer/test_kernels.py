@@ -103,7 +103,7 @@ def test_as_many_are_dropped_as_the_rate_says(rate):
     np.testing.assert_allclose(found[kept], 1 / (1 - rate), rtol=1e-4)
 
 
-def test_neighbours_are_independent():
+def test_neighbors_are_independent():
     """Four numbers come from one random integer: of each the bits differ."""
     kept = (drop(kernels.Dropout(0.5, seed=2)) != 0).ravel()
     for distance in (1, 2, 3, 4):

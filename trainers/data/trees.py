@@ -5,7 +5,7 @@
 and so on. Files may be compressed (`.gz`); the uncompressed file has priority.
 
 `trees:GOLD*4,SILVER` trains on several treebanks and repeats the first one four
-times per epoch, for semi-supervised training (section 6.3) where a parser
+repetitions per epoch, for semi-supervised training (section 6.3) where a parser
 predicted the trees of SILVER. Dev and test belong to the first prefix.
 """
 
@@ -51,7 +51,7 @@ class TreeCorpus(Corpus):
         validate_language_code(source, f"the sentences of {dataset} need one.")
         super().__init__(dataset, source, LANGUAGE)
         self._prefixes = _parse_prefixes(dataset)
-        found = {split: self._find(split) for split in SPLITS}
+        found = {split: self._find_file(split) for split in SPLITS}
         self._splits = {split: files for split, files in found.items() if files}
         if len(self._prefixes) > 1 or not self._splits:
             self._validate_split("train")
@@ -74,16 +74,16 @@ class TreeCorpus(Corpus):
         self._validate_split(split)
         return (
             tree
-            for path, times in self._splits[split]
+            for path, repetitions in self._splits[split]
             # Parsed once, because parsing is slower than all later steps.
             for tree in read_trees(path)
-            for _ in range(times)
+            for _ in range(repetitions)
         )
 
     def pairs(self, split):
         """Yields pairs from a temporary file, written at the first call.
 
-        Pairs are read several times, and parsing is slow.
+        Pairs are read several repetitions, and parsing is slow.
         """
         self._validate_split(split)
         if split not in self._pair_files:
@@ -117,13 +117,14 @@ class TreeCorpus(Corpus):
         for tree in self.trees(split):
             yield " ".join(tree_words(tree)), (format_tree(tree),)
 
-    def _find(self, split):
+    def _find_file(self, split):
         """Returns (path, repetitions) for each prefix; [] if one is missing."""
         prefixes = self._prefixes
         if split != "train":
             prefixes = [(prefixes[0][0], 1)]
         found = [
-            (prefix.find(f"{split}.ptb"), times) for prefix, times in prefixes
+            (prefix.find(f"{split}.ptb"), repetitions)
+            for prefix, repetitions in prefixes
         ]
         return found if all(path for path, _ in found) else []
 
@@ -137,12 +138,14 @@ def _parse_prefixes(dataset):
     """Returns a list of (FilePrefix, repetitions)."""
     prefixes = []
     for part in dataset.removeprefix("trees:").split(","):
-        name, times = re.fullmatch(r"(?s)(.*?)(?:\*(\d{1,9}))?", part).groups()
-        if not name or times == "0":
+        name, repetitions = re.fullmatch(
+            r"(?s)(.*?)(?:\*(\d{1,9}))?", part
+        ).groups()
+        if not name or repetitions == "0":
             raise InputError(
                 "trees: needs a prefix, as in trees:data/craft for "
                 "data/craft.train.ptb and so on, or several, as in "
                 f"trees:data/gold*4,data/silver; got {part!r}."
             )
-        prefixes.append((FilePrefix(name), int(times or 1)))
+        prefixes.append((FilePrefix(name), int(repetitions or 1)))
     return prefixes

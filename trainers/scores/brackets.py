@@ -42,7 +42,7 @@ from trainers.scores.score_records import save_scores
 # Maximum words of a short sentence, punctuation included, as in EVALB.
 SHORT = 40
 SIGNATURE = (
-    "brackets:labelled multisets|prm:COLLINS|excluded:TOP , : `` '' .|"
+    "brackets:labeled multisets|prm:COLLINS|excluded:TOP , : `` '' .|"
     "equal:ADVP PRT|punctuation:gold's where tags differ"
 )
 

@@ -11,7 +11,7 @@ from trainers.scores import bleu_tokenizers
 from trainers.training import config_flags
 
 FLAGS = flags.FLAGS
-# Otherwise --help would not show them.
+# Shows the flags of these modules in --help.
 flags.adopt_module_key_flags(bleu_tokenizers)
 
 

@@ -14,11 +14,11 @@ from export.common.errors import InputError
 from export.lines.files import DecodedLines
 from export.lines.streams import (
     LineWriter,
-    answer_lines,
-    count_answered,
+    count_processed_lines,
     line_format,
+    process_chunks,
+    process_lines,
     read_chunks,
-    translate_lines,
 )
 from export.translators.text_translator import BLANK, Translation
 
@@ -58,7 +58,7 @@ def upper(texts):
 def test_lines_are_written_chunk_by_chunk_in_order():
     chunks, written = ["a", "bc", "def", "g"], []
     to_lines = line_format(several=True)
-    result = translate_lines(chunks, upper, to_lines, written.append)
+    result = process_chunks(chunks, upper, to_lines, written.append)
     assert [[line.split(" ||| ")[1] for line in each] for each in written] == [
         [*each.upper()] for each in chunks
     ]
@@ -67,7 +67,7 @@ def test_lines_are_written_chunk_by_chunk_in_order():
     assert result == ([], 0)
     # Truncated lines are counted, and the first ones named.
     chunks = [["a", "long"], ["b", "long"], ["long", ""], ["long"]]
-    result = translate_lines(chunks, upper, line_format(), len)
+    result = process_chunks(chunks, upper, line_format(), len)
     assert result == ([2, 4, 5], 4)
 
 
@@ -158,7 +158,7 @@ def test_a_file_is_not_written_over_itself(tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "stdin", stdin)
         for source in (str(path), None):
             with pytest.raises(InputError, match=f"--output={path}"):
-                answer_lines("Testing", source, str(path), None, None)
+                process_lines("Testing", source, str(path), None, None)
     assert path.read_text() == "ba.\n"
 
 
@@ -170,7 +170,7 @@ def files(tmp_path):
 
 
 def answered(files, has_answer=bool):
-    return count_answered(
+    return count_processed_lines(
         *files, has_answer, lambda line, answer: answer == line.upper()
     )
 

@@ -1,4 +1,4 @@
-"""Bracketed trees, read and normalised."""
+"""Bracketed trees, read and normalized."""
 
 import pytest
 from hypothesis import given, settings
@@ -40,7 +40,7 @@ from tests.export.parsing.made_trees import normal_trees
         (r"(S (SYM \) (NN a\/b))", r"(TOP (S (SYM \) (NN a\/b)))"),
     ],
 )
-def test_trees_are_normalised(text, normal):
+def test_trees_are_normalized(text, normal):
     assert format_tree(read_tree(text)) == normal
 
 

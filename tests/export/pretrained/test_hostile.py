@@ -14,7 +14,7 @@ import safetensors.numpy
 from hypothesis import strategies
 
 from export.common.errors import InputError
-from export.pretrained.checkpoint import Checkpoint
+from export.pretrained.checkpoint import WeightsFile
 from export.pretrained.hugging_face_reader import read_hugging_face
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
@@ -137,14 +137,14 @@ def test_a_hostile_pickle_is_not_run(tmp_path):
         harmful = pickle.dumps(_Harmful(harmed), protocol)
         torch_file(path, harmful)
         with pytest.raises(InputError):
-            Checkpoint(path)
+            WeightsFile(path)
         # As before PyTorch 1.6, in each of its five pickles.
         for place in range(5):
             pickles = [pickle.dumps(each, 2) for each in _LEGACY]
             pickles[place] = harmful
             path.write_bytes(b"".join(pickles))
             with pytest.raises(InputError):
-                Checkpoint(path)
+                WeightsFile(path)
             assert not harmed.exists()
     # It would have.
     pickle.loads(pickle.dumps(_Harmful(harmed)))
@@ -172,11 +172,11 @@ def test_other_files_are_one_clear_error(tmp_path):
     for content in OTHER_PICKLES:
         torch_file(path, content)
         with pytest.raises(InputError):
-            Checkpoint(path).read("a", (2,))
+            WeightsFile(path).read("a", (2,))
     for content in b"\x80\x02}q\x00.", b"PK but no archive":
         path.write_bytes(content)
         with pytest.raises(InputError):
-            Checkpoint(path)
+            WeightsFile(path)
 
 
 # torch.save of PyTorch 2.13 with _use_new_zipfile_serialization=False, as
@@ -199,7 +199,7 @@ _BEFORE_ZIP = zlib.decompress(
 def test_a_file_before_pytorch_1_6_is_read(tmp_path):
     path = tmp_path / "pytorch_model.bin"
     path.write_bytes(_BEFORE_ZIP)
-    arrays = Checkpoint(path)
+    arrays = WeightsFile(path)
     expected = np.arange(6, dtype="f4").reshape(2, 3) / 4
     for name in ("a", "c"):
         np.testing.assert_array_equal(arrays.read(name, (2, 3)), expected)
@@ -216,7 +216,7 @@ def damage(data, content, changes):
 
 def read_all(path):
     try:
-        arrays = Checkpoint(path)
+        arrays = WeightsFile(path)
         for each in arrays.names:
             arrays.read(each, arrays.shape(each))
     except InputError as error:

@@ -12,7 +12,7 @@ import pytest
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.ctranslate2.ctranslate2_model import save_ctranslate2
-from export.pretrained.checkpoint import Checkpoint
+from export.pretrained.checkpoint import WeightsFile
 from export.pretrained.hugging_face_reader import read_hugging_face
 from export.pretrained.hugging_face_writer import write_hugging_face
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
@@ -116,8 +116,8 @@ def _rank(texts, scores):
 
 def test_a_file_of_torch_holds_the_same(marian_folder):
     folder = marian_folder / "shared"
-    one = Checkpoint(folder / "model.safetensors")
-    other = Checkpoint(folder / "pytorch_model.bin")
+    one = WeightsFile(folder / "model.safetensors")
+    other = WeightsFile(folder / "pytorch_model.bin")
     assert one.names <= other.names
     for name in one.names:
         shape = one.shape(name)

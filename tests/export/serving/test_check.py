@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from export.common.errors import InputError
-from export.serving.comparison import TranslationReader
+from export.serving.comparison import TranslationComparer
 from export.serving.export_directory import (
     WARM_UP_FILE,
     read_description,
@@ -25,7 +25,7 @@ TEXTS += ["g " * 40]
 @pytest.fixture(scope="module")
 def reader(exported):
     limits = read_description(exported)["limits"]
-    return TranslationReader(made_up_text.vocabulary(), TEXTS, limits)
+    return TranslationComparer(made_up_text.vocabulary(), TEXTS, limits)
 
 
 @pytest.fixture(scope="module")

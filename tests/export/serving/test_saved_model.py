@@ -15,9 +15,9 @@ from export.model_directory import ModelDirectory
 from export.serving import served_translator
 from export.serving.export_directory import read_description
 from export.serving.session import (
-    foreign_operations,
     read_meta_graph,
     signatures_of,
+    unsupported_operations,
 )
 from export.translators.output_vocabulary_files import (
     SHORTLIST_FILE,
@@ -165,7 +165,7 @@ def test_an_export_of_a_reduced_vocabulary_passes_its_check(
         translator = Translator.from_directory(model_path, **search, **given)
         expected = [each.text for each in translator.translate(texts)]
         assert (found == expected) == bool(given)
-    assert foreign_operations(read_meta_graph(version)) == []
+    assert unsupported_operations(read_meta_graph(version)) == []
 
 
 def test_the_export_describes_itself(exported, model_path):
@@ -235,7 +235,7 @@ def test_a_stock_server_has_every_operation(exported):
     assert len(operations) > 20
     others = {op for op in operations if not hasattr(tf.raw_ops, op)}
     assert others <= TEXT_OPERATIONS
-    assert foreign_operations(meta_graph) == []
+    assert unsupported_operations(meta_graph) == []
     for name, signature in signatures_of(meta_graph).items():
         inputs, outputs = SIGNATURES[name]
         assert describe(signature.inputs) == inputs

@@ -9,12 +9,12 @@ from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.parsing.parser import Parser
 from export.parsing.trees import read_tree, tree_words
-from export.serving.comparison import TreeReader
+from export.serving.comparison import TreeComparer
 from export.serving.export_directory import read_description
 from export.serving.exported_translator import load_translator
 from export.serving.session import (
-    foreign_operations,
     read_meta_graph,
+    unsupported_operations,
 )
 from tests.export import commands
 from tests.export.parsing import tiny_parser
@@ -78,7 +78,7 @@ def exported(export, tmp_path_factory):
 @pytest.fixture(scope="module")
 def reader(parser_path, exported):
     vocabulary = ModelDirectory(parser_path).read_vocabulary()
-    return TreeReader(vocabulary, TEXTS, read_description(exported)["limits"])
+    return TreeComparer(vocabulary, TEXTS, read_description(exported)["limits"])
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_the_export_says_what_it_is(exported):
         "max_source_tokens": MOST,
     }
     assert found["signatures"] == ["n_best", "serving_default"]
-    assert foreign_operations(read_meta_graph(exported)) == []
+    assert unsupported_operations(read_meta_graph(exported)) == []
 
 
 def test_what_a_parser_lacks_is_refused(export, tmp_path):

@@ -126,8 +126,8 @@ def test_rows_of_alignments_sum_to_1_and_tokens_spell_the_text(ask):
         if number < 9:
             texts = TEXTS[number], answer["translation"][number].decode()
             for text, tokens in zip(texts, (source, target)):
-                spelt = "".join(tokens).removesuffix("</s>").replace("▁", " ")
-                assert spelt.split() == text.split()
+                spelled = "".join(tokens).removesuffix("</s>").replace("▁", " ")
+                assert spelled.split() == text.split()
 
 
 def test_score_of_long_translations(ask, truncating_translator):

@@ -7,8 +7,8 @@ import tensorflow as tf
 from export.serving.session import (
     SERVER_ERRORS,
     ServerSession,
-    foreign_operations,
     read_meta_graph,
+    unsupported_operations,
 )
 
 
@@ -73,4 +73,4 @@ def test_foreign_operations_are_named(tmp_path):
         ]
     ):
         path = saved(tmp_path / str(number), function, shape)
-        assert foreign_operations(read_meta_graph(path)) == expected
+        assert unsupported_operations(read_meta_graph(path)) == expected

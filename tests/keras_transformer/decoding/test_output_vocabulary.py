@@ -70,7 +70,7 @@ def estimate_excluded(logits):
 
 
 def assert_scores(model, tokens, scores, counted):
-    """Scores of the best are normalised over the `counted(row, logits)`."""
+    """Scores of the best are normalized over the `counted(row, logits)`."""
     best = tokens[:, 0]
     begin = np.full_like(best[:, :1], 2)
     target = np.concatenate([begin, best[:, :-1]], axis=1)

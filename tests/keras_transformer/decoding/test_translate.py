@@ -116,7 +116,7 @@ def test_equals_a_plain_search_by_full_passes(mean):
     assert len(set(lengths)) > 1
 
 
-def test_padding_neighbours_and_a_shared_decoder_change_nothing():
+def test_padding_neighbors_and_a_shared_decoder_change_nothing():
     model = model_with(norm="pre", positions="learned")
     expected = translate(model, SOURCE)
     bt.assert_same(translate(model, np.pad(SOURCE, ((0, 0), (0, 6)))), expected)
