@@ -25,7 +25,7 @@ from keras_transformer.layers.attention import KVCache
 from keras_transformer.layers.masks import padding_mask
 from keras_transformer.loss import LabelSmoothedCrossEntropy
 
-# Maximum number of steps between removals of finished sentences: few, so that
+# Maximum number of steps between removals of stopped sentences: few, so that
 # steps read few unfilled slots, but enough to make copying caches cheap.
 _SEGMENT = 8
 
@@ -219,7 +219,7 @@ def translate_ids(
         constraints: Constraints, or just their `max_lengths`; None for
             `output_limits`.
         config: BeamSearchConfig; None for that of the model.
-        shrink_batch: whether finished sentences leave the batch and caches grow
+        shrink_batch: whether stopped sentences leave the batch and caches grow
             as they fill: less work, but only in a TensorFlow graph with an
             unknown number of sentences.
         trace_alignments: whether to return an AlignmentTrace for
@@ -299,7 +299,7 @@ def translate_ids(
 def _continue_segment(search, capacity):
     """Returns whether to run another step before removing sentences.
 
-    Not if finished sentences would cost more in the rest of the segment.
+    Not if stopped sentences would cost more in the rest of the segment.
     """
     share_stopped = ops.mean(ops.cast(search.stopped, "float32"))
     wasted = share_stopped * ops.cast(capacity - search.index, "float32")
