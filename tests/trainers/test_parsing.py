@@ -209,9 +209,9 @@ def test_what_does_not_fit_is_refused(trained, tmp_path):
     for module, arguments, message in [
         ("trainers.parsing", (*TINY, *text), "text.*trees"),
         # A parser is not a translation model, and the other way round.
-        ("trainers.parsing", (*TINY, f"--init_from={translator}"), "parser"),
-        ("trainers.wmt", (f"--init_from={parser}",), "parser"),
-        ("export.parse", (f"--model={translator}",), "parser"),
-        ("export.translate", (f"--model={parser}",), "source vocabulary"),
+        ("trainers.parsing", (*TINY, f"--init_from={translator}"), "pars"),
+        ("trainers.wmt", (f"--init_from={parser}",), "pars"),
+        ("export.parse", (f"--model={translator}",), "pars"),
+        ("export.translate", (f"--model={parser}",), "source_vocabulary_size"),
     ]:
         _assert_refused(module, *arguments, folder=tmp_path, message=message)

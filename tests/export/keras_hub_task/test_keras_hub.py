@@ -211,7 +211,7 @@ def test_bad_directories_and_presets_are_refused(model_path, tmp_path):
     fields = json.loads((path / "config.json").read_text())
     fields |= {"source_vocabulary_size": 200}
     (path / "config.json").write_text(json.dumps(fields))
-    with pytest.raises(InputError, match="source vocabulary"):
+    with pytest.raises(InputError, match="source_vocabulary_size"):
         TransformerSeq2SeqLM.from_preset(str(path))
     flags = [f"--model_dir={tmp_path / 'n'}", f"--from_preset={tmp_path}"]
     assert "is not a preset" in command_main.run(COMMAND, *flags)[1]
