@@ -28,7 +28,7 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("preset", None, "The folder to write; a new one.")
 flags.DEFINE_string(
-    "from_preset", None, "The preset to make the model directory of."
+    "from_preset", None, "The preset to convert to a model directory."
 )
 
 

@@ -20,7 +20,7 @@ flags.DEFINE_string(
     "model_dir", None, "The model directory to export.", required=True
 )
 flags.DEFINE_string(
-    "output_dir", None, "Directory to write; a new one.", required=True
+    "output_dir", None, "New directory to write.", required=True
 )
 
 

@@ -24,7 +24,7 @@ for module in (dataset_flags, training_options, launch):
 _SAMPLES = 5
 
 
-class Translation(launch.Task):
+class TranslationTask(launch.Task):
     """The task of training a translation model."""
 
     command = "trainers.wmt"
@@ -109,7 +109,7 @@ def _print_samples(texts, evaluation_set):
 def main(arguments):
     """Trains, scores and prints commands to run next."""
     del arguments
-    launch.launch(Translation())
+    launch.launch(TranslationTask())
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ class AttentionReader:
             weights = kt.attention_scores(model, source, target)
             return {kind: tf.stack(each, 1) for kind, each in weights.items()}
 
-        self._attend = trace_once(compute_weights, IDS_SPEC, IDS_SPEC)
+        self._compute_weights = trace_once(compute_weights, IDS_SPEC, IDS_SPEC)
 
     @classmethod
     def from_directory(cls, path, **settings):
@@ -80,7 +80,7 @@ class AttentionReader:
     def read(self, texts, translations=None):
         """Returns a list of AttentionMaps, one for each text.
 
-        The model is forced to generate `translations`, one for each text; by
+        The model is teacher-forced on `translations`, one for each text; by
         default those of its beam search. Raises InputError if a text is blank.
         """
         texts = list_of_texts(texts)
@@ -128,7 +128,7 @@ class AttentionReader:
 
     def _weights(self, pairs):
         """Returns a dict of padded arrays for each pair."""
-        weights = self._attend(
+        weights = self._compute_weights(
             pad_ids([pair.source for pair in pairs]),
             pad_ids([pair.target for pair in pairs]),
         )

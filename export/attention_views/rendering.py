@@ -63,7 +63,7 @@ def attention_html(sentence, view, texts, views=()):
     """
     style = _read("page.css")
     script = "\n".join(map(_read, _SCRIPTS))
-    data = json.dumps(_data(sentence, view, texts, views), allow_nan=False)
+    data = json.dumps(_page_data(sentence, view, texts, views), allow_nan=False)
     parts = {
         "style": style,
         "style_hash": _hash(style),
@@ -100,7 +100,7 @@ def _hash(text):
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
-def _data(sentence, view, texts, views):
+def _page_data(sentence, view, texts, views):
     units, weights = {}, []
     for unit in UNITS:
         units[unit] = {}
@@ -169,7 +169,7 @@ def _add_lines(svg, weights, head, word, ends, shift):
         weight = float(weights[row, column])
         # The lines of a single word are stronger.
         opacity = weight if word is None else weight**0.5
-        start, end = _middle(row) + shift, _middle(column) + shift
+        start, end = _row_center_y(row) + shift, _row_center_y(column) + shift
         curve = {
             "d": f"M{left:.1f} {start:.1f}C{bends[0]:.1f} {start:.1f} "
             f"{bends[1]:.1f} {end:.1f} {right:.1f} {end:.1f}",
@@ -182,7 +182,7 @@ def _add_lines(svg, weights, head, word, ends, shift):
 def _add_tokens(svg, tokens, x, anchor, word):
     group = add_element(svg, "g", {"text-anchor": anchor})
     for number, token in enumerate(tokens):
-        y = _middle(number) + 0.35 * FONT_SIZE
+        y = _row_center_y(number) + 0.35 * FONT_SIZE
         position = {"x": f"{x:.1f}", "y": f"{y:.1f}"}
         if number == word:
             position["font-weight"] = "bold"
@@ -207,5 +207,5 @@ def _stroke(head):
     return stroke | ({"stroke-dasharray": dashes} if dashes else {})
 
 
-def _middle(row):
+def _row_center_y(row):
     return _MARGIN + _ROW * (row + 0.5)

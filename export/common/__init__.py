@@ -1,4 +1,4 @@
-"""Errors, command start, paths, atomic files, processes and progress.
+"""Helpers of all commands: errors, start, files, processes and progress.
 
 It imports no other subpackage.
 """

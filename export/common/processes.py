@@ -87,22 +87,23 @@ def run_subcommand(module, arguments):
 
 
 @contextlib.contextmanager
-def folder_lock(folder, work):
-    """Locks a folder for one kind of work, without waiting.
+def folder_lock(folder, activity):
+    """Locks a folder for one kind of activity, without waiting.
 
-    The operating system releases the lock when the process ends. It holds on
-    all machines that share a file system with locks. `work` is a word such as
-    "training", which locks `training.lock`; a missing folder is created. Raises
-    InputError if another process holds the lock or the system refuses it.
+    The operating system releases the lock when the process ends. It also
+    holds on other machines, if their shared file system has locks. `activity`
+    is a word such as "training", which locks `training.lock`; a missing folder
+    is created. Raises InputError if another process holds the lock or the
+    system refuses it.
     """
-    path = folder / f"{work}.lock"
+    path = folder / f"{activity}.lock"
     lock = filelock.FileLock(path, blocking=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except filelock.Timeout:
         raise InputError(
-            f"Another {work} is under way in {folder} and holds its "
+            f"Another {activity} is under way in {folder} and holds its "
             f"{path.name}; wait for it to end, stop it, or use another folder."
         ) from None
     except OSError as error:

@@ -55,7 +55,7 @@ flags.DEFINE_string(
 flags.DEFINE_multi_string(
     "references",
     [],
-    "File of right translations of --compare, one a line, for BLEU. May be "
+    "File of reference translations of --compare, one a line, for BLEU. May be "
     "repeated; a blank line in a further file is no reference.",
 )
 
@@ -83,7 +83,7 @@ def main(arguments):
     if sentences:
         translator = Translator(model, tokenizer, target_pieces=pieces)
         print(*_compare(translator, path, sentences, references), sep="\n")
-    program = _make_program(path, model.config)
+    program = _example_code(path, model.config)
     print("Translate with it in Python:", *program, sep="\n  ", flush=True)
 
 
@@ -135,7 +135,7 @@ def _compare(translator, path, sentences, references):
     return [*lines, "docs/decoding.md says how the two searches differ."]
 
 
-def _make_program(path, config):
+def _example_code(path, config):
     """Returns a program that translates like this package's search."""
     source = path / SOURCE_VOCABULARY_FILE
     lines = [

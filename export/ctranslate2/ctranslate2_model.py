@@ -117,8 +117,8 @@ def _make_spec(model, ids):
         pre_norm=config.norm == "pre",
         activation=common_spec.Activation[_ACTIVATIONS[config.activation]],
     )
-    _fill_stack(spec.encoder, model.encoder)
-    _fill_stack(spec.decoder, model.decoder)
+    _copy_stack(spec.encoder, model.encoder)
+    _copy_stack(spec.decoder, model.decoder)
     rows = config.max_positions
     if config.positions != "learned":
         rows = _SOURCE_POSITIONS + config.max_extra_tokens + 1
@@ -141,11 +141,11 @@ def _make_spec(model, ids):
     return spec
 
 
-def _fill_stack(spec, stack):
+def _copy_stack(spec, stack):
     for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
         self_attention = layer_spec.self_attention
-        _fill(self_attention.linear[0], layer.self_attention.query_key_value)
-        _fill(self_attention.linear[1], layer.self_attention.output_projection)
+        _copy(self_attention.linear[0], layer.self_attention.query_key_value)
+        _copy(self_attention.linear[1], layer.self_attention.output_projection)
         _fill_norm(self_attention, layer.self_attention_residual.layer_norm)
         if hasattr(layer_spec, "attention"):
             cross_attention = layer_spec.attention
@@ -154,18 +154,18 @@ def _fill_stack(spec, stack):
                 ("query", "key_value", "output_projection"),
                 strict=True,
             ):
-                _fill(linear, getattr(layer.cross_attention, name))
+                _copy(linear, getattr(layer.cross_attention, name))
             _fill_norm(
                 cross_attention, layer.cross_attention_residual.layer_norm
             )
-        _fill(layer_spec.ffn.linear_0, layer.feed_forward.inner_projection)
-        _fill(layer_spec.ffn.linear_1, layer.feed_forward.output_projection)
+        _copy(layer_spec.ffn.linear_0, layer.feed_forward.inner_projection)
+        _copy(layer_spec.ffn.linear_1, layer.feed_forward.output_projection)
         _fill_norm(layer_spec.ffn, layer.feed_forward_residual.layer_norm)
     if hasattr(spec, "layer_norm"):
         _fill_norm(spec, stack.final_norm)
 
 
-def _fill(spec, projection):
+def _copy(spec, projection):
     spec.weight = np.ascontiguousarray(_array(projection.kernel).T)
     if projection.bias is not None:
         spec.bias = _array(projection.bias)

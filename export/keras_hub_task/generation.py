@@ -76,15 +76,15 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         source = mask_ids(inputs, "encoder")
         prompt = mask_ids(inputs, "decoder")
         capacity = ops.shape(prompt)[1] - 1
-        longest = output_limits(source, config.max_extra_tokens)
-        longest = ops.minimum(longest, capacity)
+        max_lengths = output_limits(source, config.max_extra_tokens)
+        max_lengths = ops.minimum(max_lengths, capacity)
         # At least one token and the end.
-        shortest = ops.minimum(longest, 2)
+        min_lengths = ops.minimum(max_lengths, 2)
         output = kt.translate_ids(
             transformer,
             source,
             capacity,
-            kt.Constraints(longest, shortest, prompt[:, 1:]),
+            kt.Constraints(max_lengths, min_lengths, prompt[:, 1:]),
             kt.BeamSearchConfig.from_config(config),
         )
         begin = ops.full_like(prompt[:, :1], BEGIN_ID)
@@ -202,7 +202,7 @@ def _decode_prompt(decoder, state, prompt, index):
 
 
 def _exclude_impossible(logits, index, lengths):
-    """Excludes special ids, a first end, and at the limit all but the end."""
+    """Excludes special ids, an end at first, and at the limit all but it."""
     ids = ops.arange(ops.shape(logits)[-1])
     is_end = ids == END_ID
     is_empty = ops.logical_and(is_end, index == 1)

@@ -115,7 +115,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         stop_token_ids="auto",
         strip_prompt=False,
     ):
-        """Translates, or samples translations: a string, or a list of them.
+        """Translates a string or a list of strings, by search or sampling.
 
         With TranslationSearch the texts are those of `export.translate`, and
         sentences of similar length are searched together.
@@ -147,7 +147,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
             not isinstance(max_length, int) or max_length < 2
         ):
             raise ValueError(
-                f"Expected an integer from 2 as max_length, got {max_length!r}."
+                f"Expected max_length of at least 2, got {max_length!r}."
             )
         translator, outputs = self._get_translator(max_length), []
         is_dataset = isinstance(inputs, tf.data.Dataset)

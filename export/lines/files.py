@@ -118,7 +118,7 @@ class DecodedLines:
     def _too_long(self, number):
         return InputError(
             f"Line {number} of {self._name} is longer than {_LONGEST_LINE} "
-            "bytes; one sentence a line was expected."
+            "bytes; expected one sentence per line."
         )
 
 
@@ -208,12 +208,12 @@ def read_references(paths, count):
 
 @contextlib.contextmanager
 def _open(path):
-    is_packed = path.suffix == ".gz"
+    is_compressed = path.suffix == ".gz"
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(path.open("rb"))
-        if is_packed:
+        if is_compressed:
             file = stack.enter_context(gzip.open(file))
-        if is_packed or not is_local(path):
+        if is_compressed or not is_local(path):
             # DecodedLines needs read1, which files of fsspec lack.
             file = stack.enter_context(io.BufferedReader(file))
         yield file

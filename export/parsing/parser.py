@@ -217,18 +217,20 @@ class Parser:
         rows without the end id are not trees.
         """
         extra = self.model.config.max_extra_tokens
-        longest = tf.minimum(_MAX_SYMBOLS_PER_WORD * words + 2, words + extra)
+        max_lengths = tf.minimum(
+            _MAX_SYMBOLS_PER_WORD * words + 2, words + extra
+        )
         # The smallest tree, as in `_check_length`.
-        longest = tf.maximum(longest, words + 3)
+        max_lengths = tf.maximum(max_lengths, words + 3)
         if self.model.config.positions == "learned":
-            longest = tf.minimum(longest, self._max_ids)
-        state = self.search_config.grammar.start(words, longest)
+            max_lengths = tf.minimum(max_lengths, self._max_ids)
+        state = self.search_config.grammar.start(words, max_lengths)
         return kt.translate_ids(
             self.model,
             source,
             # The maximum of an empty batch is below 0.
-            tf.maximum(tf.reduce_max(longest), 1),
-            kt.Constraints(longest, grammar=state),
+            tf.maximum(tf.reduce_max(max_lengths), 1),
+            kt.Constraints(max_lengths, grammar=state),
             dataclasses.replace(self.search_config, n_best=n_best),
             shrink_batch=True,
             cache=InPlaceKVCache,

@@ -1,6 +1,6 @@
 """Output formats of trees: bracketed lines, indented text and SVG.
 
-A format is a function as of `export.lines.streams.line_format`.
+A format is a function like those from `export.lines.streams.line_format`.
 """
 
 import pathlib
@@ -14,7 +14,7 @@ from export.parsing.trees import is_preterminal, tree_words
 _LINE_LENGTH = 79
 
 # Pixels between texts, between rows, and around the picture.
-_GAP, _ROW, _MARGIN = 12, 40, 12
+_GAP, _ROW_HEIGHT, _MARGIN = 12, 40, 12
 
 
 def tree_format(is_n_best, scores, pretty, skip_blank, pictures):
@@ -70,7 +70,7 @@ def draw_tree(tree):
     """
     tags_row = tree.height() - 2
     picture = svg.create_picture(
-        _width(tree) + 2 * _MARGIN, 2 * _MARGIN + _ROW * (tags_row + 1)
+        _width(tree) + 2 * _MARGIN, 2 * _MARGIN + _ROW_HEIGHT * (tags_row + 1)
     )
     svg.add_element(picture, "title", {}, " ".join(tree_words(tree)))
     lines = svg.add_element(picture, "g", {"stroke": "#808890", "fill": "none"})
@@ -81,7 +81,7 @@ def draw_tree(tree):
         svg.add_element(texts, "text", position | attributes, text)
 
     def draw(node, left, row):
-        """Draws a bracket; returns the place above its label."""
+        """Draws a node; returns the (x, y) above its label."""
         children = []
         if is_preterminal(node):
             row, x = tags_row, left + _width(node) / 2
@@ -91,7 +91,7 @@ def draw_tree(tree):
                 children.append(draw(child, left, row + 1))
                 left += _width(child)
             x = (children[0][0] + children[-1][0]) / 2
-        y = _MARGIN + svg.FONT_SIZE + row * _ROW
+        y = _MARGIN + svg.FONT_SIZE + row * _ROW_HEIGHT
         add_text(x, y, node.label())
         if not children:
             # Words and tags differ in color.

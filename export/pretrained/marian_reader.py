@@ -1,4 +1,4 @@
-"""Reads a directory of Marian itself, as OPUS-MT publishes its models.
+"""Reads a directory in Marian's own format, as OPUS-MT publishes its models.
 
 Both searches rank by score / length ^ normalize, the end included, and stop
 when K hypotheses have ended. But Marian's beam gets narrower with each of them,

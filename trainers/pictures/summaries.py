@@ -97,7 +97,7 @@ class AttentionSummaries(keras.callbacks.Callback):
 
 
 def choose_attention_sentences(pairs, count):
-    """Returns numbers of up to `count` TokenPairs to draw, int [N].
+    """Returns indices of up to `count` TokenPairs to draw, int [N].
 
     They have 5 to 12 tokens on the longer side, or the nearest lengths, and no
     blank source.
