@@ -97,9 +97,7 @@ class SymbolVocabulary:
                 raise ValueError(f"Expected sorted names, got {names}.")
         for value in (self.max_depth, self.max_open):
             if type(value) is not int or value < 0:
-                raise ValueError(
-                    f"Expected an integer above -1, got {value!r}."
-                )
+                raise ValueError(f"Expected an integer >= 0, got {value!r}.")
         if not self.tags:
             raise ValueError("Expected at least one tag, got none.")
 
