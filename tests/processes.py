@@ -197,12 +197,9 @@ def run(
     imported=True,
     timeout=300,
 ):
-    """Runs a command to its end; returns its Result.
+    """Runs a command, see `start`, to its end; returns its Result.
 
-    Args:
-        command, arguments, folder, environment, imported: as for `start`.
-        source: bytes of its standard input.
-        timeout: seconds until it is killed.
+    `source` are the bytes of its standard input, `timeout` is in seconds.
     """
     with (
         tempfile.TemporaryFile() as stdin,

@@ -2,7 +2,6 @@
 
 import pathlib
 import re
-import subprocess
 
 import pytest
 
@@ -37,10 +36,3 @@ assert tuple(weights["cross"][0].shape) == (2, 4, 10, 10)
 """
     done = run("\n".join([*BLOCKS, checks]))
     assert done.code == 0, done.err
-
-
-@pytest.mark.parametrize(
-    "script", ["bin/demo", "bin/test", "bin/environment", ".ci/run"]
-)
-def test_the_scripts_parse(script):
-    subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
