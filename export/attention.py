@@ -145,4 +145,4 @@ def _write(path, text):
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, may_be_empty=("text", "translation"))

@@ -180,9 +180,6 @@ def _source():
         raise InputError(
             "Give either --text=FILE or --dataset, whose lines are translated."
         )
-    # An empty text is allowed by the commands whose --text is a sentence.
-    if FLAGS.text == "":
-        raise InputError("--text has an empty value; give the path of a file.")
     if FLAGS.text is None:
         corpus = dataset_flags.corpus()
         if corpus.kind != "text":
@@ -248,4 +245,4 @@ def _validate_flags():
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, may_be_empty=("tag",))

@@ -14,10 +14,9 @@ EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130
 # As in a shell: 128 + SIGPIPE.
 EXIT_BROKEN_PIPE = 141
-_MAY_BE_EMPTY = ("text", "translation", "tag")
 
 
-def run(main, operands=(), any_backend=False):
+def run(main, operands=(), any_backend=False, may_be_empty=()):
     """Runs a command's main function under absl, with its exit codes.
 
     An InputError is printed as one line and exits with 2; Ctrl-C exits with
@@ -28,6 +27,7 @@ def run(main, operands=(), any_backend=False):
         main: function of a list: the program's name and the operands.
         operands: names of the required operands, in order.
         any_backend: whether KERAS_BACKEND may name another than TensorFlow.
+        may_be_empty: names of the flags that take empty text.
     """
 
     def run_main(arguments):
@@ -37,7 +37,7 @@ def run(main, operands=(), any_backend=False):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
         try:
             _check_encoding(sys.argv)
-            _check_empty()
+            _check_empty(may_be_empty)
             _check_count(arguments[1:], operands)
             if not any_backend:
                 _require_tensorflow()
@@ -110,12 +110,12 @@ def _check_encoding(given):
             ) from None
 
 
-def _check_empty():
+def _check_empty(allowed):
     """Raises InputError for an empty value, as from an unset shell variable."""
     for name in flags.FLAGS:
         flag = flags.FLAGS[name]
         values = flag.value if isinstance(flag.value, list) else [flag.value]
-        if flag.present and "" in values and name not in _MAY_BE_EMPTY:
+        if flag.present and "" in values and name not in allowed:
             raise InputError(
                 f"--{name} has an empty value; give it one, or omit it."
             )
