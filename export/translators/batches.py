@@ -66,10 +66,11 @@ def by_tokens(lengths, batch_tokens, batch_size=None):
     """
     numbers = [i for i, length in enumerate(lengths) if length > 1]
     numbers.sort(key=lambda i: lengths[i], reverse=True)
-    while numbers:
-        size = batch_size or max(batch_tokens // lengths[numbers[0]], 1)
-        yield numbers[:size]
-        numbers = numbers[size:]
+    start = 0
+    while start < len(numbers):
+        size = batch_size or max(batch_tokens // lengths[numbers[start]], 1)
+        yield numbers[start : start + size]
+        start += size
 
 
 # Far above real text. A run of unknown characters is one token of any length,
