@@ -130,6 +130,9 @@ def _align(attend, pairs):
         yield sources[counted], targets[counted], weights[counted]
 
 
+_MIN_MERGED = 1_000_000
+
+
 class AlignmentCounts:
     """Counts of target tokens aligned with source tokens.
 
@@ -140,22 +143,31 @@ class AlignmentCounts:
         self.target_counts = np.zeros(target_size)
         self._keys = np.zeros(0, np.int64)
         self._values = np.zeros(0)
+        self._added, self._num_added = [], 0
 
     def add(self, batches):
         """Adds tuples of source ids, target ids and the targets' shares."""
-        keys, values = [self._keys], [self._values]
         for sources, targets, weights in batches:
             np.add.at(self.target_counts, targets, weights)
             size = len(self.target_counts)
-            keys.append(sources.astype(np.int64) * size + targets)
-            values.append(weights)
+            keys = sources.astype(np.int64) * size + targets
+            self._added.append((keys, weights))
+            self._num_added += len(keys)
+        # A merge sorts all keys, so it is done rarely.
+        if self._num_added > max(len(self._keys), _MIN_MERGED):
+            self._merge()
+
+    def _merge(self):
+        keys, values = zip((self._keys, self._values), *self._added)
         self._keys, indices = np.unique(
             np.concatenate(keys), return_inverse=True
         )
         self._values = np.bincount(indices, np.concatenate(values))
+        self._added, self._num_added = [], 0
 
     def pairs(self):
         """Returns source ids, target ids and counts, likeliest target first."""
+        self._merge()
         sources, targets = np.divmod(self._keys, len(self.target_counts))
         order = np.lexsort((targets, -self._values, sources))
         return sources[order], targets[order], self._values[order]
@@ -171,15 +183,16 @@ def format_shortlist(counts, tokenizer, best):
             break
         share = counts.target_counts[target] / total
         yield f"{target_tokens[target]} {ANY_SOURCE} {share:.6g}"
-    rows = zip(*(each.tolist() for each in counts.pairs()))
-    for source, group in itertools.groupby(rows, lambda row: row[0]):
-        token = source_tokens[source]
+    sources, targets, values = counts.pairs()
+    begins = np.flatnonzero(np.diff(sources, prepend=-1))
+    for begin, end in zip(begins, [*begins[1:], len(sources)]):
+        token = source_tokens[sources[begin]]
         if token == ANY_SOURCE:
             # In the format it would stand for every sentence.
             continue
-        _, targets, values = zip(*group)
-        total = sum(values)
-        for target, value in zip(targets[:best], values):
+        total = sum(values[begin:end].tolist())
+        end = min(begin + best, end)
+        for target, value in zip(targets[begin:end], values[begin:end]):
             yield f"{target_tokens[target]} {token} {value / total:.6g}"
 
 
