@@ -1,7 +1,7 @@
-"""Codecs, which turn the text of each kind of corpus into token ids.
+"""Codecs: they encode corpora of text, or of trees, as token ids.
 
-The files of a codec are stored with the shards. Sequences of ids end with the
-end id on both sides. `tokenize` runs a codec in several threads.
+The files of a codec are stored with the shards. Every sequence of ids ends with
+the end id. `tokenize` runs a codec in several threads.
 """
 
 import collections
@@ -31,26 +31,26 @@ from trainers.data.vocabulary import (
 
 # A larger sample hardly changes 37,000 tokens, and SentencePiece holds it in
 # memory (about 0.5 kB per pair).
-_VOCABULARY_PAIRS = 1_000_000
+_MAX_SAMPLED_PAIRS = 1_000_000
 # Maximum share of tokens for rare characters: Chinese has thousands of them.
-_CHARACTERS = 0.25
-_COUNTED_PAIRS = 10_000
+_MAX_CHARACTER_SHARE = 0.25
+_COUNTING_BATCH = 10_000
 # Pairs per chunk: large enough to make call overhead negligible.
-_CHUNK = 5_000
+_CHUNK_PAIRS = 5_000
 
 
 class TextCodec:
     """Encodes both sides with SentencePiece (section 5.1).
 
-    The vocabulary is shared by both sides, unless it is that of a pretrained
-    model with one for each side. `files` are those of `make_codec_files`;
-    invalid ones raise ValueError. `encode_sources` and `encode_targets` turn a
-    list of str into a list of int32 arrays. `models` has the bytes of each
-    SentencePiece model, the source model first, and `vocabulary_sides` is the
-    number of sides that the vocabulary is trained on.
+    Both sides share a vocabulary, unless a pretrained model has one for each.
+    `files` come from `make_codec_files`; invalid files raise ValueError.
+    `encode_sources` and `encode_targets` turn a list of str into a list of
+    int32 arrays. `models` has the bytes of each SentencePiece model, the source
+    model first. The vocabulary is trained on the first `num_trained_sides` of
+    (source, target).
     """
 
-    vocabulary_sides = 2
+    num_trained_sides = 2
 
     def __init__(self, files):
         tokenizer = load_tokenizer(files[VOCABULARY_FILE])
@@ -73,7 +73,7 @@ class TreeCodec:
     the symbols are those of the train split. Has the interface of `TextCodec`.
     """
 
-    vocabulary_sides = 1
+    num_trained_sides = 1
 
     def __init__(self, files):
         # nltk takes seconds to import.
@@ -88,7 +88,7 @@ class TreeCodec:
         self.target_vocabulary_size = self._symbols.vocabulary_size
 
     def explain_unencodable(self, target):
-        """Returns which label, tag or depth is unknown, or "" if none is."""
+        """Returns why a target cannot be encoded, or "" if it can."""
         try:
             self._symbols.encode(target.split())
         except ValueError as error:
@@ -109,40 +109,40 @@ _CODECS = {"text": TextCodec, "trees": TreeCodec}
 def count_pairs(corpus):
     """Returns the number of training pairs, and the counts of code points.
 
-    Those are the `count_code_points` of each side that the vocabulary is
-    trained on. Finds malformed lines before the slow tokenization.
+    Counts the code points of each side that the vocabulary is trained on, int64
+    [sides, 0x110000]. Finds malformed lines before the slow tokenization.
     """
-    sides = _CODECS[corpus.kind].vocabulary_sides
-    pairs, total, counts = corpus.pairs("train"), 0, 0
-    while part := list(itertools.islice(pairs, _COUNTED_PAIRS)):
-        total += len(part)
-        texts = [*zip(*part)][:sides]
-        counts = np.add(counts, [count_code_points(side) for side in texts])
-    return total, counts
+    num_sides = _CODECS[corpus.kind].num_trained_sides
+    pairs, num_pairs, counts = corpus.pairs("train"), 0, 0
+    while batch := list(itertools.islice(pairs, _COUNTING_BATCH)):
+        num_pairs += len(batch)
+        sides = list(zip(*batch))[:num_sides]
+        counts = np.add(counts, [count_code_points(texts) for texts in sides])
+    return num_pairs, counts
 
 
 def make_codec_files(
-    corpus, source, num_pairs, counts, vocabulary=None, symbols=None
+    corpus, data_source, num_pairs, counts, vocabulary=None, symbols=None
 ):
     """Returns the files of a codec, as a dict of name to bytes.
 
-    Trains a vocabulary unless `vocabulary` is given. `counts` are those of
-    `count_pairs`; see `prepare_corpus` for `vocabulary` and `symbols`.
+    Trains a vocabulary unless `vocabulary` is given. `num_pairs` and `counts`
+    come from `count_pairs`; `vocabulary` and `symbols` as in `prepare_corpus`.
     """
-    sides = _CODECS[corpus.kind].vocabulary_sides
+    num_sides = _CODECS[corpus.kind].num_trained_sides
 
-    def texts():
-        stride = math.ceil(num_pairs / _VOCABULARY_PAIRS)
+    def sampled_texts():
+        stride = math.ceil(num_pairs / _MAX_SAMPLED_PAIRS)
         sample = itertools.islice(corpus.pairs("train"), 0, None, stride)
-        return (text for pair in sample for text in pair[:sides])
+        return (text for pair in sample for text in pair[:num_sides])
 
     if vocabulary is None:
-        size = source.vocabulary_size
+        size = data_source.vocabulary_size
         print(f"Training a vocabulary of {size:,} tokens.", flush=True)
-        rules = choose_normalization(source.normalization, counts)
-        limit = int(_CHARACTERS * size)
-        characters = frequent_characters(texts(), limit, rules)
-        vocabulary = train_vocabulary(texts(), size, characters, rules)
+        rules = choose_normalization(data_source.normalization, counts)
+        limit = int(_MAX_CHARACTER_SHARE * size)
+        characters = frequent_characters(sampled_texts(), limit, rules)
+        vocabulary = train_vocabulary(sampled_texts(), size, characters, rules)
     files = {VOCABULARY_FILE: vocabulary}
     if corpus.kind == "trees":
         if symbols is None:
@@ -156,7 +156,7 @@ def make_codec_files(
 
 
 def make_codec(kind, files):
-    """Returns the codec for a kind of corpus; InputError for invalid files."""
+    """Returns the codec for "text" or "trees"; InputError if files are bad."""
     try:
         return _CODECS[kind](files)
     except ValueError as error:
@@ -166,10 +166,10 @@ def make_codec(kind, files):
 class TokenizedChunk(typing.NamedTuple):
     """Token ids of consecutive pairs.
 
-    Of the `num_read` pairs read, those not skipped are in `ids`, int32
-    [tokens], source and target in turn, and `lengths`, int [pairs, 2];
-    `source` and `target` count their tokens. `unencodable` has (index among
-    the pairs read, reason) of targets that cannot be encoded.
+    `num_read` includes skipped pairs. `ids`, int32 [tokens], has the source and
+    the target of each pair in turn, and `lengths`, int [pairs, 2], their
+    lengths; `source` and `target` count their tokens. `unencodable` lists
+    (index among the pairs read, reason) for targets that cannot be encoded.
     """
 
     num_read: int
@@ -190,7 +190,7 @@ def tokenize(pairs, codec, max_tokens, workers):
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         pending = collections.deque()
         try:
-            while chunk := list(itertools.islice(pairs, _CHUNK)):
+            while chunk := list(itertools.islice(pairs, _CHUNK_PAIRS)):
                 pending.append(
                     pool.submit(_tokenize_chunk, chunk, codec, max_tokens)
                 )
@@ -208,34 +208,42 @@ def _tokenize_chunk(chunk, codec, max_tokens):
     pairs = [pair for pair, reason in zip(chunk, reasons) if not reason]
     sources = codec.encode_sources([source for source, _ in pairs])
     targets = codec.encode_targets([target for _, target in pairs])
-    sides = [list(map(len, sources)), list(map(len, targets))]
-    lengths = np.array(sides, np.int64).T
-    stored = np.flatnonzero(lengths.max(axis=1) <= max_tokens)
-    ids = [np.zeros(0, np.int32)]
-    for index in stored:
-        ids += sources[index], targets[index]
-    ids, lengths = np.concatenate(ids), lengths[stored]
-    # The text index of each unknown id; sources and targets alternate.
-    unknown = np.searchsorted(
-        lengths.cumsum(), np.flatnonzero(ids == UNKNOWN_ID), side="right"
+    stored = [
+        (pair, source, target)
+        for pair, source, target in zip(pairs, sources, targets)
+        if max(len(source), len(target)) <= max_tokens
+    ]
+    ids = [each for _, source, target in stored for each in (source, target)]
+    lengths = np.array([len(each) for each in ids], np.int64)
+    source_texts = [pair[0] for pair, _, _ in stored]
+    target_texts = [pair[1] for pair, _, _ in stored]
+    return TokenizedChunk(
+        num_read=len(chunk),
+        ids=_concatenate(ids),
+        lengths=lengths.reshape(-1, 2),
+        source=_count_side(source_texts, ids[::2], codec.encode_sources),
+        target=_count_side(target_texts, ids[1::2], codec.encode_targets),
+        unencodable=[each for each in enumerate(reasons) if each[1]],
     )
-    counts = []
-    for side, encode in enumerate((codec.encode_sources, codec.encode_targets)):
-        indices = unknown[unknown % 2 == side] // 2
-        texts = [
-            pairs[stored[index]][side]
-            for index in np.unique(indices)[:NUM_EXAMPLES]
-        ]
-        total = int(lengths[:, side].sum())
-        characters = _unknown_characters(texts, encode)
-        counts.append(SideCounts(total, len(indices), characters))
-    unencodable = [each for each in enumerate(reasons) if each[1]]
-    return TokenizedChunk(len(chunk), ids, lengths, *counts, unencodable)
 
 
-def _unknown_characters(texts, encode):
-    text = unicodedata.normalize("NFC", " ".join(texts))
+def _concatenate(ids):
+    return np.concatenate([np.zeros(0, np.int32), *ids])
+
+
+def _count_side(texts, ids, encode):
+    """Returns the SideCounts of texts and their ids, a list of arrays."""
+    ends = np.cumsum([len(each) for each in ids])
+    unknown = np.flatnonzero(_concatenate(ids) == UNKNOWN_ID)
+    # The text index of each unknown id.
+    indices = np.searchsorted(ends, unknown, side="right")
+    examples = [texts[index] for index in np.unique(indices)[:NUM_EXAMPLES]]
+    text = unicodedata.normalize("NFC", " ".join(examples))
     characters = [c for c in dict.fromkeys(text) if not c.isspace()]
-    is_unknown = (UNKNOWN_ID in ids for ids in encode(characters))
+    is_unknown = (UNKNOWN_ID in each for each in encode(characters))
     found = itertools.compress(characters, is_unknown)
-    return "".join(itertools.islice(found, NUM_EXAMPLES))
+    return SideCounts(
+        num_tokens=sum(map(len, ids)),
+        num_unknown=len(unknown),
+        unknown_characters="".join(itertools.islice(found, NUM_EXAMPLES)),
+    )

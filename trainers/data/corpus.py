@@ -12,16 +12,16 @@ from export.common.storage import explain_read_errors
 from export.lines.files import join_lines
 
 SPLITS = ("train", "dev", "test")
-_DIGITS = 16
-_MEGABYTE = 1 << 20
+_HEX_DIGITS = 16
+_MEBIBYTE = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationSet:
     """Source sentences to translate, with the references of each.
 
-    A source without text or without a reference is translated but not scored.
-    References have text, because sacreBLEU counts "" as one of length 0.
+    Blank sources and those without a reference are translated but not scored.
+    No reference is "", because sacreBLEU would count its length as 0.
     """
 
     sources: tuple[str, ...]
@@ -59,7 +59,7 @@ class Corpus(abc.ABC):
 
     Subclasses set `_splits`, a dict from each available split to its content,
     and yield raw rows, which this class cleans: one line per sentence,
-    stripped, without empty references. `name` is that of --dataset,
+    stripped, without empty references. `name` is the value of --dataset,
     `attribution` a credit to print, and `kind` "text", or "trees" if targets
     are lines of symbols. Constructors and methods raise InputError if a
     language or split is missing, or a split is malformed or has no pair.
@@ -83,7 +83,7 @@ class Corpus(abc.ABC):
 
     @abc.abstractmethod
     def _rows(self, split):
-        """Yields (source, tuple of references) for a split, not cleaned."""
+        """Yields (source, tuple of references) of a split, before cleaning."""
 
     def pairs(self, split):
         """Yields (source, target) for each reference of a split, in order.
@@ -137,63 +137,66 @@ def resolve_languages(dataset, languages, source, target, default):
     """
     if source is None and target is None and default is not None:
         return default
-    listed = ", ".join(languages)
+    available = ", ".join(languages)
     for language in (source, target):
         if language is not None and language not in languages:
             raise InputError(
-                f"{dataset} has no language {language!r}; it has {listed}."
+                f"{dataset} has no language {language!r}; it has {available}."
             )
     if len(languages) == 2 and (source is None) != (target is None):
         other = languages[1 - languages.index(source or target)]
         source, target = source or other, target or other
-    return validate_direction(dataset, source, target, listed)
+    return validate_direction(dataset, source, target, available)
 
 
-def validate_direction(dataset, source, target, listed):
-    """Returns (source, target); InputError if one is missing, or both same."""
+def validate_direction(dataset, source, target, available):
+    """Returns (source, target), or raises InputError unless both differ.
+
+    `available` lists languages for the messages, such as "de, en".
+    """
     if source is None or target is None:
         raise InputError(
             f"{dataset} needs a source and a target language "
-            f"(--source_language, --target_language); it has {listed}."
+            f"(--source_language, --target_language); it has {available}."
         )
     if source == target:
         raise InputError(
             f"The source and the target language of {dataset} are both "
-            f"{source!r}; choose two different ones of: {listed}."
+            f"{source!r}; choose two different ones of: {available}."
         )
     return source, target
 
 
 def validate_language_code(language, hint):
-    """Raises InputError, ending with `hint`, unless safe in a file name."""
+    """Raises InputError, with `hint`, for codes unsafe in a file name."""
     if not re.fullmatch(r"\w[\w-]*", language):
         raise InputError(
             f"{language!r} is not a language code such as en or pt_BR; {hint}"
         )
 
 
-def text_fingerprint(*parts):
+def text_fingerprint(*texts):
     """Returns a hash of strings and their order, as 16 hex digits."""
     # The length prefix distinguishes ("ab", "c") from ("a", "bc").
-    joined = "".join(f"{len(part)}:{part}" for part in parts)
-    return hashlib.sha256(joined.encode()).hexdigest()[:_DIGITS]
+    joined = "".join(f"{len(text)}:{text}" for text in texts)
+    return hashlib.sha256(joined.encode()).hexdigest()[:_HEX_DIGITS]
 
 
 def file_fingerprint(paths):
-    """Returns name, size and 16 hex digits for each file, in order.
+    """Returns name, size and 16 hex digits of a hash for each file, in order.
 
-    Only the first and the last MiB are hashed, so a change in the middle of a
-    larger file of the same size is not detected.
+    Hashes only the first and the last MiB, so that huge files are fast: a
+    change between them that keeps the size is not detected.
     """
     fingerprints = []
     for path in paths:
         with explain_read_errors(path), path.open("rb") as file:
-            digest = hashlib.sha256(file.read(_MEGABYTE))
+            digest = hashlib.sha256(file.read(_MEBIBYTE))
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _MEGABYTE))
-            digest.update(file.read(_MEGABYTE))
+            file.seek(max(0, size - _MEBIBYTE))
+            digest.update(file.read(_MEBIBYTE))
         fingerprints.append(
-            f"{path.name} {size} {digest.hexdigest()[:_DIGITS]}"
+            f"{path.name} {size} {digest.hexdigest()[:_HEX_DIGITS]}"
         )
     return "; ".join(fingerprints)
 
@@ -201,5 +204,5 @@ def file_fingerprint(paths):
 def describe_fingerprint_change(before, now):
     """Returns a clause with the files in which two fingerprints differ."""
     changed = set(before.split("; ")) ^ set(now.split("; "))
-    names = sorted({each.rsplit(" ", 2)[0] for each in changed})
+    names = sorted({entry.rsplit(" ", 2)[0] for entry in changed})
     return f"its fingerprint differs in {', '.join(names)}"

@@ -16,8 +16,8 @@ flags.DEFINE_string(
     "Corpus: tatoeba-en-fr (fetched from the package index), text:PREFIX "
     "(files PREFIX.train.en, PREFIX.train.de and so on, .gz too; with "
     "text:FOLDER/ FOLDER/train.en and so on), trees:PREFIX (files of trees "
-    "PREFIX.train.ptb and so on, .gz too; trees:GOLD*4,SILVER mixes those of "
-    "two prefixes), or a translation set of TensorFlow Datasets such as "
+    "PREFIX.train.ptb and so on, .gz too; trees:GOLD*4,SILVER mixes two "
+    "treebanks), or a translation set of TensorFlow Datasets such as "
     "wmt14_translate/de-en.",
 )
 flags.DEFINE_string(
@@ -33,8 +33,8 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "workers",
     None,
-    "Number of threads that tokenize, or of processes of trainers.synthesize "
-    "that translate; by default the number of processors.",
+    "Number of threads that tokenize, or of processes that translate in "
+    "trainers.synthesize; by default the number of processors.",
     lower_bound=1,
 )
 
@@ -49,15 +49,15 @@ def define_preparation_flags():
         "normalization",
         "auto",
         NORMALIZATIONS,
-        "How the text is normalized before a vocabulary is trained on it; the "
-        "vocabulary keeps it. auto is nmt_nfkc, or nmt_nfc where that would "
-        "change more than a few characters of the text. See docs/data.md.",
+        "Unicode normalization of the text, stored in the vocabulary. auto is "
+        "nmt_nfkc, or nmt_nfc if nmt_nfkc would change more than a few "
+        "characters of the text. See docs/data.md.",
     )
     flags.DEFINE_float(
         "max_unknown",
         MAX_UNKNOWN,
-        "Highest share of a side's tokens in a split that may be unknown to "
-        "the vocabulary; 1 takes any text.",
+        "Maximum share of unknown tokens on a side of a split; 1 accepts any "
+        "text.",
         lower_bound=0.0,
         upper_bound=1.0,
     )
@@ -69,13 +69,13 @@ def workers():
     return FLAGS.workers or processes.processor_count()
 
 
-def corpus(usual=None):
+def corpus(defaults=None):
     """Opens the corpus that the flags select, and prints its name.
 
-    `usual` maps dataset, source_language and target_language to defaults that
-    replace those of the flags.
+    `defaults` replace the flags' own for dataset, source_language and
+    target_language.
     """
-    return _open(_arguments(usual or {}))
+    return _open(*_corpus_arguments(defaults or {}))
 
 
 def read_evaluation_set_in_subprocess(split):
@@ -85,23 +85,26 @@ def read_evaluation_set_in_subprocess(split):
     """
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, spawn) as pool:
-        return pool.submit(_read, _arguments({}), split).result()
+        arguments = _corpus_arguments({})
+        return pool.submit(_read_evaluation_set, split, *arguments).result()
 
 
-def _arguments(usual):
-    names = ("dataset", "source_language", "target_language")
-    given = {name: FLAGS[name].value for name in names if FLAGS[name].present}
-    defaults = {name: FLAGS[name].default for name in names}
-    chosen = {**defaults, **usual, **given}
-    return (*map(chosen.get, names), FLAGS.data_dir, FLAGS.manual_dir)
+def _corpus_arguments(defaults):
+    """Returns the arguments for `open_corpus`."""
+    arguments = []
+    for name in ("dataset", "source_language", "target_language"):
+        flag = FLAGS[name]
+        is_default = not flag.present and name in defaults
+        arguments.append(defaults[name] if is_default else flag.value)
+    return (*arguments, FLAGS.data_dir, FLAGS.manual_dir)
 
 
-def _read(arguments, split):
-    opened = _open(arguments)
+def _read_evaluation_set(split, *arguments):
+    opened = _open(*arguments)
     return opened.target_language, opened.evaluation_set(split)
 
 
-def _open(arguments):
+def _open(*arguments):
     opened = open_corpus(*arguments)
     print(
         f"Data: {opened.name}, {opened.source_language} to "

@@ -22,10 +22,10 @@ from export.common.errors import InputError
 from export.common.processes import StopSignals
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
-DEFAULT_RULES = "nmt_nfkc"
+NFKC_RULES = "nmt_nfkc"
 NFC_RULES = "nmt_nfc"
 NORMALIZATIONS = (
-    *("auto", DEFAULT_RULES, NFC_RULES),
+    *("auto", NFKC_RULES, NFC_RULES),
     *("nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"),
 )
 
@@ -66,7 +66,7 @@ def make_normalizer(name):
 def _canonical_rules():
     """Returns the white space rules of nmt_nfkc, and NFC composition."""
     rules = {}
-    for text, result in make_normalizer(DEFAULT_RULES).decompile():
+    for text, result in make_normalizer(NFKC_RULES).decompile():
         # Joiners and direction marks belong to the spelling of words.
         is_format = unicodedata.category(text[0]) == "Cf"
         is_space = not result.strip() and not is_format
@@ -101,9 +101,9 @@ def choose_normalization(name, counts):
     """
     if name != "auto":
         return name
-    normalizer = make_normalizer(DEFAULT_RULES)
+    normalizer = make_normalizer(NFKC_RULES)
     shares = [_measure_change(each, normalizer)[0] for each in counts]
-    return DEFAULT_RULES if max(shares) <= _MAX_CHANGED else NFC_RULES
+    return NFKC_RULES if max(shares) <= _MAX_CHANGED else NFC_RULES
 
 
 def describe_normalization(counts, models):
@@ -144,7 +144,7 @@ def format_characters(characters):
     )
 
 
-def frequent_characters(sentences, limit, normalization=DEFAULT_RULES):
+def frequent_characters(sentences, limit, normalization=NFKC_RULES):
     """Returns at most `limit` frequent characters, for `train_vocabulary`.
 
     SentencePiece by itself drops the characters in the last 0.05 % of a text:
@@ -165,9 +165,7 @@ def frequent_characters(sentences, limit, normalization=DEFAULT_RULES):
     return "".join(chr(code) for code in order if counts[code] >= _MIN_COUNT)
 
 
-def train_vocabulary(
-    sentences, size, characters="", normalization=DEFAULT_RULES
-):
+def train_vocabulary(sentences, size, characters="", normalization=NFKC_RULES):
     """Trains a byte-pair encoding; returns the bytes of its model.
 
     As in section 5.1, `sentences` are those of both languages. `size` includes

@@ -23,7 +23,7 @@ from export.common.storage import (
 from trainers.synthesis.models import (
     FILES,
     TranslationJob,
-    validate_unchanged,
+    validate_models_unchanged,
 )
 from trainers.synthesis.shards import ShardStore, assemble, cut_into_shards
 
@@ -60,7 +60,7 @@ def synthesize(folder, source, models, options, workers):
         remove_temporary_files(store.folder, "*.jsonl")
         before = read_manifest(folder)
         if before and (before.counts or not store.is_empty()):
-            validate_same(folder, before, manifest)
+            validate_same_settings(folder, before, manifest)
         languages = options.source_language, options.target_language
         paths = [folder / f"train.{code}" for code in languages]
         with explain_file_errors(folder):
@@ -77,7 +77,7 @@ def synthesize(folder, source, models, options, workers):
             store,
             workers,
         )
-        validate_unchanged(models)
+        validate_models_unchanged(models)
         if not counts["translated"]:
             raise InputError(
                 f"No pair is left: {format_counts(counts)}; give other lines "
@@ -209,7 +209,7 @@ def read_manifest(folder):
         ) from error
 
 
-def validate_same(folder, before, manifest):
+def validate_same_settings(folder, before, manifest):
     """Raises InputError if two manifests describe different pairs."""
     now = manifest.facts()
     for name, value in before.facts().items():

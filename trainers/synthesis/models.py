@@ -101,7 +101,7 @@ def validate_model_direction(path, source, target):
         )
 
 
-def validate_unchanged(models):
+def validate_models_unchanged(models):
     """Raises InputError if a file of any ModelFiles changed."""
     for model in models:
         if hash_model_files(model.path) != model:
@@ -142,7 +142,7 @@ def load_translator(job):
     for gpu in tf.config.list_physical_devices("GPU"):
         # Otherwise the first worker reserves all GPU memory.
         tf.config.experimental.set_memory_growth(gpu, True)
-    validate_unchanged(job.models)
+    validate_models_unchanged(job.models)
     return Translator(
         *load_models([pathlib.Path(model.path) for model in job.models]),
         batch_tokens=options.batch_tokens,
@@ -162,7 +162,7 @@ def read_model_files(models):
 _LOADED = {}
 
 
-def load_shipped_models(job, fetch):
+def localize_job(job, fetch):
     """Returns a job of another machine for this one, loaded once per process.
 
     `fetch` returns the result of `read_model_files` there.

@@ -18,7 +18,7 @@ import threading
 from concurrent.futures.process import BrokenProcessPool
 
 from export.common.errors import InputError
-from trainers.synthesis.models import load_shipped_models, read_model_files
+from trainers.synthesis.models import localize_job, read_model_files
 
 # Submitted shards per worker, so that none is idle.
 _SHARDS_PER_WORKER = 2
@@ -139,7 +139,7 @@ def run_on_ray(job, shards, address, gpus=0.0):
 def _translate_on_ray(job, files, lines):
     import ray
 
-    return load_shipped_models(job, lambda: ray.get(files[0]))(lines)
+    return localize_job(job, lambda: ray.get(files[0]))(lines)
 
 
 @contextlib.contextmanager

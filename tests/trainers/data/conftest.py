@@ -71,5 +71,5 @@ class _Index:
 @pytest.fixture
 def small_shards(monkeypatch):
     """Shards of 14 pairs, so that there are several."""
-    monkeypatch.setattr(codecs, "_CHUNK", 7)
+    monkeypatch.setattr(codecs, "_CHUNK_PAIRS", 7)
     monkeypatch.setattr(preparation, "_SHARD_CHUNKS", 2)

@@ -152,7 +152,7 @@ def test_the_text_comes_back_from_the_ids(tmp_path):
 
 def test_without_a_vocabulary_one_is_trained_on_train(tmp_path, monkeypatch):
     # Room for all, in a vocabulary that text of ten syllables can fill.
-    monkeypatch.setattr(codecs, "_CHARACTERS", 0.5)
+    monkeypatch.setattr(codecs, "_MAX_CHARACTER_SHARE", 0.5)
     train = rows(800, 1)
     for number in (5, 300, 700):
         train[number] = ("in 1984 (K): 25 %", ("1984 (K) : 25 %",))

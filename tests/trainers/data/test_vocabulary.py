@@ -23,8 +23,8 @@ from tests.trainers.data.memory_corpus import (
     vocabulary,
 )
 from trainers.data.vocabulary import (
-    DEFAULT_RULES,
     NFC_RULES,
+    NFKC_RULES,
     NORMALIZATIONS,
     choose_normalization,
     count_code_points,
@@ -107,10 +107,10 @@ def test_auto_keeps_the_text_of_each_side():
     for text, rules in (
         *((SCRIPTS[name], NFC_RULES) for name in ("Persian", "Thai")),
         *((SCRIPTS[name], NFC_RULES) for name in ("Chinese", "half-width")),
-        *((SCRIPTS[name], DEFAULT_RULES) for name in ("Vietnamese", "Korean")),
-        ("Où\u00a0? « Ça va… » 3 m² " + "d'accord " * 200, DEFAULT_RULES),
-        ("\u3000\t\u00a0", DEFAULT_RULES),
-        ("", DEFAULT_RULES),
+        *((SCRIPTS[name], NFKC_RULES) for name in ("Vietnamese", "Korean")),
+        ("Où\u00a0? « Ça va… » 3 m² " + "d'accord " * 200, NFKC_RULES),
+        ("\u3000\t\u00a0", NFKC_RULES),
+        ("", NFKC_RULES),
     ):
         other = count_code_points([text])
         for counts in ([other], [other, latin], [latin, other]):
@@ -172,13 +172,13 @@ def test_the_normalization_is_part_of_the_data(tmp_path, capsys):
     with pytest.raises(InputError, match="normalization=auto, not nfkc"):
         prepare(tmp_path, corpus, **made, normalization="nfkc")
     other = tmp_path / "other"
-    prepared = prepare(other, corpus, **made, normalization=DEFAULT_RULES)
-    assert normalization_name(prepared.vocabulary) == DEFAULT_RULES
+    prepared = prepare(other, corpus, **made, normalization=NFKC_RULES)
+    assert normalization_name(prepared.vocabulary) == NFKC_RULES
     assert "(ำ)" in capsys.readouterr().out
     known = {"vocabulary": vocabulary(), "max_unknown": 1}
     with pytest.raises(InputError, match="--normalization"):
         prepare(tmp_path / "3", corpus, **known, normalization="identity")
-    prepare(tmp_path / "4", corpus, **known, normalization=DEFAULT_RULES)
+    prepare(tmp_path / "4", corpus, **known, normalization=NFKC_RULES)
 
 
 def test_frequent_characters_by_hand():

@@ -82,12 +82,12 @@ def test_models_are_received_once_and_leave_no_copy(job, monkeypatch):
         return contents
 
     def load_translator(here):
-        models.validate_unchanged(here.models)
+        models.validate_models_unchanged(here.models)
         loaded.append(here)
 
     monkeypatch.setattr(models, "load_translator", load_translator)
     monkeypatch.setattr(models, "_LOADED", {})
-    here = [models.load_shipped_models(job, fetch) for _ in range(2)]
+    here = [models.localize_job(job, fetch) for _ in range(2)]
     assert here == 2 * loaded and len(fetched) == 1
     assert here[0].options == job.options
     for model, before in zip(here[0].models, job.models, strict=True):
