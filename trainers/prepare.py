@@ -77,7 +77,7 @@ def main(arguments):
         _read_symbols(corpus.kind),
         FLAGS.max_unknown,
     )
-    prepared.check()
+    prepared.validate_checksums()
     for name, split in prepared.manifest.splits.items():
         print(
             f"{name}: {split.num_pairs:,} pairs, {split.source.num_tokens:,} "

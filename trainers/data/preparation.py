@@ -1,4 +1,4 @@
-"""Tokenizes a corpus into shards, or resumes that after an interruption."""
+"""Tokenizes a corpus into shards, and resumes after an interruption."""
 
 import contextlib
 import dataclasses
@@ -49,12 +49,12 @@ MAX_STORED_TOKENS = 1024
 MAX_UNKNOWN = 0.05
 
 # Tokenized chunks per shard: the most that an interruption loses.
-_SHARD_CHUNKS = 20
-_UINT16_VOCABULARY = 1 << 16
+_CHUNKS_PER_SHARD = 20
+_MAX_UINT16_VOCABULARY = 1 << 16
 
 
 def make_data_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
-    """Returns the DataSource of a corpus that is prepared in this way."""
+    """Returns the DataSource of a corpus prepared with these settings."""
     return DataSource(
         dataset=corpus.name,
         source_language=corpus.source_language,
@@ -69,7 +69,7 @@ def make_data_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
 def prepare_corpus(
     folder,
     corpus,
-    source,
+    data_source,
     workers,
     vocabulary=None,
     symbols=None,
@@ -77,25 +77,27 @@ def prepare_corpus(
 ):
     """Tokenizes a corpus into shards, and returns the PreparedCorpus.
 
-    Resumes an interrupted preparation, and only opens a complete one. `source`
-    is from `make_data_source`: pairs with a side of more than its `max_tokens`
-    ids are skipped and counted. `workers` is a number of threads. `vocabulary`
-    has the bytes of a SentencePiece model and `symbols` is a SymbolVocabulary
-    for trees; with None, they are those of the train split. `max_unknown` is
-    the maximum share of unknown tokens on a side of a split.
+    Resumes an interrupted preparation, and only opens a complete one.
+    `data_source` comes from `make_data_source`; pairs with more than its
+    `max_tokens` ids on a side are skipped and counted. `workers` is the number
+    of threads, `vocabulary` the bytes of a SentencePiece model and `symbols` a
+    SymbolVocabulary for trees, both by default made from the train split.
+    `max_unknown` is the maximum share of unknown tokens on a side of a split.
     """
     folder = pathlib.Path(folder)
     # Complete data may be in a read-only folder.
-    if not _is_complete(_reusable_manifest(folder, source)):
+    if not _is_complete(_reusable_manifest(folder, data_source)):
         folders = (folder, *folder.parents)
-        created = [each for each in folders if not each.exists()]
-        preparation = _Preparation(folder, corpus, source, workers, max_unknown)
+        new_folders = [each for each in folders if not each.exists()]
+        preparation = _Preparation(
+            folder, corpus, data_source, workers, max_unknown
+        )
         try:
             with folder_lock(folder, "preparation"):
                 preparation.run(vocabulary, symbols)
         except InputError:
-            for each in created:
-                # It may hold shards, or files of another process.
+            for each in new_folders:
+                # Fails if it holds shards, or files of another process.
                 with contextlib.suppress(OSError):
                     each.rmdir()
             raise
@@ -108,22 +110,19 @@ def _is_complete(manifest):
     return manifest is not None and manifest.complete
 
 
-def _reusable_manifest(folder, source):
+def _reusable_manifest(folder, data_source):
     """Returns the manifest of data from the same source, or None."""
     manifest = read_manifest(folder)
-    if manifest is None or manifest.source == source:
+    if manifest is None or manifest.source == data_source:
         return manifest
     if not manifest.complete:
         return None
     old = dataclasses.asdict(manifest.source)
-    name, value = next(
-        (name, value)
-        for name, value in dataclasses.asdict(source).items()
-        if old[name] != value
-    )
-    difference = f"{name}={old[name]}, not {value}"
+    new = dataclasses.asdict(data_source)
+    name = next(name for name in new if old[name] != new[name])
+    difference = f"{name}={old[name]}, not {new[name]}"
     if name == "fingerprint":
-        change = describe_fingerprint_change(old[name], value)
+        change = describe_fingerprint_change(old[name], new[name])
         difference = f"other files: {change}"
     raise InputError(
         f"{folder} holds data prepared with {difference}; use another folder, "
@@ -134,17 +133,17 @@ def _reusable_manifest(folder, source):
 class _Preparation:
     """One run of `prepare_corpus` in a locked folder."""
 
-    def __init__(self, folder, corpus, source, workers, max_unknown):
+    def __init__(self, folder, corpus, data_source, workers, max_unknown):
         self._folder = folder
         self._corpus = corpus
-        self._source = source
+        self._data_source = data_source
         self._workers = workers
         self._max_unknown = max_unknown
 
     def run(self, vocabulary, symbols):
         folder, splits = self._folder, self._corpus.splits()
         # Checked again under the lock: another process may have finished.
-        manifest = _reusable_manifest(folder, self._source)
+        manifest = _reusable_manifest(folder, self._data_source)
         if _is_complete(manifest):
             return
         # Counting is much faster than tokenizing, and finds malformed lines.
@@ -160,37 +159,39 @@ class _Preparation:
             )
         try:
             if is_new:
-                manifest = self._start(num_train, counts, vocabulary, symbols)
+                manifest = self._write_codec_files(
+                    num_train, counts, vocabulary, symbols
+                )
             validate_codec(folder, manifest, vocabulary, symbols)
-            self._finish(manifest, totals)
+            self._write_splits(manifest, totals)
         except InputError as error:
-            # After "disk full" one can resume. Other errors would repeat, also
+            # A full disk allows resuming. Other errors would occur again, even
             # with another vocabulary.
             if is_new and not isinstance(error.__cause__, OSError):
                 _clear(folder)
             raise
 
-    def _start(self, num_train, counts, vocabulary, symbols):
-        """Writes vocabulary, symbols and the manifest, which it returns."""
-        folder, source = self._folder, self._source
+    def _write_codec_files(self, num_train, counts, vocabulary, symbols):
+        """Writes vocabulary, symbols and manifest; returns the Manifest."""
+        folder, expected = self._folder, self._data_source
         _clear(folder)
         files = make_codec_files(
-            self._corpus, source, num_train, counts, vocabulary, symbols
+            self._corpus, expected, num_train, counts, vocabulary, symbols
         )
         codec = make_codec(self._corpus.kind, files)
         size = codec.source_vocabulary_size
-        if size != source.vocabulary_size:
+        if size != expected.vocabulary_size:
             raise InputError(
                 f"The vocabulary to use has {size} tokens, not "
-                f"vocabulary_size={source.vocabulary_size}; use "
+                f"vocabulary_size={expected.vocabulary_size}; use "
                 f"--set=vocabulary_size={size}, or with trainers.prepare "
                 f"--vocabulary_size={size}."
             )
         rules = normalization_name(codec.models[0])
-        if vocabulary and source.normalization not in ("auto", rules):
+        if vocabulary and expected.normalization not in ("auto", rules):
             raise InputError(
                 f"The vocabulary to use was trained with --normalization="
-                f"{rules}, not {source.normalization}; omit the flag."
+                f"{rules}, not {expected.normalization}; omit the flag."
             )
         print(describe_normalization(counts, codec.models), flush=True)
         digests = {
@@ -198,14 +199,14 @@ class _Preparation:
             for name, content in files.items()
         }
         manifest = Manifest(
-            source,
-            digests[VOCABULARY_FILE],
+            source=expected,
+            vocabulary_sha256=digests[VOCABULARY_FILE],
             symbols_sha256=digests.get(SYMBOLS_FILE, ""),
         )
         write_manifest(folder, manifest)
         return manifest
 
-    def _finish(self, manifest, totals):
+    def _write_splits(self, manifest, totals):
         folder, corpus = self._folder, self._corpus
         for pattern in ("*.npy", "*.json", "*.model"):
             remove_temporary_files(folder, pattern)
@@ -217,43 +218,46 @@ class _Preparation:
             manifest = dataclasses.replace(manifest, test_sha256=digest)
             chunks = self._tokenize(corpus.pairs("test"), codec)
             test = functools.reduce(Split.with_chunk, chunks, Split())
-            self._check_unknown("test", test)
+            self._validate_unknown_share("test", test)
         for name, total in totals.items():
-            manifest = self._finish_split(codec, manifest, name, total)
-            self._check_unknown(name, manifest.splits[name])
+            manifest = self._write_split(codec, manifest, name, total)
+            self._validate_unknown_share(name, manifest.splits[name])
         write_manifest(folder, dataclasses.replace(manifest, complete=True))
 
     def _tokenize(self, pairs, codec):
-        return tokenize(pairs, codec, self._source.max_tokens, self._workers)
+        return tokenize(
+            pairs, codec, self._data_source.max_tokens, self._workers
+        )
 
-    def _finish_split(self, codec, manifest, name, total):
+    def _write_split(self, codec, manifest, name, total):
+        """Writes the missing shards of a split; returns the new Manifest."""
         split = manifest.splits.get(name, Split())
         pairs = itertools.islice(self._corpus.pairs(name), split.num_read, None)
         size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
-        dtype = np.uint16 if size <= _UINT16_VOCABULARY else np.int32
+        dtype = np.uint16 if size <= _MAX_UINT16_VOCABULARY else np.int32
         with (
             # Ends its threads here: after an error, the garbage collector could
             # wait for them when no thread can start or end.
-            contextlib.closing(self._tokenize(pairs, codec)) as chunks,
+            contextlib.closing(self._tokenize(pairs, codec)) as stream,
             ProgressBar(f"Tokenizing {name}", total, "pairs") as bar,
         ):
             bar.skip(split.num_read)
-            while part := list(itertools.islice(chunks, _SHARD_CHUNKS)):
-                ids = np.concatenate([chunk.ids for chunk in part])
-                lengths = np.concatenate([chunk.lengths for chunk in part])
+            while chunks := list(itertools.islice(stream, _CHUNKS_PER_SHARD)):
+                ids = np.concatenate([chunk.ids for chunk in chunks])
+                lengths = np.concatenate([chunk.lengths for chunk in chunks])
                 shard = write_shard(
                     self._folder,
                     f"{name}-{len(split.shards):05d}",
                     ids.astype(dtype),
                     lengths.astype(np.uint16),
                 )
-                split = functools.reduce(Split.with_chunk, part, split)
+                split = functools.reduce(Split.with_chunk, chunks, split)
                 split = dataclasses.replace(
                     split, shards=(*split.shards, shard)
                 )
                 manifest = manifest.with_split(name, split)
                 write_manifest(self._folder, manifest)
-                bar.update(sum(chunk.num_read for chunk in part))
+                bar.update(sum(chunk.num_read for chunk in chunks))
         if split.num_unencodable:
             print(
                 f"Pairs of {name} skipped in training and perplexity: "
@@ -264,16 +268,18 @@ class _Preparation:
         if not split.num_pairs:
             raise InputError(
                 f"No sentence pair of {name} is left ({split.num_too_long:,} "
-                f"have more than {self._source.max_tokens} tokens on a side, "
-                f"{split.num_unencodable:,} a target that cannot be encoded); "
-                "check the data set."
+                f"have more than {manifest.source.max_tokens} tokens on a "
+                f"side, {split.num_unencodable:,} a target that cannot be "
+                "encoded); check the data set."
             )
         return manifest
 
-    def _check_unknown(self, name, split):
-        """Prints the share of unknown tokens of each side, or raises."""
-        for side in ("source", "target"):
-            counts = getattr(split, side)
+    def _validate_unknown_share(self, name, split):
+        """Prints each side's share of unknown tokens; InputError if high."""
+        for side, counts in (
+            ("source", split.source),
+            ("target", split.target),
+        ):
             if not counts.num_unknown:
                 continue
             share = counts.num_unknown / counts.num_tokens
@@ -283,21 +289,19 @@ class _Preparation:
                 text += f", such as {examples}"
             if share > self._max_unknown:
                 raise InputError(
-                    f"{text}: more than --max_unknown={self._max_unknown}. Use "
-                    "a vocabulary of this text's characters, or a larger one; "
-                    "or raise --max_unknown to train all the same."
+                    f"{text}; use a vocabulary that covers this text, or raise "
+                    f"--max_unknown={self._max_unknown}."
                 )
             print(f"{text}.", flush=True)
 
 
 def _clear(folder):
     # Without a manifest, the files may belong to another program.
-    if not (folder / MANIFEST_FILE).exists():
-        return
-    files = (VOCABULARY_FILE, SYMBOLS_FILE, TEST_FILE, MANIFEST_FILE)
-    for pattern in ("train-*.npy", "dev-*.npy", *files):
-        for path in folder.glob(pattern):
-            path.unlink()
+    if (folder / MANIFEST_FILE).exists():
+        names = (VOCABULARY_FILE, SYMBOLS_FILE, TEST_FILE, MANIFEST_FILE)
+        for pattern in ("train-*.npy", "dev-*.npy", *names):
+            for path in folder.glob(pattern):
+                path.unlink()
 
 
 def _write(path, content):

@@ -5,9 +5,9 @@ A folder of prepared data, written by `preparation`, holds
 - `manifest.json`: source, counts, checksums;
 - `vocabulary.model`: the SentencePiece model;
 - `symbols.json`: for trees, the symbol vocabulary;
-- `train-00000.ids.npy` and so on: ids of all pairs of a shard, the source of
-  each before its target;
-- `train-00000.lengths.npy`, uint16 [pairs, 2]: their numbers of ids;
+- `train-00000.ids.npy` and so on: the ids of a shard, source and target of
+  each pair in turn;
+- `train-00000.lengths.npy`, uint16 [pairs, 2]: the lengths of each pair;
 - `test.json`: the test split as text, with all references.
 """
 
@@ -35,15 +35,16 @@ TEST_FILE = "test.json"
 # Lengths are stored in 16 bits.
 MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
 
-# Number of unknown characters to print.
+# Number of unknown characters that are stored and printed.
 NUM_EXAMPLES = 8
+_READ_BLOCK = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataSource:
     """Everything that determines prepared data.
 
-    `max_tokens` is the maximum length of a side with its end id.
+    `max_tokens` is the maximum length of a side, the end id included.
     """
 
     dataset: str
@@ -57,9 +58,9 @@ class DataSource:
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """Manifest entry of a shard: a file name without suffix, and counts.
+    """Manifest entry of a shard: file name without suffix, counts, checksums.
 
-    `num_tokens` is of both sides.
+    `num_tokens` counts both sides.
     """
 
     name: str
@@ -70,9 +71,7 @@ class Shard:
 
     def paths(self, folder):
         """Returns the paths of the ids and of the lengths."""
-        return [
-            folder / f"{self.name}.{array}.npy" for array in ("ids", "lengths")
-        ]
+        return [folder / f"{self.name}.{n}.npy" for n in ("ids", "lengths")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,9 +95,9 @@ class SideCounts:
 class Split:
     """Shards of a split in corpus order, and counts of their pairs.
 
-    `num_read` includes skipped pairs. `num_unencodable` counts those whose
-    target cannot be encoded, and `first_unencodable` gives the line and the
-    reason of the first.
+    `num_read` includes skipped pairs. `num_unencodable` counts pairs whose
+    target cannot be encoded; `first_unencodable` is line and reason of the
+    first, such as "line 7: ...".
     """
 
     shards: tuple[Shard, ...] = ()
@@ -119,7 +118,7 @@ class Split:
         return self.num_read - self.num_pairs - self.num_unencodable
 
     def with_chunk(self, chunk):
-        """Returns the split with the counts of another TokenizedChunk."""
+        """Returns a copy with the counts of a TokenizedChunk added."""
         first = self.first_unencodable
         if chunk.unencodable and not first:
             index, reason = chunk.unencodable[0]
@@ -170,12 +169,11 @@ class PreparedCorpus:
         manifest = read_manifest(self.folder)
         if manifest is None or not manifest.complete:
             state = "no" if manifest is None else "only unfinished"
-            prepare = command_line(
-                "trainers.prepare", f"--output_dir={self.folder}"
-            )
+            flag = f"--output_dir={self.folder}"
             raise InputError(
                 f"There are {state} prepared data in {self.folder}; run "
-                f"{prepare} with the same --dataset first."
+                f"{command_line('trainers.prepare', flag)} with the same "
+                "--dataset first."
             )
         self.manifest = manifest
         self._files = read_codec_files(self.folder, manifest)
@@ -184,7 +182,7 @@ class PreparedCorpus:
     @functools.cached_property
     def symbols(self):
         """SymbolVocabulary of the targets; None for text."""
-        return _symbols(self._files)
+        return _load_symbols(self._files)
 
     def pairs(self, split):
         """Returns the TokenPairs of a split, or None if it does not exist."""
@@ -198,19 +196,19 @@ class PreparedCorpus:
         digest = self.manifest.test_sha256
         if not digest:
             return None
-        content = json.loads(_read(self.folder / TEST_FILE, digest))
+        content = json.loads(_read_verified(self.folder / TEST_FILE, digest))
         return EvaluationSet(
             tuple(content["sources"]), tuple(map(tuple, content["references"]))
         )
 
-    def check(self):
+    def validate_checksums(self):
         """Raises InputError unless all files match their checksums."""
         for split in self.manifest.splits.values():
             for shard in split.shards:
                 read_shard(self.folder, shard)
                 path, _ = shard.paths(self.folder)
                 if _crc32(path) != shard.ids_crc32:
-                    raise _damaged(path)
+                    raise _damaged_error(path)
         self.test_set()
 
 
@@ -222,8 +220,8 @@ def write_shard(folder, name, ids, lengths):
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
         contents.append(buffer.getbuffer())
-    checksums = map(zlib.crc32, contents)
-    shard = Shard(name, len(lengths), len(ids), *checksums)
+    ids_crc32, lengths_crc32 = map(zlib.crc32, contents)
+    shard = Shard(name, len(lengths), len(ids), ids_crc32, lengths_crc32)
     for path, content in zip(shard.paths(folder), contents):
         with atomic_write(path) as temporary:
             temporary.write_bytes(content)
@@ -233,7 +231,7 @@ def write_shard(folder, name, ids, lengths):
 def read_shard(folder, shard):
     """Returns a shard's (memory-mapped ids, lengths), or raises InputError.
 
-    The checksum of the ids is not compared: that would read the whole file.
+    Skips the checksum of the ids, which would read the whole file.
     """
     ids_path, lengths_path = shard.paths(folder)
     ids, lengths = _memory_map(ids_path), _memory_map(lengths_path)
@@ -242,14 +240,14 @@ def read_shard(folder, shard):
         or ids.dtype not in (np.uint16, np.int32)
         or ids.offset + ids.nbytes != ids_path.stat().st_size
     ):
-        raise _damaged(ids_path)
+        raise _damaged_error(ids_path)
     if (
         lengths.shape != (shard.num_pairs, 2)
         or lengths.dtype != np.uint16
         or _crc32(lengths_path) != shard.lengths_crc32
         or lengths.sum(dtype=np.int64) != shard.num_tokens
     ):
-        raise _damaged(lengths_path)
+        raise _damaged_error(lengths_path)
     return ids, np.array(lengths)
 
 
@@ -259,31 +257,31 @@ def _memory_map(path):
         return np.lib.format.open_memmap(path, mode="r")
     # Damaged headers raise various errors, such as OverflowError.
     except Exception as error:
-        raise _damaged(path, str(error).partition("\n")[0]) from error
+        raise _damaged_error(path, str(error).partition("\n")[0]) from error
 
 
 def _crc32(path):
     checksum = 0
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
+        while block := file.read(_READ_BLOCK):
             checksum = zlib.crc32(block, checksum)
     return checksum
 
 
-def _damaged(path, reason="it is not the file that was prepared"):
+def _damaged_error(path, reason="it differs from the prepared file"):
     return InputError(
         f"Cannot use {path} ({reason}); remove {path.parent} and prepare the "
         "data again."
     )
 
 
-def _read(path, sha256):
+def _read_verified(path, sha256):
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise _damaged(path, error.strerror) from error
+        raise _damaged_error(path, error.strerror) from error
     if _sha256(content) != sha256:
-        raise _damaged(path)
+        raise _damaged_error(path)
     return content
 
 
@@ -300,7 +298,8 @@ def read_manifest(folder):
     """Returns the manifest of a folder, or None; InputError if malformed."""
     path = folder / MANIFEST_FILE
     try:
-        manifest = _parse("manifest", Manifest, json.loads(path.read_bytes()))
+        content = json.loads(path.read_bytes())
+        manifest = _from_json("manifest", Manifest, content)
         for split in manifest.splits.values():
             for shard in split.shards:
                 # The name becomes part of a path.
@@ -313,31 +312,33 @@ def read_manifest(folder):
         raise InputError(
             f"Cannot read {path}: {error.strerror}; give another folder."
         ) from error
-    # Errors raised by JSON of any other form.
+    # Malformed JSON and unexpected types.
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _damaged(path, error) from error
+        raise _damaged_error(path, error) from error
 
 
-def _parse(name, kind, value):
+def _from_json(name, annotation, value):
     """Converts a JSON value to an annotated type, or raises ValueError."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    expected = {tuple: list}.get(origin, origin or kind)
-    if dataclasses.is_dataclass(kind):
+    origin = typing.get_origin(annotation) or annotation
+    expected = {tuple: list}.get(origin, origin)
+    if dataclasses.is_dataclass(origin):
         expected = dict
+    # isinstance would accept bool as int.
     if type(value) is not expected:
         raise ValueError(f"{name} is not of type {expected.__name__}")
-    if kind is int and value < 0:
+    if origin is int and value < 0:
         raise ValueError(f"{name} is below 0")
-    if dataclasses.is_dataclass(kind):
-        fields = typing.get_type_hints(kind).items()
-        return kind(**{key: _parse(key, t, value[key]) for key, t in fields})
+    if expected is list:
+        item_type = typing.get_args(annotation)[0]
+        return tuple(_from_json(name, item_type, item) for item in value)
     if origin is dict:
-        return {key: _parse(key, arguments[1], value[key]) for key in value}
-    if origin is tuple:
-        if arguments[-1] is ...:
-            arguments = arguments[:1] * len(value)
-        items = zip(arguments, value, strict=True)
-        return tuple(_parse(name, each, item) for each, item in items)
+        item_type = typing.get_args(annotation)[1]
+        return {key: _from_json(key, item_type, value[key]) for key in value}
+    if expected is dict:
+        types = typing.get_type_hints(origin)
+        return origin(
+            **{key: _from_json(key, types[key], value[key]) for key in types}
+        )
     return value
 
 
@@ -347,11 +348,12 @@ def read_codec_files(folder, manifest):
     if manifest.symbols_sha256:
         digests[SYMBOLS_FILE] = manifest.symbols_sha256
     return {
-        name: _read(folder / name, digest) for name, digest in digests.items()
+        name: _read_verified(folder / name, digest)
+        for name, digest in digests.items()
     }
 
 
-def _symbols(files):
+def _load_symbols(files):
     if SYMBOLS_FILE not in files:
         return None
     # nltk takes seconds to import.
@@ -361,9 +363,9 @@ def _symbols(files):
 
 
 def validate_codec(folder, manifest, vocabulary, symbols):
-    """Raises InputError unless the data have the given vocabulary and symbols.
+    """Raises InputError unless the data have this vocabulary and symbols.
 
-    None stands for any.
+    None accepts any.
     """
     digest = manifest.vocabulary_sha256
     if vocabulary is not None and _sha256(vocabulary) != digest:
@@ -372,10 +374,10 @@ def validate_codec(folder, manifest, vocabulary, symbols):
             "the model's; prepare them in another folder, with "
             "--vocabulary=MODEL_DIR/vocabulary.model."
         )
-    if symbols is None:
-        return
-    own = _symbols(read_codec_files(folder, manifest))
-    difference = symbols.describe_difference(own)
+    difference = ""
+    if symbols is not None:
+        stored = _load_symbols(read_codec_files(folder, manifest))
+        difference = symbols.describe_difference(stored)
     if difference:
         raise InputError(
             f"The data in {folder} were prepared with other labels and tags "

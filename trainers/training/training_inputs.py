@@ -66,7 +66,7 @@ def load_inputs(directory, config, corpus, options):
             f"{config.encoder_vocabulary_size}; use "
             f"--set=vocabulary_size={source.vocabulary_size}."
         )
-    corpus.check()
+    corpus.validate_checksums()
     limits = {
         "--max_tokens": options.max_tokens,
         "--batch_tokens": config.batch_tokens,

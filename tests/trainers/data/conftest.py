@@ -72,4 +72,4 @@ class _Index:
 def small_shards(monkeypatch):
     """Shards of 14 pairs, so that there are several."""
     monkeypatch.setattr(codecs, "_CHUNK_PAIRS", 7)
-    monkeypatch.setattr(preparation, "_SHARD_CHUNKS", 2)
+    monkeypatch.setattr(preparation, "_CHUNKS_PER_SHARD", 2)

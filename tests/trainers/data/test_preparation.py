@@ -138,7 +138,7 @@ def test_the_text_comes_back_from_the_ids(tmp_path):
     test = [("Où ?", ("Where?", "Whereto?"))]
     corpus = MemoryCorpus(splits(test=test))
     prepared = prepare(tmp_path / "one", corpus, max_unknown=1)
-    prepared.check()
+    prepared.validate_checksums()
     for split in ("train", "dev"):
         assert _decoded(prepared, split) == list(corpus.pairs(split))
     assert prepared.test_set() == corpus.evaluation_set("test")

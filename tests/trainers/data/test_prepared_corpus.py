@@ -256,7 +256,7 @@ def test_missing_unfinished_and_damaged_data(tmp_path, monkeypatch):
     assert "unfinished" in _refused(tmp_path / "killed")
 
     def check(folder):
-        PreparedCorpus(folder).check()
+        PreparedCorpus(folder).validate_checksums()
 
     prepare(tmp_path / "made")
     folder = (tmp_path / "made").rename(tmp_path / "moved")

@@ -198,7 +198,7 @@ def _sides(prepared, split):
 def test_words_and_trees_come_back_from_the_ids(tmp_path):
     corpus = open_corpus(f"trees:{CRAFT}", None, None)
     prepared = _prepare(tmp_path, corpus, vocabulary=None)
-    prepared.check()
+    prepared.validate_checksums()
     assert prepared.symbols == SymbolVocabulary.from_trees(
         corpus.trees("train")
     )
