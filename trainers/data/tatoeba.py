@@ -9,25 +9,25 @@ alone determine the splits:
    casefolding. Sentences with the same key are *variants*. A pair with an
    empty key on either side is dropped.
 3. English keys are ordered by their sha256. In either direction, the pairs
-   of the first 2,000 keys are the test split, those of the next 2,000 dev,
-   and the rest train.
-4. No source is in two splits: dev loses the pairs whose source is a variant
-   of a test source, and train those whose source is a variant of a dev or
-   test source. This matters from French only, where one sentence may
-   translate several English ones.
-5. Dev and test have each source key once, in the order of its sha256. Of its
-   sentences, the one with the most references is used (of several, the first
-   by code point), with its references in file order. From French, references
-   are the English sentences of the same split.
+   of the first 2,000 keys are the test split, the pairs of the next 2,000 are
+   dev, and the rest is train.
+4. No source is in two splits: pairs are dropped from dev if their source is a
+   variant of a test source, and from train if it is a variant of a dev or test
+   source. This matters from French only, where one sentence may translate
+   several English ones.
+5. Dev and test have each source key once, in the order of its sha256. Its
+   variant with the most references is used (the first by code point among
+   equals), with its references in file order. From French, references are the
+   English sentences of the same split.
 
 So no English sentence and no source of dev or test has a variant in train.
 From English, a reference may also translate another English sentence in train
 ("Va !" is "Go." and "Move."), as in any test set that is split by source.
 
 The data are one text file in the source distribution of the Python package
-`nmt` 0.0.6; nothing of the package is installed or run. `pip download` would
-run its setup script, while `unearth` only downloads the file. `unearth` does
-not read pip's configuration, so that is passed on here.
+`nmt` 0.0.6, which is never installed or run: `pip download` would run its setup
+script, while `unearth` only downloads the file. `unearth` does not read pip's
+configuration, so this module passes it on.
 """
 
 import ast
@@ -58,7 +58,7 @@ ATTRIBUTION = (
 )
 HELD_OUT_KEYS = 2_000
 # Increment whenever the rules above change the content of a split.
-_RULES = "1"
+_RULES_VERSION = "1"
 
 _PACKAGE, _VERSION = "nmt", "0.0.6"
 FILE_NAME = f"{_PACKAGE}-{_VERSION}.tar.gz"
@@ -68,8 +68,7 @@ _ZIP_IN_TAR = f"{_PACKAGE}-{_VERSION}/data/fra-eng.zip"
 _TEXT_IN_ZIP = "fra.txt"
 _CACHE_VARIABLE = "KERAS_TRANSFORMER_CACHE"
 _CACHE_FOLDER = "~/.cache/keras_transformer"
-# Of pip's configuration; later ones win. Many users set their index for
-# `pip install` only.
+# Later sections win. Many users set their index for `pip install` only.
 _PIP_SECTIONS = ("global", "install", "download", ":env:")
 
 
@@ -94,14 +93,14 @@ class TatoebaCorpus(Corpus):
     def fingerprint(self):
         """Returns a hash of archive, rules and direction, as 16 hex digits."""
         return text_fingerprint(
-            SHA256, _RULES, self.source_language, self.target_language
+            SHA256, _RULES_VERSION, self.source_language, self.target_language
         )
 
     def _rows(self, split):
         pairs = self._splits[split]
         if split == "train":
             return ((source, (target,)) for source, target in pairs)
-        return map(_row_of_variants, _group_by_source_key(pairs).values())
+        return map(_select_variant, _group_by_source_key(pairs))
 
 
 def parse_pairs(text):
@@ -127,53 +126,50 @@ def variant_key(sentence):
 
 def split_by_english(pairs, held_out=HELD_OUT_KEYS):
     """Splits (English, French) pairs; dev and test get `held_out` keys each."""
-    groups = list(_group_by_source_key(pairs).values())
-    parts = {
-        "train": groups[2 * held_out :],
-        "dev": groups[held_out : 2 * held_out],
-        "test": groups[:held_out],
+    groups = _group_by_source_key(pairs)
+    return {
+        "train": list(chain(*groups[2 * held_out :])),
+        "dev": list(chain(*groups[held_out : 2 * held_out])),
+        "test": list(chain(*groups[:held_out])),
     }
-    return {name: list(chain(*part)) for name, part in parts.items()}
 
 
 def drop_shared_sources(splits):
     """Drops pairs with the source key of an evaluation split (rule 4)."""
-    result = {}
-    seen = set()
+    splits, seen = dict(splits), set()
     for name in ("test", "dev", "train"):
         keyed = [(variant_key(pair[0]), pair) for pair in splits[name]]
-        result[name] = [pair for key, pair in keyed if key not in seen]
+        splits[name] = [pair for key, pair in keyed if key not in seen]
         seen.update(key for key, _ in keyed)
-    return {name: result[name] for name in splits}
+    return splits
 
 
 def _group_by_source_key(pairs):
-    """Groups pairs by source key, in the order of the keys' sha256."""
+    """Returns lists of pairs with one source key, ordered by its sha256."""
     groups = {}
     for pair in pairs:
         groups.setdefault(variant_key(pair[0]), []).append(pair)
     ordered = sorted(groups, key=lambda key: _sha256(key.encode()))
-    return {key: groups[key] for key in ordered}
+    return [groups[key] for key in ordered]
 
 
 def _sha256(content):
     return hashlib.sha256(content).hexdigest()
 
 
-def _row_of_variants(variants):
-    """Returns the variant with the most references (rule 5)."""
+def _select_variant(pairs):
+    """Returns the source with the most references, and these (rule 5)."""
     references = {}
-    for source, target in variants:
+    for source, target in pairs:
         references.setdefault(source, []).append(target)
     chosen = min(references, key=lambda s: (-len(references[s]), s))
     return chosen, tuple(references[chosen])
 
 
 def read_tatoeba_text():
-    """Returns the text of fra.txt, downloading the archive if needed.
+    """Returns the text of fra.txt from the cached archive.
 
-    The archive is cached. Its hash is checked at every use, and a damaged
-    archive is downloaded again.
+    Downloads the archive if it is missing or its hash is wrong.
     """
     path = archive_path()
     try:
@@ -185,17 +181,17 @@ def read_tatoeba_text():
             f"Cannot read {path} ({error.strerror}); set {_CACHE_VARIABLE} "
             "to a folder that can be read and written."
         ) from error
-    if not _is_genuine(content):
+    if not _is_expected_archive(content):
         print(
             f"Fetching the Tatoeba corpus ({SIZE / 1e6:.1f} MB) to {path}.",
             file=sys.stderr,
         )
         content = fetch_archive()
-        with atomic_write(path) as partial:
-            partial.write_bytes(content)
+        with atomic_write(path) as temporary:
+            temporary.write_bytes(content)
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
-        packed = tar.extractfile(_ZIP_IN_TAR).read()
-    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        zip_content = tar.extractfile(_ZIP_IN_TAR).read()
+    with zipfile.ZipFile(io.BytesIO(zip_content)) as archive:
         return archive.read(_TEXT_IN_ZIP).decode("utf-8")
 
 
@@ -205,7 +201,7 @@ def archive_path():
     return Path(folder).expanduser() / FILE_NAME
 
 
-def _is_genuine(content):
+def _is_expected_archive(content):
     return len(content) == SIZE and _sha256(content) == SHA256
 
 
@@ -223,11 +219,11 @@ def fetch_archive():
         # After any failure, the next index may have the file.
         except Exception as error:
             failures.append(f"{index}: {error or type(error).__name__}")
-    # On one line, and without passwords.
-    message = " ".join("; ".join(failures).split())
-    message = re.sub(r"//[^/\s@]+@", "//***@", message)
+    reasons = " ".join("; ".join(failures).split())
+    # URLs may contain passwords.
+    reasons = re.sub(r"//[^/\s@]+@", "//***@", reasons)
     raise InputError(
-        f"Cannot fetch the Tatoeba corpus ({message}); set {_CACHE_VARIABLE} "
+        f"Cannot fetch the Tatoeba corpus ({reasons}); set {_CACHE_VARIABLE} "
         f"to a folder that holds {FILE_NAME}, or train on your own files with "
         "--dataset=text:PREFIX."
     )
@@ -273,6 +269,6 @@ def _download(index, options):
             content = finder.download(
                 matches[0].link, folder, download_reporter=check_size
             ).read_bytes()
-    if not _is_genuine(content):
+    if not _is_expected_archive(content):
         raise ValueError(f"its {FILE_NAME} is not the one of sha256 {SHA256}")
     return content

@@ -33,7 +33,7 @@ _DEV_NAMES = ("dev", "val", "valid")
 class TextCorpus(Corpus):
     """A corpus in text files; see the module docstring for their names.
 
-    Reads the first pair of each split at once, to find most errors early.
+    The constructor reads the first pair of each split, to find errors early.
     """
 
     def __init__(self, dataset, source_language, target_language):
@@ -44,14 +44,14 @@ class TextCorpus(Corpus):
                 "data/wmt14.train.en, data/wmt14.train.de and so on."
             )
         self._prefix = FilePrefix(prefix)
-        listed = self._prefix.languages() or "no training files"
-        source, target = validate_direction(
-            dataset, source_language, target_language, listed
+        available = self._prefix.languages() or "no training files"
+        languages = validate_direction(
+            dataset, source_language, target_language, available
         )
-        for language in (source, target):
-            validate_language_code(language, f"{dataset} has {listed}.")
-        super().__init__(dataset, source, target)
-        found = {split: self._find(split) for split in SPLITS}
+        for language in languages:
+            validate_language_code(language, f"{dataset} has {available}.")
+        super().__init__(dataset, *languages)
+        found = {split: self._find_files(split) for split in SPLITS}
         self._splits = {split: files for split, files in found.items() if files}
         if not self._splits:
             self._validate_split("train")
@@ -68,33 +68,31 @@ class TextCorpus(Corpus):
         for source, *references in aligned_lines(self._splits[split]):
             yield source, tuple(references)
 
-    def _find(self, split):
+    def _find_files(self, split):
         """Returns the files of a split, the source first; () if none exist."""
         names = _DEV_NAMES if split == "dev" else (split,)
         if split == "test" and len(self._test_sets()) == 1:
             names += tuple(self._test_sets())
         for name in names:
-            sides = [
-                f"{name}.{language}"
-                for language in (self.source_language, self.target_language)
-            ]
-            files = [*filter(None, map(self._prefix.find, sides))]
+            source = f"{name}.{self.source_language}"
+            target = f"{name}.{self.target_language}"
+            files = [*filter(None, map(self._prefix.find, (source, target)))]
             if len(files) == 1:
-                missing = " or ".join(map(self._prefix.path, sides))
                 raise InputError(
-                    f"There is only {files[0]} of {missing}, plain or .gz; "
-                    "both languages are needed."
+                    f"There is only {files[0]} of {self._prefix.path(source)} "
+                    f"and {self._prefix.path(target)}, plain or .gz; both are "
+                    "needed."
                 )
             if files:
                 if split != "train":
-                    files += self._prefix.numbered(sides[1])
+                    files += self._prefix.find_numbered(target)
                 return tuple(files)
         return ()
 
     def _test_sets(self):
         """Returns names such as test_2016_flickr."""
         language = re.escape(self.source_language)
-        return self._prefix.matching(rf"(test.*)\.{language}")
+        return self._prefix.match_names(rf"(test.*)\.{language}")
 
     def _hint(self, split):
         tests = self._test_sets()
@@ -112,12 +110,13 @@ class TextCorpus(Corpus):
 
 
 class FilePrefix:
-    """Files whose path or URL starts with a prefix; names lack the prefix."""
+    """Files whose path or URL starts with a prefix, named without it."""
 
     def __init__(self, prefix):
         try:
             path = resolve_path(prefix)
             path = path.expanduser() if is_local(path) else path
+        # ~USER without a home folder.
         except RuntimeError as error:
             raise InputError(f"{prefix} names no folder: {error}") from error
         is_folder = prefix.endswith("/")
@@ -147,18 +146,17 @@ class FilePrefix:
                 return self._folder / f"{self._start}{candidate}"
         return None
 
-    def matching(self, pattern):
-        """Returns the first group of all matching names, sorted."""
+    def match_names(self, pattern):
+        """Returns the pattern's first group in all matching names, sorted."""
         compiled = re.compile(rf"{pattern}(?:\.gz)?")
-        found = map(compiled.fullmatch, self._names)
-        return sorted({match[1] for match in found if match})
+        matches = map(compiled.fullmatch, self._names)
+        return sorted({match[1] for match in matches if match})
 
     def languages(self):
-        """Lists the languages of training files."""
-        return ", ".join(self.matching(r"train\.([\w-]+)"))
+        """Returns the languages of training files, such as "de, en"."""
+        return ", ".join(self.match_names(r"train\.([\w-]+)"))
 
-    def numbered(self, name):
-        """Returns the files NAME.1, NAME.2 and so on, in numeric order."""
-        numbers = self.matching(rf"{re.escape(name)}\.(\d+)")
-        files = (self.find(f"{name}.{n}") for n in sorted(numbers, key=int))
-        return [*filter(None, files)]
+    def find_numbered(self, name):
+        """Returns the paths of NAME.1, NAME.2 and so on, in numeric order."""
+        numbers = self.match_names(rf"{re.escape(name)}\.(\d+)")
+        return [self.find(f"{name}.{n}") for n in sorted(numbers, key=int)]

@@ -14,8 +14,8 @@ from trainers.data.corpus import (
     text_fingerprint,
 )
 
-_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
-_BATCH = 1024
+_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
+_BATCH_SIZE = 1024
 
 
 class TfdsCorpus(Corpus):
@@ -26,32 +26,31 @@ class TfdsCorpus(Corpus):
     `TranslationVariableLanguages`, each sentence in the source language is a
     source, and all sentences in the target language are its references.
 
-    The default direction is that of the data set's supervised keys. `data_dir`
-    (by default ~/tensorflow_datasets) and `manual_dir` are those of TFDS.
+    The data set's supervised keys give the default direction. For `data_dir`
+    (by default ~/tensorflow_datasets) and `manual_dir` see TFDS.
     """
 
     def __init__(
         self, dataset, source_language, target_language, data_dir, manual_dir
     ):
         # Network, disk, archives and third-party code may raise anything.
-        with _one_sentence(
+        with _convert_errors(
             f"TensorFlow Datasets cannot open {dataset!r}",
             "give one of its translation sets, such as wmt14_translate/de-en",
         ):
             builder = tfds.builder(dataset, data_dir=data_dir)
+        info = builder.info
         self._builder = builder
-        self._field, self._feature = _find_translation(
-            dataset, builder.info.features
-        )
-        known = self._feature.languages
-        default = builder.info.supervised_keys
-        if not default or not set(default) <= set(known):
+        self._field, self._feature = _find_translation(dataset, info.features)
+        available = self._feature.languages
+        default = info.supervised_keys
+        if not default or not set(default) <= set(available):
             default = None
         languages = resolve_languages(
-            dataset, known, source_language, target_language, default
+            dataset, available, source_language, target_language, default
         )
         super().__init__(dataset, *languages)
-        with _one_sentence(
+        with _convert_errors(
             f"TensorFlow Datasets cannot prepare {dataset}",
             "check the network, or give --data_dir with the prepared data or "
             "--manual_dir with its files",
@@ -61,29 +60,27 @@ class TfdsCorpus(Corpus):
                     manual_dir=manual_dir
                 )
             )
-        names = builder.info.splits
         self._splits = {
-            split: name for split, name in _SPLITS.items() if name in names
+            split: name
+            for split, name in _TFDS_SPLITS.items()
+            if name in info.splits
         }
         if not self._splits:
             raise InputError(
-                f"{dataset} has none of the splits "
-                f"{', '.join(_SPLITS.values())}; "
-                f"it has: {', '.join(builder.info.splits)}."
+                f"Expected a split {', '.join(_TFDS_SPLITS.values())} in "
+                f"{dataset}; it has {', '.join(info.splits)}."
             )
 
     def fingerprint(self):
         """Returns a hash of prepared data and direction, as 16 hex digits."""
         info = self._builder.info
+        files = file_fingerprint(
+            path
+            for name in self._splits.values()
+            for path in info.splits[name].filepaths
+        )
         return text_fingerprint(
-            info.full_name,
-            self.source_language,
-            self.target_language,
-            file_fingerprint(
-                path
-                for name in self._splits.values()
-                for path in info.splits[name].filepaths
-            ),
+            info.full_name, self.source_language, self.target_language, files
         )
 
     def _rows(self, split):
@@ -97,41 +94,40 @@ class TfdsCorpus(Corpus):
         )
         if self._field is not None:
             data = data.map(lambda example: example[self._field])
-        is_fixed = isinstance(self._feature, tfds.features.Translation)
-        read = self._fixed_rows if is_fixed else self._variable_rows
-        with _one_sentence(
+        is_pair = isinstance(self._feature, tfds.features.Translation)
+        read_rows = self._pair_rows if is_pair else self._multilingual_rows
+        with _convert_errors(
             f"The {split} split of {self.name} cannot be read",
-            "delete it and have it prepared again",
+            "delete its files, so that it is prepared again",
             (tf.errors.OpError, UnicodeDecodeError),
         ):
-            yield from read(data)
+            yield from read_rows(data)
 
-    def _fixed_rows(self, data):
-        # TensorFlow passes batches to Python several times as fast.
-        for batch in data.batch(_BATCH).prefetch(1).as_numpy_iterator():
+    def _pair_rows(self, data):
+        # Batches reach Python several times as fast as examples.
+        for batch in data.batch(_BATCH_SIZE).prefetch(1).as_numpy_iterator():
             sources = batch[self.source_language]
             targets = batch[self.target_language]
             for source, target in zip(sources, targets, strict=True):
                 yield source.decode("utf-8"), (target.decode("utf-8"),)
 
-    def _variable_rows(self, data):
+    def _multilingual_rows(self, data):
         for example in data.prefetch(1).as_numpy_iterator():
-            sentences = {}
+            texts = {self.source_language: [], self.target_language: []}
             for language, text in zip(
                 example["language"], example["translation"], strict=True
             ):
-                same = sentences.setdefault(language.decode("utf-8"), [])
-                same.append(text.decode("utf-8"))
-            references = tuple(sentences.get(self.target_language, ()))
+                if language.decode("utf-8") in texts:
+                    texts[language.decode("utf-8")].append(text.decode("utf-8"))
             # Most examples lack one of the two languages.
-            if references:
-                for source in sentences.get(self.source_language, ()):
-                    yield source, references
+            if texts[self.target_language]:
+                for source in texts[self.source_language]:
+                    yield source, tuple(texts[self.target_language])
 
 
 def _find_translation(dataset, features):
-    """Returns (name, feature); name None means the whole example."""
-    kinds = (
+    """Returns (field, feature); the field None means the whole example."""
+    translation_types = (
         tfds.features.Translation,
         tfds.features.TranslationVariableLanguages,
     )
@@ -139,7 +135,7 @@ def _find_translation(dataset, features):
     if isinstance(features, tfds.features.FeaturesDict):
         candidates |= dict(features.items())
     for field, feature in candidates.items():
-        if isinstance(feature, kinds) and feature.languages:
+        if isinstance(feature, translation_types) and feature.languages:
             return field, feature
     raise InputError(
         f"{dataset} is not a translation data set: none of its features "
@@ -148,7 +144,7 @@ def _find_translation(dataset, features):
 
 
 @contextlib.contextmanager
-def _one_sentence(problem, action, errors=Exception):
+def _convert_errors(problem, action, errors=Exception):
     """Converts errors to an InputError of one line."""
     try:
         yield

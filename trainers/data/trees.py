@@ -4,9 +4,9 @@
 `PREFIX.test.ptb`; a PREFIX that ends with "/" is a folder with `train.ptb`
 and so on. Files may be compressed (`.gz`); the uncompressed file has priority.
 
-`trees:GOLD*4,SILVER` trains on several treebanks and repeats the first one four
-repetitions per epoch, for semi-supervised training (section 6.3) where a parser
-predicted the trees of SILVER. Dev and test belong to the first prefix.
+`trees:GOLD*4,SILVER` trains on two treebanks, and four times per epoch on the
+first, for semi-supervised training (section 6.3) where a parser predicted the
+trees of SILVER. Dev and test belong to the first prefix.
 """
 
 import re
@@ -33,10 +33,9 @@ LANGUAGE = "trees"
 class TreeCorpus(Corpus):
     """Sentences and normalized trees; see the module docstring for the files.
 
-    The source of a pair is the words of the sentence, its target the symbols
-    of the tree (`linearize`), joined by single spaces. In evaluation sets, the
-    target is the bracketed tree on one line. Checks the first tree of each
-    file at once, the others when they are read.
+    A source has the words of a sentence, and a target the symbols of its tree
+    (`linearize`), separated by single spaces. References in evaluation sets are
+    bracketed trees. The constructor reads the first tree of each file.
     """
 
     kind = "trees"
@@ -51,7 +50,7 @@ class TreeCorpus(Corpus):
         validate_language_code(source, f"the sentences of {dataset} need one.")
         super().__init__(dataset, source, LANGUAGE)
         self._prefixes = _parse_prefixes(dataset)
-        found = {split: self._find_file(split) for split in SPLITS}
+        found = {split: self._find_files(split) for split in SPLITS}
         self._splits = {split: files for split, files in found.items() if files}
         if len(self._prefixes) > 1 or not self._splits:
             self._validate_split("train")
@@ -83,7 +82,7 @@ class TreeCorpus(Corpus):
     def pairs(self, split):
         """Yields pairs from a temporary file, written at the first call.
 
-        Pairs are read several repetitions, and parsing is slow.
+        Pairs are read several times, and parsing is slow.
         """
         self._validate_split(split)
         if split not in self._pair_files:
@@ -97,8 +96,9 @@ class TreeCorpus(Corpus):
             path = Path(folder, split)
             with path.open("w", encoding="utf-8", newline="\n") as file:
                 for tree in self.trees(split):
-                    source, target = " ".join(tree_words(tree)), linearize(tree)
-                    file.write(f"{source}\t{' '.join(target)}\n")
+                    source = " ".join(tree_words(tree))
+                    target = " ".join(linearize(tree))
+                    file.write(f"{source}\t{target}\n")
         except OSError as error:
             raise InputError(
                 f"Cannot write a temporary file: {error_reason(error)}; free "
@@ -110,22 +110,18 @@ class TreeCorpus(Corpus):
         path = self._pair_files[split]
         with path.open(encoding="utf-8", newline="\n") as file:
             for line in file:
-                source, target = line.removesuffix("\n").split("\t")
-                yield source, target
+                yield tuple(line.removesuffix("\n").split("\t"))
 
     def _rows(self, split):
         for tree in self.trees(split):
             yield " ".join(tree_words(tree)), (format_tree(tree),)
 
-    def _find_file(self, split):
+    def _find_files(self, split):
         """Returns (path, repetitions) for each prefix; [] if one is missing."""
         prefixes = self._prefixes
         if split != "train":
             prefixes = [(prefixes[0][0], 1)]
-        found = [
-            (prefix.find(f"{split}.ptb"), repetitions)
-            for prefix, repetitions in prefixes
-        ]
+        found = [(each.find(f"{split}.ptb"), times) for each, times in prefixes]
         return found if all(path for path, _ in found) else []
 
     def _hint(self, split):
@@ -137,15 +133,14 @@ class TreeCorpus(Corpus):
 def _parse_prefixes(dataset):
     """Returns a list of (FilePrefix, repetitions)."""
     prefixes = []
-    for part in dataset.removeprefix("trees:").split(","):
-        name, repetitions = re.fullmatch(
-            r"(?s)(.*?)(?:\*(\d{1,9}))?", part
-        ).groups()
+    for text in dataset.removeprefix("trees:").split(","):
+        match = re.fullmatch(r"(?s)(.*?)(?:\*(\d{1,9}))?", text)
+        name, repetitions = match.groups()
         if not name or repetitions == "0":
             raise InputError(
                 "trees: needs a prefix, as in trees:data/craft for "
                 "data/craft.train.ptb and so on, or several, as in "
-                f"trees:data/gold*4,data/silver; got {part!r}."
+                f"trees:data/gold*4,data/silver; got {text!r}."
             )
         prefixes.append((FilePrefix(name), int(repetitions or 1)))
     return prefixes
