@@ -24,28 +24,25 @@ from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 NFKC_RULES = "nmt_nfkc"
 NFC_RULES = "nmt_nfc"
-NORMALIZATIONS = (
-    *("auto", NFKC_RULES, NFC_RULES),
-    *("nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"),
-)
+_OTHER_RULES = ("nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
+NORMALIZATIONS = ("auto", NFKC_RULES, NFC_RULES, *_OTHER_RULES)
 
 # Share of a side's characters that the rules change: 0.02 % in European text
 # ("…", "²"), over 1 % in Persian (ZWNJ), Thai (sara am), Chinese (，！？).
-_MAX_CHANGED = 0.002
-_CODE_POINTS = 0x110000
-_EXAMPLES = 8
+_MAX_CHANGED_SHARE = 0.002
+_NUM_CODE_POINTS = 0x110000
+_NUM_EXAMPLES = 8
 _BYTE_ORDER_MARK = "\ufeff"
 
 # Rarer characters occur too seldom to learn their translation.
-_MIN_COUNT = 3
-_SENTENCES = 10_000
-# SentencePiece writes the first for white space (also within what U+FDFA and
-# U+FDFB become) and the second for unknown text, and splits text at the third.
-# None of them can be a character; sentences with the second are skipped.
+_MIN_CHARACTER_COUNT = 3
+_BATCH_SENTENCES = 10_000
+# SentencePiece writes the first for white space, the second for unknown text,
+# and splits text at the third, so none of them can be a character.
 _SPACE, _UNKNOWN, _BOUNDARY = "\u2581", "\u2585", "\x1f"
 # SentencePiece skips longer sentences; UTF-8 has at most 4 bytes per character.
 _MAX_BYTES = 4192
-_PART = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
+_SEGMENT = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
 
 
 @functools.cache
@@ -74,9 +71,9 @@ def _canonical_rules():
             rules[text] = result
             continue
         composed = unicodedata.normalize("NFC", text)
-        for form in (text, unicodedata.normalize("NFD", text)):
-            if form != composed:
-                rules[form] = composed
+        for spelling in (text, unicodedata.normalize("NFD", text)):
+            if spelling != composed:
+                rules[spelling] = composed
     return list(rules.items())
 
 
@@ -90,32 +87,32 @@ def count_code_points(texts):
     """Counts the code points of texts, as int64 [0x110000]."""
     text = "".join(texts).encode("utf-32-le")
     codes = np.frombuffer(text, np.uint32)
-    return np.bincount(codes, minlength=_CODE_POINTS)
+    return np.bincount(codes, minlength=_NUM_CODE_POINTS)
 
 
 def choose_normalization(name, counts):
-    """Returns the rules for training a vocabulary.
+    """Returns the name of the rules for training a vocabulary.
 
-    The name "auto" means nmt_nfkc, or nmt_nfc if nmt_nfkc would change over
-    0.2 % of a side's characters, whose `count_code_points` are given.
+    "auto" means nmt_nfkc, or nmt_nfc if nmt_nfkc would change over 0.2 % of the
+    characters of a side. `counts` has the `count_code_points` of each side.
     """
     if name != "auto":
         return name
     normalizer = make_normalizer(NFKC_RULES)
-    shares = [_measure_change(each, normalizer)[0] for each in counts]
-    return NFKC_RULES if max(shares) <= _MAX_CHANGED else NFC_RULES
+    shares = [_measure_change(side, normalizer)[0] for side in counts]
+    return NFKC_RULES if max(shares) <= _MAX_CHANGED_SHARE else NFC_RULES
 
 
 def describe_normalization(counts, models):
-    """Returns a line on what the models' rules change on each side."""
-    sides = []
-    for side, count, model in zip(("source", "target"), counts, models):
+    """Returns a line with the share of changed characters on each side."""
+    changes = []
+    for side, side_counts, model in zip(("source", "target"), counts, models):
         normalizer = sentencepiece.SentencePieceNormalizer(model_proto=model)
-        share, changed = _measure_change(count, normalizer)
-        shown = f" ({format_characters(changed)})" if changed else ""
-        sides.append(f"{share:.2%} of the {side} characters{shown}")
+        share, examples = _measure_change(side_counts, normalizer)
+        shown = f" ({format_characters(examples)})" if examples else ""
+        changes.append(f"{share:.2%} of the {side} characters{shown}")
     name = normalization_name(models[0])
-    return f"Normalization {name} changes {', '.join(sides)}."
+    return f"Normalization {name} changes {', '.join(changes)}."
 
 
 def _measure_change(counts, normalizer):
@@ -130,7 +127,7 @@ def _measure_change(counts, normalizer):
         result = normalizer.normalize(character).strip(_SPACE)
         if result not in (character, canonical):
             changed[character] = int(counts[code])
-    examples = "".join(each for each, _ in changed.most_common(_EXAMPLES))
+    examples = "".join(c for c, _ in changed.most_common(_NUM_EXAMPLES))
     return changed.total() / max(total, 1), examples
 
 
@@ -147,39 +144,40 @@ def format_characters(characters):
 def frequent_characters(sentences, limit, normalization=NFKC_RULES):
     """Returns at most `limit` frequent characters, for `train_vocabulary`.
 
-    SentencePiece by itself drops the characters in the last 0.05 % of a text:
-    most digits, brackets and capitals in everyday sentences. The result is a
-    str of normalized characters that occur at least three times, most frequent
-    first, without reserved characters.
+    By default SentencePiece drops the rarest characters, 0.05 % of a text: most
+    digits, brackets and capitals in everyday sentences. Returns a str of
+    normalized characters that occur at least three times, most frequent first,
+    without reserved characters.
     """
-    # Whole sentences, because letters and marks combine.
+    # Normalizes sentences, not characters: letters and marks combine.
     normalizer = make_normalizer(normalization)
     sentences, counts = iter(sentences), count_code_points([])
-    while part := list(itertools.islice(sentences, _SENTENCES)):
-        counts += count_code_points(normalizer.normalize(part))
+    while batch := list(itertools.islice(sentences, _BATCH_SENTENCES)):
+        counts += count_code_points(normalizer.normalize(batch))
     # The tokenizer drops NUL, but normalization does not.
     for character in ("\0", _SPACE, _UNKNOWN, _BOUNDARY):
         counts[ord(character)] = 0
     # Ties: the lower code point first.
     order = np.argsort(-counts, kind="stable")[:limit]
-    return "".join(chr(code) for code in order if counts[code] >= _MIN_COUNT)
+    frequent = order[counts[order] >= _MIN_CHARACTER_COUNT]
+    return "".join(map(chr, frequent))
 
 
 def train_vocabulary(sentences, size, characters="", normalization=NFKC_RULES):
     """Trains a byte-pair encoding; returns the bytes of its model.
 
-    As in section 5.1, `sentences` are those of both languages. `size` includes
-    the four special tokens. Each of `characters` gets a token, however rare;
-    others get one if they are within the first 99.95 % of the text.
-    `normalization` is a name for `make_normalizer`. Raises InputError if the
-    text cannot give so many or so few tokens.
+    As in section 5.1, `sentences` come from both languages. `size` includes the
+    four special tokens. Each of `characters` gets a token, however rare, as do
+    the most frequent characters, 99.95 % of the text. `normalization` is a name
+    for `make_normalizer`. Raises InputError if the text gives too few or needs
+    too many tokens.
     """
     model, errors = io.BytesIO(), []
     # SentencePiece's callbacks may swallow a KeyboardInterrupt.
     with StopSignals(lambda: None) as signals:
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=_split_long(sentences, signals, errors),
+                sentence_iterator=_segment(sentences, signals, errors),
                 normalizer=make_normalizer(normalization),
                 model_writer=model,
                 model_type="bpe",
@@ -194,7 +192,7 @@ def train_vocabulary(sentences, size, characters="", normalization=NFKC_RULES):
             )
         except (RuntimeError, OSError, ValueError) as error:
             if not errors and not signals.received:
-                raise InputError(_explain(str(error), size)) from error
+                raise InputError(_explain_error(str(error), size)) from error
     if signals.received == signal.SIGINT:
         raise KeyboardInterrupt
     if signals.received:
@@ -204,16 +202,17 @@ def train_vocabulary(sentences, size, characters="", normalization=NFKC_RULES):
     return model.getvalue()
 
 
-def _split_long(sentences, signals, errors):
-    """Yields sentences in parts, until a signal; errors go to the list too."""
+def _segment(sentences, signals, errors):
+    """Yields sentences, long ones in segments, until a signal is received."""
     try:
         for sentence in sentences:
             if signals.received:
                 return
+            # SentencePiece would skip the sentence.
             sentence = sentence.replace(_UNKNOWN, " ")
-            if len(sentence) * 4 > _MAX_BYTES < len(sentence.encode()):
+            if len(sentence.encode()) > _MAX_BYTES:
                 # Training counts words only, so sentences may be split.
-                yield from _PART.findall(sentence)
+                yield from _SEGMENT.findall(sentence)
             else:
                 yield sentence
     except BaseException as error:
@@ -222,19 +221,17 @@ def _split_long(sentences, signals, errors):
         raise
 
 
-def _explain(message, size):
-    """Translates a SentencePiece error message for users."""
+def _explain_error(message, size):
+    """Rephrases a SentencePiece error message for users."""
     vocabulary = f"A vocabulary of {size} tokens"
-    highest = re.search(r"value <= (\d+)", message)
-    if highest:
+    if maximum := re.search(r"value <= (\d+)", message):
         return (
             f"{vocabulary} is too large for this text; set vocabulary_size to "
-            f"{highest[1]} or less."
+            f"{maximum[1]} or less."
         )
-    smallest = re.search(r"smaller than required_chars.* vs (\d+)", message)
-    if smallest:
+    if minimum := re.search(r"smaller than required_chars.* vs (\d+)", message):
         return (
             f"{vocabulary} is too small for this text, whose characters alone "
-            f"need {smallest[1]}; raise vocabulary_size."
+            f"need {minimum[1]}; raise vocabulary_size."
         )
     return f"{vocabulary} cannot be trained: {message}"
