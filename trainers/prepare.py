@@ -35,15 +35,15 @@ flags.DEFINE_string(
     "vocabulary",
     None,
     "A SentencePiece model to use, such as the vocabulary.model of a model "
-    "directory; by default one is trained on both sides of the train split, "
-    "for trees on the words alone.",
+    "directory. By default one is trained on both sides of the train split, "
+    "for trees on the words only.",
 )
 flags.DEFINE_string(
     "symbols",
     None,
     "For trees, the labels and tags to use: the symbols.json of a model "
-    "directory. Trees with others are skipped. By default those of the train "
-    "split.",
+    "directory; trees with other labels or tags are skipped. By default made "
+    "from the train split.",
 )
 flags.DEFINE_integer(
     "max_tokens",
@@ -54,7 +54,7 @@ flags.DEFINE_integer(
     upper_bound=MAX_SENTENCE_LENGTH,
 )
 
-_PRESETS = {"text": "tiny", "trees": "parsing-small"}
+_DEFAULT_PRESETS = {"text": "tiny", "trees": "parsing-small"}
 
 
 def main(arguments):
@@ -62,7 +62,7 @@ def main(arguments):
     del arguments
     if not FLAGS.output_dir:
         raise InputError("Give --output_dir, the folder of the prepared data.")
-    preset = FLAGS.preset or _PRESETS[dataset_kind(FLAGS.dataset)]
+    preset = FLAGS.preset or _DEFAULT_PRESETS[dataset_kind(FLAGS.dataset)]
     default_size = config_flags.make_config(preset, []).vocabulary_size
     size = FLAGS.vocabulary_size
     if size is None:
@@ -72,10 +72,10 @@ def main(arguments):
         FLAGS.output_dir,
         corpus,
         make_data_source(corpus, size, FLAGS.max_tokens, FLAGS.normalization),
-        dataset_flags.workers(),
-        _read_flag("vocabulary"),
-        _read_symbols(corpus.kind),
-        FLAGS.max_unknown,
+        workers=dataset_flags.workers(),
+        vocabulary=_read_file_of_flag("vocabulary"),
+        symbols=_read_symbols(corpus.kind),
+        max_unknown=FLAGS.max_unknown,
     )
     prepared.validate_checksums()
     for name, split in prepared.manifest.splits.items():
@@ -96,10 +96,10 @@ def main(arguments):
 def _read_symbols(kind):
     if FLAGS.symbols and kind != "trees":
         raise InputError("--symbols is for trees, not for text; omit it.")
-    content = _read_flag("symbols")
+    content = _read_file_of_flag("symbols")
     if content is None:
         return None
-    # nltk takes seconds to load.
+    # nltk takes seconds to import.
     from export.parsing.linearization import SymbolVocabulary
 
     try:
@@ -111,8 +111,8 @@ def _read_symbols(kind):
         ) from error
 
 
-def _read_flag(name):
-    """Returns the content of the file that a flag names, or None."""
+def _read_file_of_flag(name):
+    """Returns the bytes of the file that a flag names; None if unset."""
     path = FLAGS[name].value
     if not path:
         return None

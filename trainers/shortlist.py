@@ -3,7 +3,7 @@
 Line N of --translations is the translation of line N of --input. The model's
 attention during force-decoding gives the likely target tokens of each source
 token. Writes Marian's format, for --shortlist of export.saved_model and
-export.translate. Skips blank lines and pairs that are too long.
+export.translate. Skips blank lines, and pairs of more than --max_tokens.
 """
 
 import gzip
@@ -31,10 +31,7 @@ from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 FLAGS = flags.FLAGS
 
 flags.DEFINE_multi_string(
-    "model",
-    None,
-    "Model directory; repeat it for an ensemble.",
-    required=True,
+    "model", None, "Model directory; repeat it for an ensemble.", required=True
 )
 flags.DEFINE_string("input", None, "File of source lines.", required=True)
 flags.DEFINE_string(
@@ -46,7 +43,7 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "best",
     100,
-    "Maximum number of target tokens of a source token.",
+    "Maximum number of target tokens for each source token.",
     lower_bound=1,
 )
 flags.DEFINE_integer(
@@ -57,9 +54,11 @@ flags.DEFINE_integer(
 )
 
 # Number of lines in memory.
-_CHUNK = 8192
+_CHUNK_LINES = 8192
 # Number of most attended source tokens counted for each target token.
-_SHARED_BY = 4
+_SOURCES_PER_TARGET = 4
+# Minimum number of new counts to merge: a merge sorts all keys.
+_MIN_MERGED = 1_000_000
 
 
 def main(arguments):
@@ -68,24 +67,25 @@ def main(arguments):
     model, tokenizer = load_models([pathlib.Path(path) for path in FLAGS.model])
     counts = AlignmentCounts(model.config.vocabulary_size)
 
-    def attend(source, target):
+    def top_attention(source, target):
         weights = kt.force_align(model, source, target)
-        most = tf.minimum(_SHARED_BY, tf.shape(source)[1])
-        return tf.math.top_k(weights, most)
+        k = tf.minimum(_SOURCES_PER_TARGET, tf.shape(source)[1])
+        return tf.math.top_k(weights, k)
 
-    attend = trace_once(attend, IDS_SPEC, IDS_SPEC)
-    total = 0
-    files = [pathlib.Path(FLAGS.input), pathlib.Path(FLAGS.translations)]
+    top_attention = trace_once(top_attention, IDS_SPEC, IDS_SPEC)
+    num_pairs = 0
+    paths = [pathlib.Path(FLAGS.input), pathlib.Path(FLAGS.translations)]
     with ProgressBar("Aligning", None, "lines") as bar:
-        lines = aligned_lines(files)
-        while chunk := [*itertools.islice(lines, _CHUNK)]:
+        lines = aligned_lines(paths)
+        while chunk := list(itertools.islice(lines, _CHUNK_LINES)):
             pairs = _encode(tokenizer, chunk)
-            counts.add(_align(attend, pairs))
-            total += len(pairs)
+            for sources, targets, weights in _align(top_attention, pairs):
+                counts.add(sources, targets, weights)
+            num_pairs += len(pairs)
             bar.update(len(chunk))
-    if not total:
+    if not num_pairs:
         raise InputError(
-            f"No pair of {files[0]} and {files[1]} has text on both sides and "
+            f"No pair of {paths[0]} and {paths[1]} has text on both sides and "
             f"at most --max_tokens={FLAGS.max_tokens} tokens."
         )
     open_text = gzip.open if FLAGS.output.endswith(".gz") else open
@@ -93,44 +93,35 @@ def main(arguments):
         atomic_write(FLAGS.output) as temporary,
         open_text(temporary, "wt", encoding="utf-8", newline="\n") as file,
     ):
-        file.writelines(
-            f"{line}\n"
-            for line in format_shortlist(counts, tokenizer, FLAGS.best)
-        )
-    print(f"Wrote {FLAGS.output}, of {total:,} pairs.")
+        for line in format_shortlist(counts, tokenizer, FLAGS.best):
+            file.write(f"{line}\n")
+    print(f"Wrote {FLAGS.output}, of {num_pairs:,} pairs.")
 
 
 def _encode(tokenizer, lines):
-    """Returns (source ids, target ids) of the pairs not skipped."""
-    sides = zip(*lines)
-    ids = [
-        side.encode(list(texts))
-        for side, texts in zip((tokenizer.source, tokenizer.target), sides)
-    ]
+    """Returns (source ids, target ids) of the pairs that are not skipped."""
+    sources = tokenizer.source.encode([source for source, _ in lines])
+    targets = tokenizer.target.encode([target for _, target in lines])
     return [
-        pair
-        for pair in zip(*ids)
-        if all(1 < len(side) <= FLAGS.max_tokens for side in pair)
+        (source, target)
+        for source, target in zip(sources, targets)
+        if min(len(source), len(target)) > 1
+        and max(len(source), len(target)) <= FLAGS.max_tokens
     ]
 
 
-def _align(attend, pairs):
-    """Yields source ids, target ids and weights of all alignments by batch."""
+def _align(top_attention, pairs):
+    """Yields the aligned source ids, target ids and weights of each batch."""
     lengths = [max(map(len, pair)) for pair in pairs]
     for batch in by_tokens(lengths, BATCH_TOKENS):
-        source, target = (
-            np.asarray(pad_ids(list(side)))
-            for side in zip(*[pairs[number] for number in batch])
-        )
-        weights, indices = (each.numpy() for each in attend(source, target))
-        sources = np.take_along_axis(source[:, None], indices, axis=2)
+        source = pad_ids([pairs[index][0] for index in batch])
+        target = pad_ids([pairs[index][1] for index in batch])
+        weights, positions = top_attention(source, target)
+        sources = np.take_along_axis(source[:, None], positions.numpy(), axis=2)
         targets = np.broadcast_to(target[:, :, None], sources.shape)
         excluded = (PAD_ID, END_ID, UNKNOWN_ID)
         counted = ~np.isin(targets, excluded) & ~np.isin(sources, excluded)
-        yield sources[counted], targets[counted], weights[counted]
-
-
-_MIN_MERGED = 1_000_000
+        yield sources[counted], targets[counted], weights.numpy()[counted]
 
 
 class AlignmentCounts:
@@ -141,27 +132,24 @@ class AlignmentCounts:
 
     def __init__(self, target_size):
         self.target_counts = np.zeros(target_size)
+        # Source id * target_size + target id, and the count of each pair.
         self._keys = np.zeros(0, np.int64)
         self._values = np.zeros(0)
         self._added, self._num_added = [], 0
 
-    def add(self, batches):
-        """Adds tuples of source ids, target ids and the targets' shares."""
-        for sources, targets, weights in batches:
-            np.add.at(self.target_counts, targets, weights)
-            size = len(self.target_counts)
-            keys = sources.astype(np.int64) * size + targets
-            self._added.append((keys, weights))
-            self._num_added += len(keys)
-        # A merge sorts all keys, so it is done rarely.
+    def add(self, sources, targets, weights):
+        """Adds pairs of source and target ids, counted by their weights."""
+        np.add.at(self.target_counts, targets, weights)
+        keys = sources.astype(np.int64) * len(self.target_counts) + targets
+        self._added.append((keys, weights))
+        self._num_added += len(keys)
         if self._num_added > max(len(self._keys), _MIN_MERGED):
             self._merge()
 
     def _merge(self):
         keys, values = zip((self._keys, self._values), *self._added)
-        self._keys, indices = np.unique(
-            np.concatenate(keys), return_inverse=True
-        )
+        keys, indices = np.unique(np.concatenate(keys), return_inverse=True)
+        self._keys = keys
         self._values = np.bincount(indices, np.concatenate(values))
         self._added, self._num_added = [], 0
 
@@ -174,7 +162,7 @@ class AlignmentCounts:
 
 
 def format_shortlist(counts, tokenizer, best):
-    """Yields the lines of a file with the `best` targets of each source."""
+    """Yields lines "target source probability", `best` for each source."""
     source_tokens = _list_tokens(tokenizer.source)
     target_tokens = _list_tokens(tokenizer.target)
     total = math.fsum(counts.target_counts)
@@ -186,14 +174,14 @@ def format_shortlist(counts, tokenizer, best):
     sources, targets, values = counts.pairs()
     begins = np.flatnonzero(np.diff(sources, prepend=-1))
     for begin, end in zip(begins, [*begins[1:], len(sources)]):
-        token = source_tokens[sources[begin]]
-        if token == ANY_SOURCE:
-            # In the format it would stand for every sentence.
+        source_token = source_tokens[sources[begin]]
+        if source_token == ANY_SOURCE:
+            # Its lines would apply to every sentence.
             continue
         total = sum(values[begin:end].tolist())
         end = min(begin + best, end)
         for target, value in zip(targets[begin:end], values[begin:end]):
-            yield f"{target_tokens[target]} {token} {value / total:.6g}"
+            yield f"{target_tokens[target]} {source_token} {value / total:.6g}"
 
 
 def _list_tokens(tokenizer):
