@@ -33,27 +33,29 @@ def generate_pairs(translator, lines, options):
     if not accepted:
         return ShardResult(counts, pairs)
     texts = [line.text for line in accepted]
-    answers = _generate_translations(translator, accepted, options)
-    ids = translator.encode_pairs(texts, answers)
+    translations = _translate(translator, accepted, options)
+    ids = translator.encode_pairs(texts, translations)
     scores = [None] * len(accepted)
     if options.min_score is not None:
-        scores = translator.score(texts, answers)
-    for line, answer, pair, score in zip(accepted, answers, ids, scores):
-        reason = _reject_answer(answer, pair, score, options)
+        scores = translator.score(texts, translations)
+    for line, translation, pair_ids, score in zip(
+        accepted, translations, ids, scores
+    ):
+        reason = _rejection_reason(translation, pair_ids, score, options)
         if reason:
             counts[reason] += 1
             continue
-        source = line.text
+        source, target = line.text, translation
         if options.direction == "backward":
-            source, answer = answer, source
-        pairs.append((add_noise(source, line.number, options), answer))
+            source, target = translation, line.text
+        pairs.append((add_noise(source, line.index, options), target))
     counts["translated"] = len(pairs)
     return ShardResult(counts, pairs)
 
 
-def _reject_answer(answer, ids, score, options):
-    """Returns why a translation is rejected, or None."""
-    if not answer:
+def _rejection_reason(translation, ids, score, options):
+    """Returns the name of a count, or None if the pair is accepted."""
+    if not translation:
         return "empty_translation"
     if options.max_ratio is not None:
         # Without end tokens, which would distort ratios of short sentences.
@@ -65,14 +67,12 @@ def _reject_answer(answer, ids, score, options):
     return None
 
 
-def _generate_translations(translator, lines, options):
-    generate = {"beam": _search, "sample": _sample}[options.decoding]
+def _translate(translator, lines, options):
+    """Returns one translation of each line, the best of `options.best_of`."""
+    generate = _search if options.decoding == "beam" else _sample
     candidates = [
-        [
-            join_lines(each.text).replace("\t", " ").strip()
-            for each in translations
-        ]
-        for translations in generate(translator, lines, options)
+        [join_lines(each.text).replace("\t", " ").strip() for each in n_best]
+        for n_best in generate(translator, lines, options)
     ]
     if options.best_of == 1:
         return [texts[0] for texts in candidates]
@@ -95,13 +95,13 @@ def _generate_translations(translator, lines, options):
 def _search(translator, lines, options):
     if options.best_of > translator.beam_size:
         raise InputError(
-            f"Expected --best_of of at most the beam's {translator.beam_size}, "
-            f"got {options.best_of}; give a larger --beam_size."
+            f"--best_of={options.best_of} exceeds the beam size "
+            f"{translator.beam_size}; give a larger --beam_size."
         )
     # A sentence may occur several times with different references.
     texts = [*dict.fromkeys(line.text for line in lines)]
-    found = dict(zip(texts, translator.n_best(texts, options.best_of)))
-    return [found[line.text] for line in lines]
+    n_best = dict(zip(texts, translator.n_best(texts, options.best_of)))
+    return [n_best[line.text] for line in lines]
 
 
 def _sample(translator, lines, options):
@@ -109,14 +109,14 @@ def _sample(translator, lines, options):
         options.best_of, options.temperature, options.top_k, options.top_p
     )
     texts = [line.text for line in lines]
-    seeds = [(options.seed + line.number) % _NUM_SEEDS for line in lines]
+    seeds = [(options.seed + line.index) % _NUM_SEEDS for line in lines]
     return translator.sample(texts, seeds, sampling)
 
 
-def add_noise(text, number, options):
-    """Drops and permutes words of a source, by seed and line; adds the tag."""
+def add_noise(text, line_index, options):
+    """Drops and permutes words of a source; prepends the tag."""
     if options.word_drop or options.word_swap:
-        generator = np.random.default_rng((options.seed, number))
+        generator = np.random.default_rng((options.seed, line_index))
         words = drop_words(text.split(), options.word_drop, generator)
         text = " ".join(permute_words(words, options.word_swap, generator))
     return f"{options.tag} {text}" if options.tag else text
@@ -131,6 +131,6 @@ def drop_words(words, probability, generator):
 
 def permute_words(words, distance, generator):
     """Moves words by at most `distance` (Lample et al. 2018, section 2.3)."""
-    keys = np.arange(len(words))
-    keys = keys + generator.uniform(0, distance + 1, len(words))
+    offsets = generator.uniform(0, distance + 1, len(words))
+    keys = np.arange(len(words)) + offsets
     return [words[index] for index in np.argsort(keys, kind="stable")]

@@ -1,4 +1,4 @@
-"""Translates all lines to a corpus; skips finished shards."""
+"""Translates all lines to a corpus, and resumes after an interruption."""
 
 import collections
 import contextlib
@@ -25,30 +25,28 @@ from trainers.synthesis.models import (
     TranslationJob,
     validate_models_unchanged,
 )
-from trainers.synthesis.shards import ShardStore, assemble, cut_into_shards
+from trainers.synthesis.shards import ShardStore, cut_into_shards, write_corpus
 
 MANIFEST_FILE = "manifest.json"
 # Names of the counts, in the order of the report.
-OUTCOMES = (
-    *("read", "blank", "too_long", "empty_translation", "length_ratio"),
-    *("low_score", "duplicate", "written"),
-)
-# Errors raised by JSON of any other form.
+OUTCOMES = ("read", "blank", "too_long", "empty_translation", "length_ratio")
+OUTCOMES += ("low_score", "duplicate", "written")
+# Errors of malformed JSON and unexpected types.
 _INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
-def synthesize(folder, source, models, options, workers):
+def synthesize(folder, source, models, options, run_job):
     """Translates lines to the corpus `text:FOLDER/`; returns the Manifest.
 
-    Resumes what was interrupted. InputError if the folder, a path or URL, holds
-    other files, or pairs of other lines, models or options. `source` is a
-    LineSource, `models` a tuple of ModelFiles, and `workers` a function of a
-    TranslationJob and an iterator of Shard that yields (Shard, ShardResult).
+    Resumes an interrupted synthesis. Raises InputError if the folder, a path or
+    URL, holds other files, or pairs of other lines, models or options. `source`
+    is a LineSource, `models` a tuple of ModelFiles, and `run_job` a function of
+    a TranslationJob and an iterator of Shards that yields (Shard, ShardResult).
     """
     folder = resolve_path(folder)
     validate_output_folder(folder, MANIFEST_FILE, "synthesis.lock")
     print(f"Reading {source.name}.", flush=True)
-    keys, manifest = _describe(source, models, options)
+    digests, manifest = _read_source(source, models, options)
     # fsspec has no lock that works on all its file systems.
     lock = contextlib.nullcontext()
     if is_local(folder):
@@ -58,24 +56,21 @@ def synthesize(folder, source, models, options, workers):
         remove_temporary_files(folder, MANIFEST_FILE)
         remove_temporary_files(folder, "train.*")
         remove_temporary_files(store.folder, "*.jsonl")
-        before = read_manifest(folder)
-        if before and (before.counts or not store.is_empty()):
-            validate_same_settings(folder, before, manifest)
+        previous = read_manifest(folder)
+        if previous and (previous.counts or not store.is_empty()):
+            validate_same_settings(folder, previous, manifest)
         languages = options.source_language, options.target_language
         paths = [folder / f"train.{code}" for code in languages]
         with explain_file_errors(folder):
             is_written = all(path.exists() for path in paths)
-        if before and before.counts and is_written:
+        if previous and previous.counts and is_written:
             store.remove()
-            return before
+            return previous
         write_json(folder / MANIFEST_FILE, dataclasses.asdict(manifest))
+        job = TranslationJob(models, options)
+        num_lines = manifest.input["lines"]
         counts = _translate_shards(
-            TranslationJob(models, options),
-            source,
-            keys,
-            manifest.input["lines"],
-            store,
-            workers,
+            job, source, digests, num_lines, store, run_job
         )
         validate_models_unchanged(models)
         if not counts["translated"]:
@@ -83,9 +78,11 @@ def synthesize(folder, source, models, options, workers):
                 f"No pair is left: {format_counts(counts)}; give other lines "
                 "or filters, and another --output_dir."
             )
-        written = assemble(paths, store, keys, options.keep_duplicates)
-        counts["written"] = written
-        counts["duplicate"] = counts["translated"] - written
+        num_written = write_corpus(
+            paths, store, digests, options.keep_duplicates
+        )
+        counts["written"] = num_written
+        counts["duplicate"] = counts["translated"] - num_written
         manifest = dataclasses.replace(
             manifest, counts={name: counts[name] for name in OUTCOMES}
         )
@@ -94,18 +91,15 @@ def synthesize(folder, source, models, options, workers):
         return manifest
 
 
-def _describe(source, models, options):
-    num_lines, keys, digest = 0, [], hashlib.sha256()
+def _read_source(source, models, options):
+    """Returns the SHA-256 of each shard's lines, and a Manifest of no pairs."""
+    num_lines, digests = 0, []
     for shard in cut_into_shards(source, options.shard_lines):
         num_lines += len(shard.lines)
-        keys.append(shard.key)
-        digest.update(shard.key.encode())
-    return keys, Manifest(
-        input={
-            "name": source.name,
-            "lines": num_lines,
-            "sha256": digest.hexdigest(),
-        },
+        digests.append(shard.sha256)
+    digest = hashlib.sha256("".join(digests).encode()).hexdigest()
+    return digests, Manifest(
+        input={"name": source.name, "lines": num_lines, "sha256": digest},
         models=[
             {"path": model.path, "sha256": dict(zip(FILES, model.sha256))}
             for model in models
@@ -114,27 +108,27 @@ def _describe(source, models, options):
     )
 
 
-def _translate_shards(job, source, keys, total, store, workers):
+def _translate_shards(job, source, digests, num_lines, store, run_job):
     """Writes the missing shards; returns the counts of all shards."""
     counts = collections.Counter()
-    with ProgressBar("Translating", total, "lines") as bar:
+    with ProgressBar("Translating", num_lines, "lines") as bar:
 
-        def missing():
+        def missing_shards():
             shards = cut_into_shards(source, job.options.shard_lines)
-            for key, shard in itertools.zip_longest(keys, shards):
-                if shard is None or shard.key != key:
+            for digest, shard in itertools.zip_longest(digests, shards):
+                if shard is None or shard.sha256 != digest:
                     raise InputError(
                         f"{source.name} has changed while it was read; restore "
                         "it, or use another --output_dir."
                     )
-                result = store.read(shard.number, key)
+                result = store.read(shard.index, digest)
                 if result is None:
                     yield shard
                 else:
                     counts.update(result.counts)
                     bar.skip(len(shard.lines))
 
-        for shard, result in workers(job, missing()):
+        for shard, result in run_job(job, missing_shards()):
             store.write(shard, result)
             counts.update(result.counts)
             bar.update(len(shard.lines))
@@ -143,15 +137,15 @@ def _translate_shards(job, source, keys, total, store, workers):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """Content of manifest.json; `counts` by `OUTCOMES` are {} until the end."""
+    """Content of manifest.json; `counts` of `OUTCOMES` are {} until the end."""
 
     input: dict
     models: list
     options: dict
     counts: dict = dataclasses.field(default_factory=dict)
 
-    def facts(self):
-        """Returns what determines the pairs, a dict for messages."""
+    def settings(self):
+        """Returns all that determines the pairs, as a dict for messages."""
         digests = [
             f"{name} of SHA-256 {digest[:12]}"
             for model in self.models
@@ -199,7 +193,7 @@ def read_manifest(folder):
             text = path.read_text(encoding="utf-8")
         manifest = Manifest(**json.loads(text))
         # These raise on malformed values.
-        manifest.facts()
+        manifest.settings()
         format_counts(manifest.counts)
         return manifest
     except _INVALID as error:
@@ -209,12 +203,13 @@ def read_manifest(folder):
         ) from error
 
 
-def validate_same_settings(folder, before, manifest):
+def validate_same_settings(folder, previous, manifest):
     """Raises InputError if two manifests describe different pairs."""
-    now = manifest.facts()
-    for name, value in before.facts().items():
-        if now.get(name) != value:
+    settings = manifest.settings()
+    for name, value in previous.settings().items():
+        if settings.get(name) != value:
             raise InputError(
-                f"{folder} was made with {name} {value}, not {now.get(name)}; "
-                "restore that, or give another --output_dir."
+                f"{folder} was made with {name} {value}, not "
+                f"{settings.get(name)}; give the same lines, models and flags, "
+                "or another --output_dir."
             )

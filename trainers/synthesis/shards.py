@@ -18,14 +18,14 @@ from export.common.storage import (
 )
 from export.lines.files import read_lines
 
-# Errors raised by files of any other form.
+# Errors of missing files, malformed JSON and unexpected types.
 _INVALID = (OSError, ValueError, TypeError, KeyError, RecursionError)
 
 
 class Line(typing.NamedTuple):
     """A stripped line; blank text, and a missing reference, is ""."""
 
-    number: int
+    index: int
     text: str
     reference: str = ""
 
@@ -47,36 +47,41 @@ def text_source(path):
 
 
 def corpus_source(corpus, split, direction):
-    """Returns the LineSource of a corpus split; its other side is references.
+    """Returns the LineSource of a corpus split, with references.
 
     `direction` "forward" translates sources, "backward" targets.
     """
 
     def read():
-        order = 1 if direction == "forward" else -1
-        return (pair[::order] for pair in corpus.pairs(split))
+        pairs = corpus.pairs(split)
+        if direction == "backward":
+            return ((target, source) for source, target in pairs)
+        return pairs
 
     return LineSource(f"{corpus.name}, {split}", read)
 
 
 class Shard(typing.NamedTuple):
-    """Lines that one worker translates, and their hex digest."""
+    """Lines that one worker translates, and their SHA-256 in hex."""
 
-    number: int
-    key: str
+    index: int
+    sha256: str
     lines: tuple[Line, ...]
 
 
 def cut_into_shards(source, shard_lines):
     """Yields the Shards of a LineSource, of `shard_lines` lines each."""
-    lines = (Line(n, *pair) for n, pair in enumerate(source.read()))
-    for number in itertools.count():
+    lines = (
+        Line(index, text, reference)
+        for index, (text, reference) in enumerate(source.read())
+    )
+    for index in itertools.count():
         chunk = tuple(itertools.islice(lines, shard_lines))
         if not chunk:
             return
         # No side contains a line break.
         content = "".join(f"{n}\n{text}\n{ref}\n" for n, text, ref in chunk)
-        yield Shard(number, hashlib.sha256(content.encode()).hexdigest(), chunk)
+        yield Shard(index, hashlib.sha256(content.encode()).hexdigest(), chunk)
 
 
 class ShardResult(typing.NamedTuple):
@@ -96,24 +101,21 @@ class ShardStore:
         """Writes the ShardResult of a Shard atomically."""
         lines = map(_json_line, [result.counts, *result.pairs])
         content = "".join(lines).encode()
-        digest = hashlib.sha256(content).hexdigest()
-        header = {"key": shard.key, "sha256": digest}
-        with atomic_write(self._path(shard.number)) as temporary:
-            temporary.write_bytes(_json_line(header).encode() + content)
+        with atomic_write(self._path(shard.index)) as temporary:
+            temporary.write_bytes(_header(shard.sha256, content) + content)
 
-    def read(self, number, key):
-        """Returns a ShardResult; None if missing, damaged or of another key."""
+    def read(self, index, lines_sha256):
+        """Returns a ShardResult; None if missing, damaged or of other lines."""
         try:
             with convert_remote_errors(self.folder):
-                file = self._path(number).read_bytes()
-            header, _, content = file.partition(b"\n")
-            header = json.loads(header)
-            digest = hashlib.sha256(content).hexdigest()
-            if (header["key"], header["sha256"]) != (key, digest):
+                file = self._path(index).read_bytes()
+            header, line_end, content = file.partition(b"\n")
+            if header + line_end != _header(lines_sha256, content):
                 return None
             counts, *pairs = map(json.loads, content.splitlines())
-            counts = collections.Counter(counts)
-            return ShardResult(counts, [tuple(pair) for pair in pairs])
+            return ShardResult(
+                collections.Counter(counts), [tuple(pair) for pair in pairs]
+            )
         except _INVALID:
             return None
 
@@ -131,8 +133,14 @@ class ShardStore:
             if self.folder.is_dir() and not any(self.folder.iterdir()):
                 self.folder.rmdir()
 
-    def _path(self, number):
-        return self.folder / f"{number:07d}.jsonl"
+    def _path(self, index):
+        return self.folder / f"{index:07d}.jsonl"
+
+
+def _header(lines_sha256, content):
+    """Returns the first line of a shard's file, with checksums."""
+    digest = hashlib.sha256(content).hexdigest()
+    return _json_line({"lines": lines_sha256, "content": digest}).encode()
 
 
 def _json_line(content):
@@ -140,15 +148,15 @@ def _json_line(content):
     return json.dumps(content) + "\n"
 
 
-def assemble(paths, store, keys, keep_duplicates):
-    """Writes a source and a target file; returns the number of pairs."""
+def write_corpus(paths, store, digests, keep_duplicates):
+    """Writes the pairs of shards, given their SHA-256; returns their number."""
 
     def pairs():
-        for number, key in enumerate(keys):
-            result = store.read(number, key)
+        for index, digest in enumerate(digests):
+            result = store.read(index, digest)
             if result is None:
                 raise InputError(
-                    f"Shard {number} in {store.folder} is damaged or missing; "
+                    f"Shard {index} in {store.folder} is damaged or missing; "
                     "run the same command again, which translates it again."
                 )
             yield from result.pairs
@@ -184,13 +192,13 @@ def drop_duplicates(pairs):
 
 
 def write_parallel(paths, rows):
-    """Writes tuples of texts, a file per column; returns their number."""
-    count = 0
+    """Writes tuples of texts, one file per column; returns their number."""
+    num_rows = 0
     with contextlib.ExitStack() as stack:
-        places = [stack.enter_context(atomic_write(path)) for path in paths]
-        files = [stack.enter_context(place.open("wb")) for place in places]
+        temporary = [stack.enter_context(atomic_write(path)) for path in paths]
+        files = [stack.enter_context(path.open("wb")) for path in temporary]
         for row in rows:
             for file, text in zip(files, row, strict=True):
                 file.write(f"{text}\n".encode())
-            count += 1
-    return count
+            num_rows += 1
+    return num_rows

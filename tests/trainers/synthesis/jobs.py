@@ -66,7 +66,7 @@ def dies(lines):
 
 
 def refuses_some(lines):
-    if lines[0].number >= 30:
+    if lines[0].index >= 30:
         raise InputError("This cannot be translated.")
     return translated(lines)
 

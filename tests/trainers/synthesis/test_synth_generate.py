@@ -89,7 +89,7 @@ def test_the_best_of_several_is_nearest_to_the_reference(decoding, metric):
     filters = {"temperature": 0.5, "top_k": 9, "top_p": 0.75}
     pairs = generate_pairs(Canned(), lines, options(**how, **filters)).pairs
     for line, (_, target) in zip(lines, pairs, strict=True):
-        seed = line.text if decoding == "beam" else line.number + 5
+        seed = line.text if decoding == "beam" else line.index + 5
         texts = Canned().candidates(seed, 4)
         scores = [score(text, [reference]).score for text in texts]
         assert target == texts[scores.index(max(scores))]

@@ -102,7 +102,7 @@ def test_what_is_damaged_or_missing_is_translated_again(begun, uninterrupted):
 
     def workers(job, todo):
         for shard in todo:
-            asked.append(shard.number)
+            asked.append(shard.index)
             yield shard, jobs.translated(shard.lines)
 
     begun.run(workers)
