@@ -1,4 +1,4 @@
-"""What workers need: options and models, and copies of these for others."""
+"""Options, models and the job of a synthesis, sent to its workers."""
 
 import dataclasses
 import functools
@@ -11,6 +11,8 @@ from export.common.errors import InputError
 
 # The files that determine the output of a translator.
 FILES = ("config.json", "vocabulary.model", "model.weights.h5")
+# Jobs of `localize_job` in this process.
+_LOCAL_JOBS = {}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,13 +55,13 @@ class SynthesisOptions:
     def search(self):
         """The search options that are set, as arguments of Translator."""
         names = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
-        values = {name: getattr(self, name) for name in names}
-        return {name: each for name, each in values.items() if each is not None}
+        options = {name: getattr(self, name) for name in names}
+        return {k: value for k, value in options.items() if value is not None}
 
 
 @dataclasses.dataclass(frozen=True)
 class ModelFiles:
-    """Path of a model directory, with the hex digest of each of `FILES`."""
+    """Path of a model directory, and the SHA-256 of each of `FILES`."""
 
     path: str
     sha256: tuple[str, ...]
@@ -102,20 +104,20 @@ def validate_model_direction(path, source, target):
 
 
 def validate_models_unchanged(models):
-    """Raises InputError if a file of any ModelFiles changed."""
+    """Raises InputError if a file of a model has changed."""
     for model in models:
         if hash_model_files(model.path) != model:
             raise InputError(
-                f"The model {model.path} has changed while it was used; "
-                "restore it, or use another --output_dir."
+                f"The model {model.path} has changed since the start; restore "
+                "it, or use another --output_dir."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class TranslationJob:
-    """A picklable function of lines, called by workers.
+    """A picklable function from lines to pairs, called by workers.
 
-    On machines of one kind, its result depends on nothing else.
+    On equal machines its result depends only on models, options and lines.
     """
 
     models: tuple[ModelFiles, ...]
@@ -123,7 +125,7 @@ class TranslationJob:
 
     def __call__(self, lines):
         """Returns the ShardResult of `lines`."""
-        # The main process does not need TensorFlow.
+        # Not at the top: the main process does without TensorFlow.
         from trainers.synthesis.generate import generate_pairs
 
         return generate_pairs(load_translator(self), lines, self.options)
@@ -159,27 +161,24 @@ def read_model_files(models):
     ]
 
 
-_LOADED = {}
+def localize_job(job, fetch_files):
+    """Returns another machine's job with models that this process loaded.
 
-
-def localize_job(job, fetch):
-    """Returns a job of another machine for this one, loaded once per process.
-
-    `fetch` returns the result of `read_model_files` there.
+    `fetch_files` returns the other machine's `read_model_files(job.models)`.
     """
-    if job not in _LOADED:
+    if job not in _LOCAL_JOBS:
         # Removed after loading: a killed worker could not clean up later.
         with tempfile.TemporaryDirectory(prefix="synthesis-") as folder:
             models = []
-            for model, contents in zip(job.models, fetch()):
-                # Error messages contain the folder's name.
+            for model, contents in zip(job.models, fetch_files()):
+                # Error messages contain the name of the model directory.
                 name = pathlib.Path(model.path).resolve().name
                 path = pathlib.Path(folder, f"{len(models)}", name)
                 path.mkdir(parents=True)
-                for name, content in zip(FILES, contents):
-                    (path / name).write_bytes(content)
+                for file_name, content in zip(FILES, contents):
+                    (path / file_name).write_bytes(content)
                 models.append(dataclasses.replace(model, path=str(path)))
-            here = dataclasses.replace(job, models=tuple(models))
-            load_translator(here)
-        _LOADED[job] = here
-    return _LOADED[job]
+            local_job = dataclasses.replace(job, models=tuple(models))
+            load_translator(local_job)
+        _LOCAL_JOBS[job] = local_job
+    return _LOCAL_JOBS[job]

@@ -20,17 +20,17 @@ from concurrent.futures.process import BrokenProcessPool
 from export.common.errors import InputError
 from trainers.synthesis.models import localize_job, read_model_files
 
-# Submitted shards per worker, so that none is idle.
+# Submitted shards per worker, so that no worker is idle.
 _SHARDS_PER_WORKER = 2
-# How often a shard is retried after its worker or machine died.
+# Maximum retries of a shard whose worker or machine died.
 _RAY_RETRIES = 10
-_RAY_TIMEOUT = 10  # seconds
+_CONNECTION_TIMEOUT = 10  # seconds
 _ROOT = pathlib.Path(__file__).parents[2]
 _PACKAGES = ("trainers", "export", "keras_transformer")
 
 
 def run_local(job, shards, num_workers):
-    """Yields (Shard, ShardResult) of worker processes as they finish.
+    """Yields (Shard, ShardResult) as worker processes finish.
 
     Raises InputError if `job` does, or if a process was killed.
     """
@@ -49,12 +49,12 @@ def run_local(job, shards, num_workers):
             ) from error
 
 
-def _run_bounded(shards, submit, limit):
-    """Yields (shard, result) as they finish, with at most `limit()` pending."""
+def _run_bounded(shards, submit, max_pending):
+    """Yields (shard, result) as they finish; `max_pending()` are submitted."""
     shards, pending = iter(shards), {}
     while True:
-        room = max(limit() - len(pending), 0)
-        for shard in itertools.islice(shards, room):
+        num_new = max(max_pending() - len(pending), 0)
+        for shard in itertools.islice(shards, num_new):
             pending[submit(shard.lines)] = shard
         if not pending:
             return
@@ -67,43 +67,45 @@ def _run_bounded(shards, submit, limit):
 
 @contextlib.contextmanager
 def _process_pool(num_workers):
-    """Process pool that outlives neither the block nor this process."""
+    """Process pool whose workers end with the block or with this process."""
     # A fork would copy TensorFlow's locks without its threads.
     spawn = multiprocessing.get_context("spawn")
-    closed, open_end = spawn.Pipe(duplex=False)
+    # Workers exit when the main end of the pipe is closed.
+    worker_end, main_end = spawn.Pipe(duplex=False)
     pool = concurrent.futures.ProcessPoolExecutor(
-        num_workers, spawn, _initialize_worker, (closed,)
+        num_workers, spawn, _initialize_worker, (worker_end,)
     )
     try:
         yield pool
     except BaseException:
         # A running shard may take minutes, and its result is not needed.
-        open_end.close()
+        main_end.close()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-        open_end.close()
-        closed.close()
+        main_end.close()
+        worker_end.close()
 
 
-def _initialize_worker(closed):
+def _initialize_worker(worker_end):
     # A terminal sends Ctrl-C to all; the main process ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_exit_when, args=(closed,), daemon=True).start()
+    threading.Thread(
+        target=_exit_when_closed, args=(worker_end,), daemon=True
+    ).start()
 
 
-def _exit_when(closed):
-    """Ends this process once the main process closes its end, or ended."""
-    multiprocessing.connection.wait([closed])
+def _exit_when_closed(worker_end):
+    multiprocessing.connection.wait([worker_end])
     os._exit(1)
 
 
 def run_on_ray(job, shards, address, gpus=0.0):
-    """Yields (Shard, ShardResult) of a Ray cluster's tasks as they finish.
+    """Yields (Shard, ShardResult) as tasks of a Ray cluster finish.
 
     `address` is "auto" for this machine's cluster, or host:port of the head;
-    `gpus` are reserved per shard. Raises InputError if `job` does, the cluster
-    cannot be used or is too small, or a shard's workers die repeatedly.
+    each shard reserves `gpus` GPUs. Raises InputError if `job` does, the
+    cluster cannot be used or is too small, or a shard's workers die repeatedly.
     """
     try:
         import ray
@@ -116,37 +118,44 @@ def run_on_ray(job, shards, address, gpus=0.0):
     if gpus:
         resources["GPU"] = gpus
     with _ray_connection(ray, address):
-        if not _count_slots(ray, resources):
+        if not _count_concurrent_tasks(ray, resources):
             raise InputError(
                 f"No machine of --ray={address} has the {resources['CPU']} "
                 f"processors and {gpus:g} GPUs that a shard needs; add "
                 "machines, or give a lower --threads or --ray_gpus."
             )
-        translate = ray.remote(
+        task = ray.remote(
             num_cpus=job.options.threads,
             num_gpus=gpus,
             max_retries=_RAY_RETRIES,
         )(_translate_on_ray)
         # In a list, so that each process fetches it once, not each task.
         files = [ray.put(read_model_files(job.models))]
+
+        def max_pending():
+            # Machines may join or leave the cluster.
+            num_tasks = _count_concurrent_tasks(ray, resources)
+            return _SHARDS_PER_WORKER * max(num_tasks, 1)
+
         yield from _run_bounded(
             shards,
-            lambda lines: translate.remote(job, files, lines).future(),
-            lambda: _SHARDS_PER_WORKER * max(_count_slots(ray, resources), 1),
+            lambda lines: task.remote(job, files, lines).future(),
+            max_pending,
         )
 
 
 def _translate_on_ray(job, files, lines):
     import ray
 
-    return localize_job(job, lambda: ray.get(files[0]))(lines)
+    local_job = localize_job(job, lambda: ray.get(files[0]))
+    return local_job(lines)
 
 
 @contextlib.contextmanager
 def _ray_connection(ray, address):
     """Connects to a cluster, and converts its errors to InputError."""
     if address != "auto":
-        _validate_answers(address)
+        _validate_address(address)
     try:
         ray.init(
             address,
@@ -176,27 +185,29 @@ def _ray_connection(ray, address):
         ray.shutdown()
 
 
-def _validate_answers(address):
-    """Raises InputError at once; Ray would retry for minutes."""
+def _validate_address(address):
+    """Raises InputError if nobody listens; Ray would retry for minutes."""
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), _RAY_TIMEOUT).close()
+        socket.create_connection((host, int(port)), _CONNECTION_TIMEOUT).close()
     except (OSError, ValueError) as error:
         raise InputError(
-            f"--ray={address} does not answer ({error}); give auto, or the "
+            f"--ray={address} does not respond ({error}); give auto, or the "
             "host:port that ray start --head printed, such as 10.0.0.1:6379."
         ) from error
 
 
-def _count_slots(ray, resources):
-    return sum(
-        min(
-            int(node["Resources"].get(name, 0) // amount)
-            for name, amount in resources.items()
-        )
-        for node in ray.nodes()
-        if node["Alive"]
-    )
+def _count_concurrent_tasks(ray, resources):
+    """Returns how many tasks of these resources the cluster runs at once."""
+    total = 0
+    for node in ray.nodes():
+        if node["Alive"]:
+            available = node["Resources"]
+            total += min(
+                int(available.get(name, 0) // amount)
+                for name, amount in resources.items()
+            )
+    return total
 
 
 def _first_line(error):

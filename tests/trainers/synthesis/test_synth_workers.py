@@ -86,7 +86,7 @@ def test_models_are_received_once_and_leave_no_copy(job, monkeypatch):
         loaded.append(here)
 
     monkeypatch.setattr(models, "load_translator", load_translator)
-    monkeypatch.setattr(models, "_LOADED", {})
+    monkeypatch.setattr(models, "_LOCAL_JOBS", {})
     here = [models.localize_job(job, fetch) for _ in range(2)]
     assert here == 2 * loaded and len(fetched) == 1
     assert here[0].options == job.options
