@@ -7,13 +7,12 @@ ensemble, into pairs that --dataset=text:OUTPUT_DIR/ reads.
   --direction=backward  lines are targets, for back-translation (Sennrich et al.
                         2016) by a model from target to source
 
---source_language and --target_language are the languages of the pairs.
-Finished shards of lines are kept, and the same command resumes. The pairs
-depend only on lines, models and flags.
+--source_language and --target_language are the languages of the pairs. Finished
+shards of lines are kept, and the same command resumes. The pairs depend only on
+lines, models and flags.
 """
 
 import dataclasses
-import functools
 
 from absl import flags
 
@@ -22,7 +21,7 @@ from export.common.errors import InputError
 from export.lines.files import join_lines
 from export.translators import search_flags
 from export.translators.batches import BATCH_TOKENS
-from trainers.data import dataset_flags
+from trainers.data import dataset_flags, validate_kind
 from trainers.data.corpus import validate_direction, validate_language_code
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis import workers
@@ -44,14 +43,14 @@ search_flags.define_sampling()
 flags.DEFINE_string(
     "text", None, "File of lines to translate, .gz too, or its URL."
 )
-flags.DEFINE_string("split", "train", "Of --dataset: train, dev or test.")
+flags.DEFINE_string("split", "train", "Split of --dataset: train, dev or test.")
 flags.DEFINE_multi_string(
     "model", None, "Model directory; repeat it for an ensemble.", required=True
 )
 flags.DEFINE_string(
     "output_dir",
     None,
-    "New folder for the pairs, or its URL that fsspec opens.",
+    "New folder for the pairs, a path or a URL for fsspec.",
     required=True,
 )
 flags.DEFINE_enum(
@@ -66,82 +65,72 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "best_of",
     1,
-    "With --dataset: number of translations of which the one most like the "
-    "reference is taken.",
+    "With --dataset: number of translations, of which the one most similar to "
+    "the reference is used.",
     lower_bound=1,
 )
 flags.DEFINE_enum(
-    "metric",
-    "bleu",
-    ["bleu", "chrf"],
-    "How --best_of compares: sentence BLEU, or chrF.",
+    "metric", "bleu", ["bleu", "chrf"], "Similarity of --best_of, by sentence."
 )
 flags.DEFINE_integer("seed", 1, "Line N, from 0, has seed + N.", lower_bound=0)
 flags.DEFINE_string("tag", "", 'Word put before sources, such as "<bt>".')
 flags.DEFINE_float(
     "word_drop",
     0.0,
-    "Probability with which a word of a source is dropped.",
-    lower_bound=0.0,
-    upper_bound=1.0,
+    "Probability of dropping a source word.",
+    lower_bound=0,
+    upper_bound=1,
 )
 flags.DEFINE_integer(
-    "word_swap",
-    0,
-    "Positions by which a word of a source moves at most.",
-    lower_bound=0,
+    "word_swap", 0, "Maximum distance that a source word moves.", lower_bound=0
 )
 flags.DEFINE_integer(
     "max_pieces",
     256,
-    "Longer lines are filtered out; in tokens, the end token included.",
+    "Maximum tokens of a line, the end token included; longer lines are "
+    "filtered out.",
     lower_bound=2,
 )
 flags.DEFINE_float(
     "max_ratio",
     None,
-    "Pairs are filtered out if one side has more than this many times the "
-    "tokens of the other.",
+    "Maximum ratio of the tokens of both sides; other pairs are filtered out.",
     lower_bound=1.0,
 )
 flags.DEFINE_float(
     "min_score",
     None,
-    "Pairs are filtered out if the translation has a lower log-probability "
-    "per token, such as -1.5; as in export.score, the end token included.",
+    "Minimum log-probability per token of a translation, the end token "
+    "included, such as -1.5; other pairs are filtered out.",
     upper_bound=0.0,
 )
 flags.DEFINE_boolean("keep_duplicates", False, "Keep repeated pairs.")
 flags.DEFINE_integer(
     "shard_lines",
     1000,
-    "Lines of a shard: what an interruption loses of each worker's work.",
+    "Lines of a shard: the most that each worker loses by an interruption.",
     lower_bound=1,
 )
 flags.DEFINE_integer(
-    "batch_tokens",
-    BATCH_TOKENS,
-    "Source tokens in a batch, padding included.",
-    lower_bound=1,
+    "batch_tokens", BATCH_TOKENS, "Source tokens per batch.", lower_bound=1
 )
 flags.DEFINE_integer(
     "threads",
     1,
-    "Threads of each worker; another number may change the last bits of a "
-    "score.",
+    "Threads of each worker; the number may change the last bits of a score.",
     lower_bound=1,
 )
 flags.DEFINE_string(
     "ray",
     None,
-    "Translate on a Ray cluster: auto for the one that this machine is part "
-    "of, or host:port of its head.",
+    "Translate on a Ray cluster: auto for this machine's, or host:port of its "
+    "head.",
 )
 flags.DEFINE_float(
     "ray_gpus",
     0.0,
     "GPUs that Ray reserves for a shard, such as 1; Ray then starts a process "
-    "for each shard, so give many --shard_lines.",
+    "for each shard, so set --shard_lines high.",
     lower_bound=0.0,
 )
 command.require_finite("word_drop", "max_ratio", "min_score", "ray_gpus")
@@ -150,31 +139,29 @@ command.require_finite("word_drop", "max_ratio", "min_score", "ray_gpus")
 def main(arguments):
     """Translates and filters; prints how to train on the pairs."""
     del arguments
-    source, languages = _source()
-    options = _options(*languages)
+    source, languages = _open_source()
+    options = _make_options(*languages)
     models = tuple(hash_model_files(path) for path in FLAGS.model)
     for path in FLAGS.model:
         validate_model_direction(path, *options.model_languages)
-    if FLAGS.ray is None:
-        run = functools.partial(
-            workers.run_local, num_workers=dataset_flags.workers()
-        )
-    else:
-        run = functools.partial(
-            workers.run_on_ray, address=FLAGS.ray, gpus=FLAGS.ray_gpus
-        )
-    manifest = synthesize(FLAGS.output_dir, source, models, options, run)
+    manifest = synthesize(FLAGS.output_dir, source, models, options, _run_job)
     print(f"{FLAGS.output_dir}: {format_counts(manifest.counts)}.")
-    command.print_next(
-        command.command_line(
-            *("trainers.wmt", f"--dataset=text:{FLAGS.output_dir}/"),
-            f"--source_language={options.source_language}",
-            f"--target_language={options.target_language}",
-        )
+    train = command.command_line(
+        "trainers.wmt",
+        f"--dataset=text:{FLAGS.output_dir}/",
+        f"--source_language={options.source_language}",
+        f"--target_language={options.target_language}",
     )
+    command.print_next(train)
 
 
-def _source():
+def _run_job(job, shards):
+    if FLAGS.ray is None:
+        return workers.run_local(job, shards, dataset_flags.workers())
+    return workers.run_on_ray(job, shards, FLAGS.ray, FLAGS.ray_gpus)
+
+
+def _open_source():
     """Returns the LineSource and both language codes."""
     if (FLAGS.text is None) != FLAGS["dataset"].present:
         raise InputError(
@@ -182,10 +169,7 @@ def _source():
         )
     if FLAGS.text is None:
         corpus = dataset_flags.corpus()
-        if corpus.kind != "text":
-            raise InputError(
-                f"{corpus.name} holds trees; give a corpus of text."
-            )
+        validate_kind(corpus.name, corpus.kind, "text")
         source = corpus_source(corpus, FLAGS.split, FLAGS.direction)
         return source, (corpus.source_language, corpus.target_language)
     languages = FLAGS.source_language, FLAGS.target_language
@@ -199,48 +183,45 @@ def _source():
     return text_source(FLAGS.text), languages
 
 
-def _options(source_language, target_language):
+def _make_options(source_language, target_language):
     _validate_flags()
-    tokenize = "13a"
+    names = [field.name for field in dataclasses.fields(SynthesisOptions)]
+    values = {name: FLAGS[name].value for name in names}
+    values["source_language"] = source_language
+    values["target_language"] = target_language
+    values["tokenize"] = "13a"
+    options = SynthesisOptions(**values)
     if FLAGS.best_of > 1 and FLAGS.metric == "bleu":
-        answers = {"forward": target_language, "backward": source_language}
-        tokenize = bleu_tokenizers.choose_tokenizer(
-            answers[FLAGS.direction], FLAGS.tokenize
-        )
-    values = {
-        field.name: FLAGS[field.name].value
-        for field in dataclasses.fields(SynthesisOptions)
-    }
-    values |= {
-        "source_language": source_language,
-        "target_language": target_language,
-        "tokenize": tokenize,
-    }
-    return SynthesisOptions(**values)
+        _, language = options.model_languages
+        tokenize = bleu_tokenizers.choose_tokenizer(language, FLAGS.tokenize)
+        options = dataclasses.replace(options, tokenize=tokenize)
+    return options
 
 
 def _validate_flags():
     """Raises InputError for flags without effect."""
-    needed = {}
+    requirements = {}
     if FLAGS.decoding == "beam":
-        needed |= dict.fromkeys(search_flags.SAMPLING, "--decoding=sample")
+        requirements |= dict.fromkeys(
+            search_flags.SAMPLING, "--decoding=sample"
+        )
     else:
         names = ("beam_size", "alpha", "stop_criterion")
-        needed |= dict.fromkeys(names, "--decoding=beam")
+        requirements |= dict.fromkeys(names, "--decoding=beam")
     if FLAGS.best_of == 1:
-        needed |= dict.fromkeys(("metric", "tokenize"), "--best_of above 1")
+        requirements["metric"] = requirements["tokenize"] = "--best_of above 1"
     elif FLAGS.text is not None:
-        needed["best_of"] = "the references of a --dataset"
+        requirements["best_of"] = "the references of a --dataset"
     if FLAGS.ray is None:
-        needed["ray_gpus"] = "--ray"
+        requirements["ray_gpus"] = "--ray"
     else:
-        needed["workers"] = "this machine, not --ray"
-    for name, what in needed.items():
+        requirements["workers"] = "this machine, not --ray"
+    for name, requirement in requirements.items():
         if FLAGS[name].present:
-            raise InputError(f"--{name} needs {what}; omit it.")
+            raise InputError(f"--{name} needs {requirement}; omit it.")
     if FLAGS.tag != join_lines(FLAGS.tag).strip():
         raise InputError(
-            f"--tag={FLAGS.tag!r} must be a word without space around it."
+            f"Expected a word without white space as --tag, got {FLAGS.tag!r}."
         )
 
 
