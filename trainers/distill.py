@@ -13,7 +13,7 @@ step writes a folder of --output_dir:
                  only the numbers of layers differ
   scores/        translations of the test split, and comparison.json
 
-Ctrl-C saves. The same command resumes and skips finished steps.
+After an interruption, the same command resumes and skips finished steps.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ flags.DEFINE_multi_string(
     "teacher",
     None,
     "Model directory; repeat it for several teachers with one vocabulary. "
-    "Without --dataset the data are those that the first was trained on.",
+    "--dataset is by default the training data of the first.",
     required=True,
 )
 flags.DEFINE_string(
@@ -69,9 +69,7 @@ flags.DEFINE_multi_string(
     "A field of the student's configuration, such as --set=num_layers=12.",
 )
 flags.DEFINE_integer(
-    "train_steps",
-    None,
-    "Updates of the student; by default as its configuration says.",
+    "train_steps", None, "Updates of the student; by default its train_steps."
 )
 flags.DEFINE_boolean(
     "init_layers",
@@ -84,14 +82,14 @@ flags.DEFINE_boolean(
 flags.DEFINE_boolean(
     "each_alone",
     True,
-    "With several teachers: learn from the translations of each alone too, "
-    "not only from those of the ensemble.",
+    "With several teachers: learn from the translations of each of them too, "
+    "not only from the translations of the ensemble.",
 )
 flags.DEFINE_integer(
     "best_of",
     1,
-    "Number of translations in the beam of which the one most like the "
-    "reference by sentence BLEU is taken; 1 for the best of the beam.",
+    "Number of best translations in the beam, of which the most similar to the "
+    "reference by sentence BLEU is used; 1 for the most probable.",
     lower_bound=1,
 )
 flags.DEFINE_multi_string(
@@ -106,36 +104,37 @@ flags.DEFINE_multi_string(
 )
 
 # Flags of trainers.wmt that trainers.distill sets.
-_STUDENT_FLAGS = (
-    *("preset", "set", "train_steps"),
-    *("model_dir", "prepared_dir", "init_layers_from"),
-)
-_NEED_DEV = ("keep_best", "patience", "dev_bleu_sentences")
+_STUDENT_FLAGS = ("preset", "set", "train_steps", "model_dir", "prepared_dir")
+_STUDENT_FLAGS += ("init_layers_from",)
+# Flags of trainers.wmt that need a dev split.
+_DEV_FLAGS = ("keep_best", "patience", "dev_bleu_sentences")
 
 
 def main(arguments):
     """Runs the steps and compares the student with its teachers."""
     del arguments
     teachers = [ModelDirectory(path) for path in FLAGS.teacher]
-    digests = _hash_teachers(teachers)
-    corpus = _corpus(teachers[0])
+    digests = _hash_weights(teachers)
+    corpus = _open_corpus(teachers[0])
+    _validate_wmt_flags(corpus)
     tokenize = bleu_tokenizers.choose_tokenizer(
         corpus.target_language, FLAGS.tokenize
     )
-    distillation = _distillation(teachers, corpus)
+    distillation = _make_distillation(teachers, corpus)
     folder = distillation.folder
-    facts = _facts(digests, distillation)
+    settings = _fixed_settings(digests, distillation)
     # Before the lock, so that an error writes nothing.
-    read_finished_commands(folder, facts)
+    read_finished_commands(folder, settings)
     if FLAGS.wmt_flag and not (folder / JOURNAL_FILE).exists():
         # Finds invalid flags before hours of work.
-        check = [*FLAGS.wmt_flag, "--only_check_args"]
-        code = run_subcommand("trainers.wmt", check)
+        code = run_subcommand(
+            "trainers.wmt", [*FLAGS.wmt_flag, "--only_check_args"]
+        )
         if code:
             return code
     with folder_lock(folder, "distillation"):
         steps = distillation.steps()
-        code = run_steps(steps, folder, facts, run_subcommand)
+        code = run_steps(steps, folder, settings, run_subcommand)
         if code:
             return code
         if distillation.split:
@@ -149,18 +148,17 @@ def main(arguments):
             print(*lines, sep="\n")
     student = distillation.student
     translate = command.command_line("export.translate", f"--model={student}")
-    command.print_next(
-        f"{translate} < in > out",
-        command.command_line(
-            *("export.saved_model", f"--model_dir={student}"),
-            f"--export_dir=exports/{folder.name}",
-        ),
+    export = command.command_line(
+        "export.saved_model",
+        f"--model_dir={student}",
+        f"--export_dir=exports/{folder.name}",
     )
+    command.print_next(f"{translate} < in > out", export)
     return 0
 
 
-def _hash_teachers(teachers):
-    """Returns SHA-256 of the weights; vocabularies must be the same."""
+def _hash_weights(teachers):
+    """Returns SHA-256 of all weights; InputError if vocabularies differ."""
     models = [hash_model_files(each.path) for each in teachers]
     for model in models:
         _, vocabulary, _ = model.sha256
@@ -173,46 +171,50 @@ def _hash_teachers(teachers):
     return [model.sha256[-1] for model in models]
 
 
-def _corpus(teacher):
-    trained_on = teacher.read_run() if teacher.run_path.exists() else {}
+def _open_corpus(teacher):
+    """Opens --dataset, by default the teacher's training data."""
+    run = teacher.read_run() if teacher.run_path.exists() else {}
     is_given = FLAGS["dataset"].present
-    if not is_given and "dataset" not in trained_on:
+    if not is_given and "dataset" not in run:
         raise InputError(
-            f"{teacher.path} does not say what it was trained on; give "
+            f"{teacher.path} does not record its training data; give "
             "--dataset, whose sources the teachers translate."
         )
     # Before opening the corpus, since trees have other languages.
-    name = FLAGS.dataset if is_given else trained_on["dataset"]
+    name = FLAGS.dataset if is_given else run["dataset"]
     validate_kind(name, dataset_kind(name), "text")
-    corpus = dataset_flags.corpus(trained_on)
+    corpus = dataset_flags.corpus(run)
     splits = corpus.splits()
     if "train" not in splits:
         raise InputError(
             f"Expected a train split in {corpus.name}, got {', '.join(splits)}."
         )
+    return corpus
+
+
+def _validate_wmt_flags(corpus):
     for flag in FLAGS.wmt_flag:
         name = flag.lstrip("-").partition("=")[0]
         if name in _STUDENT_FLAGS:
             raise InputError(
-                f"--wmt_flag=--{name} is set by trainers.distill; use its "
-                "flags."
+                f"trainers.distill sets --{name} itself; omit --wmt_flag=--"
+                f"{name}."
             )
-        if name in _NEED_DEV and "dev" not in splits:
+        if name in _DEV_FLAGS and "dev" not in corpus.splits():
             raise InputError(
                 f"--{name} needs a dev split, which {corpus.name} lacks; omit "
                 "it."
             )
-    return corpus
 
 
-def _distillation(teachers, corpus):
-    config, init_layers = _student(teachers[0])
+def _make_distillation(teachers, corpus):
+    config, init_layers = _make_student_config(teachers[0])
     splits = [name for name in ("test", "dev") if name in corpus.splits()]
     if not splits:
-        print(f"{corpus.name} has neither test nor dev: there is no score.")
+        print(f"{corpus.name} has neither test nor dev: nothing is scored.")
     # trainers.synthesize accepts --tokenize only with --best_of above 1.
     names = ("best_of", "tokenize") if FLAGS.best_of > 1 else ("best_of",)
-    given = {
+    more_flags = {
         "data": command.serialize_flags("data_dir", "manual_dir"),
         "workers": command.serialize_flags("workers"),
         "tokenize": command.serialize_flags("tokenize"),
@@ -227,12 +229,12 @@ def _distillation(teachers, corpus):
         init_layers=init_layers,
         keep_original=FLAGS.keep_original,
         each_alone=FLAGS.each_alone,
-        split=next(iter(splits), None),
-        flags=given,
+        split=splits[0] if splits else None,
+        flags=more_flags,
     )
 
 
-def _student(teacher):
+def _make_student_config(teacher):
     """Returns the student's config, and whether it copies layers."""
     changes = list(FLAGS.set)
     if FLAGS.train_steps is not None:
@@ -251,13 +253,13 @@ def _student(teacher):
     return config, init_layers
 
 
-def _facts(digests, distillation):
-    """Returns the facts that must stay the same when resuming."""
+def _fixed_settings(digests, distillation):
+    """Returns the settings that must not change when resuming."""
     may_change = field_names("duration", "decoding")
     config = dataclasses.asdict(distillation.config)
     corpus = distillation.corpus
     return {
-        "teachers of SHA-256": ", ".join(each[:12] for each in digests),
+        "teachers of SHA-256": ", ".join(digest[:12] for digest in digests),
         "dataset": corpus.name,
         "source_language": corpus.source_language,
         "target_language": corpus.target_language,

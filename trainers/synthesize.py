@@ -75,11 +75,7 @@ flags.DEFINE_enum(
 flags.DEFINE_integer("seed", 1, "Line N, from 0, has seed + N.", lower_bound=0)
 flags.DEFINE_string("tag", "", 'Word put before sources, such as "<bt>".')
 flags.DEFINE_float(
-    "word_drop",
-    0.0,
-    "Probability of dropping a source word.",
-    lower_bound=0,
-    upper_bound=1,
+    "word_drop", 0, "Word drop probability.", lower_bound=0, upper_bound=1
 )
 flags.DEFINE_integer(
     "word_swap", 0, "Maximum distance that a source word moves.", lower_bound=0

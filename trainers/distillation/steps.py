@@ -1,7 +1,6 @@
-"""The steps of a distillation, and the journal of those that are finished.
+"""Steps of a distillation, and a journal, `distill.json`, of finished steps.
 
-`distill.json` records finished commands. If a step is repeated, all later steps
-are repeated.
+If a step is repeated, all later steps are repeated.
 """
 
 import dataclasses
@@ -30,18 +29,18 @@ from trainers.synthesis.shards import drop_duplicates, write_parallel
 from trainers.training import config_flags
 
 JOURNAL_FILE = "distill.json"
-_VOCABULARY = ("vocabulary_size", "source_vocabulary_size")
-_LAYERS = ("num_layers", "num_decoder_layers")
+_VOCABULARY_SIZES = ("vocabulary_size", "source_vocabulary_size")
+_LAYER_COUNTS = ("num_layers", "num_decoder_layers")
 
 
 def student_config(teacher, preset, assignments):
     """Returns the student's TransformerConfig, with the teacher's vocabulary.
 
     Without `preset`, it is the teacher's with one decoder layer. `assignments`
-    is a list of "field=value" that change it.
+    lists changes, such as "d_model=256".
     """
     changes = config_flags.parse_assignments(assignments)
-    sizes = {name: getattr(teacher, name) for name in _VOCABULARY}
+    sizes = {name: getattr(teacher, name) for name in _VOCABULARY_SIZES}
     for name, value in sizes.items():
         if changes.get(name, value) != value:
             raise InputError(
@@ -49,8 +48,8 @@ def student_config(teacher, preset, assignments):
                 "omit it."
             )
     if preset is not None:
-        own = [f"{name}={value}" for name, value in sizes.items()]
-        return config_flags.make_config(preset, [*assignments, *own])
+        vocabulary = [f"{name}={value}" for name, value in sizes.items()]
+        return config_flags.make_config(preset, [*assignments, *vocabulary])
     try:
         defaults = dataclasses.asdict(teacher)
         changes |= config_flags.scale_cooldown(defaults, changes)
@@ -60,18 +59,18 @@ def student_config(teacher, preset, assignments):
 
 
 def find_mismatch(student, teacher):
-    """Returns why layers do not fit, as "d_model=64, not 128", or ""."""
-    own, expected = student.architecture(), teacher.architecture()
-    for name, value in expected.items():
-        if name not in _LAYERS and own[name] != value:
-            return f"{name}={own[name]}, not {value}"
+    """Returns why layers do not fit, such as "d_model=64, not 128", or ""."""
+    architecture = student.architecture()
+    for name, expected in teacher.architecture().items():
+        if name not in _LAYER_COUNTS and architecture[name] != expected:
+            return f"{name}={architecture[name]}, not {expected}"
     return ""
 
 
 class Step(typing.NamedTuple):
-    """A command, as a module and its flags, or a function called instead.
+    """A command, as a module and its flags, or a function that replaces it.
 
-    `output` exists once it is finished.
+    `output` exists once the step is finished.
     """
 
     title: str
@@ -84,8 +83,8 @@ class Step(typing.NamedTuple):
 class Distillation:
     """Settings of a distillation, from the flags.
 
-    `config` is the student's, `split` the one to score, or None; `flags` are
-    more flags by purpose.
+    `config` is the student's. `split` is scored, unless it is None. `flags`
+    maps "data", "workers", "tokenize", "synthesize" and "wmt" to more flags.
     """
 
     folder: pathlib.Path
@@ -109,32 +108,22 @@ class Distillation:
         return [self.folder / "scores" / n for n in ("student", "teacher")]
 
     def steps(self):
-        """Returns all steps, a list of Step."""
-        corpus = self.folder / "corpus"
-        synthetic = self._synthetic()
-        return [
-            *(self._translate(*each) for each in synthetic.items()),
-            Step(
-                "Mixing the corpus",
-                ["mix"],
-                corpus / f"train.{self.corpus.target_language}",
-                lambda: write_mixture(
-                    corpus, self.corpus, list(synthetic), self.keep_original
-                ),
-            ),
-            self._prepare(corpus),
+        """Returns the list of all Steps."""
+        translations = self.folder / "translations"
+        teachers = [teacher.path for teacher in self.teachers]
+        steps = [self._translate(translations / "all", teachers)]
+        if self.each_alone and len(teachers) > 1:
+            for number, teacher in enumerate(teachers, 1):
+                folder = translations / str(number)
+                steps.append(self._translate(folder, [teacher]))
+        synthetic = [step.output.parent for step in steps]
+        mixture = self.folder / "corpus"
+        steps += [
+            self._mix(mixture, synthetic),
+            self._prepare(mixture),
             self._train(),
-            *(self._score(corpus) if self.split else []),
         ]
-
-    def _synthetic(self):
-        """Returns a dict of translation folders to paths of their teachers."""
-        folder = self.folder / "translations"
-        paths = [each.path for each in self.teachers]
-        groups = {folder / "all": paths}
-        if self.each_alone and len(paths) > 1:
-            groups |= {folder / f"{n}": [p] for n, p in enumerate(paths, 1)}
-        return groups
+        return steps + (self._score(mixture) if self.split else [])
 
     def _dataset_flags(self, dataset):
         return [
@@ -144,17 +133,24 @@ class Distillation:
         ]
 
     def _translate(self, folder, teachers):
+        models = [f"--model={teacher}" for teacher in teachers]
         command = [
             "trainers.synthesize",
             *self._dataset_flags(self.corpus.name),
             *self.flags["data"],
-            *(f"--model={path}" for path in teachers),
+            *models,
             f"--output_dir={folder}",
             *self.flags["workers"],
             *self.flags["synthesize"],
         ]
         title = f"Translating by {' and '.join(map(str, teachers))}"
         return Step(title, command, folder / "manifest.json")
+
+    def _mix(self, folder, synthetic):
+        output = folder / f"train.{self.corpus.target_language}"
+        arguments = folder, self.corpus, synthetic, self.keep_original
+        function = functools.partial(write_mixture, *arguments)
+        return Step("Mixing the corpus", ["mix"], output, function)
 
     def _prepare(self, corpus):
         command = [
@@ -170,19 +166,17 @@ class Distillation:
 
     def _train(self):
         assignments = config_flags.format_assignments(self.config, "base")
-        initial = [f"--init_layers_from={self.teachers[0].path}"]
         command = [
             "trainers.wmt",
             f"--prepared_dir={self.folder / 'data'}",
             f"--model_dir={self.student}",
             "--preset=base",
-            *(f"--set={each}" for each in assignments),
-            *(initial if self.init_layers else []),
-            *self.flags["tokenize"],
-            # A later step scores the student.
-            "--noscore",
-            *self.flags["wmt"],
+            *[f"--set={assignment}" for assignment in assignments],
         ]
+        if self.init_layers:
+            command.append(f"--init_layers_from={self.teachers[0].path}")
+        # A later step scores the student.
+        command += [*self.flags["tokenize"], "--noscore", *self.flags["wmt"]]
         output = self.student / "model.weights.h5"
         return Step("Training the student", command, output)
 
@@ -200,7 +194,7 @@ class Distillation:
         # trainers.evaluate takes only one model, and writes to its folder.
         translate = [
             "export.translate",
-            *(f"--model={each.path}" for each in self.teachers),
+            *[f"--model={each.path}" for each in self.teachers],
             f"--input={corpus / self.split}.{self.corpus.source_language}",
             f"--output={teacher}",
         ]
@@ -213,50 +207,52 @@ class Distillation:
 def write_mixture(folder, corpus, synthetic, keep_original):
     """Writes the student's corpus, `text:FOLDER/`; prints its size.
 
-    Dev and test are those of `corpus`. The train split has the distinct pairs
-    of the folders `synthetic`, and of `corpus` with `keep_original`.
+    Dev and test come from `corpus`. The train split has the distinct pairs of
+    the folders `synthetic`, and of `corpus` with `keep_original`.
     """
-    languages = corpus.source_language, corpus.target_language
+    source, target = corpus.source_language, corpus.target_language
 
-    def paths(split, *suffixes):
-        names = [f"{split}.{language}" for language in languages]
-        return [folder / name for name in (*names, *suffixes)]
-
-    def pairs():
+    def train_pairs():
         streams = [corpus.pairs("train")] if keep_original else []
         for each in synthetic:
-            names = [each / f"train.{language}" for language in languages]
-            streams.append(aligned_lines(names))
+            files = [each / f"train.{source}", each / f"train.{target}"]
+            streams.append(aligned_lines(files))
         with ProgressBar("Mixing", None, "pairs") as bar:
             for pair in itertools.chain.from_iterable(streams):
                 yield pair
                 bar.update(1)
 
     remove_temporary_files(folder, "*")
-    count = write_parallel(paths("train"), drop_duplicates(pairs()))
+    paths = [folder / f"train.{source}", folder / f"train.{target}"]
+    num_pairs = write_parallel(paths, drop_duplicates(train_pairs()))
     for split in ("dev", "test"):
         if split in corpus.splits():
             held_out = corpus.evaluation_set(split)
-            streams = held_out.reference_streams()
+            references = held_out.reference_streams()
+            names = [f"{split}.{source}", f"{split}.{target}"]
+            for number in range(1, len(references)):
+                names.append(f"{split}.{target}.{number}")
             # Blank lines stand for missing references.
             rows = (
                 [text or "" for text in row]
-                for row in zip(held_out.sources, *streams)
+                for row in zip(held_out.sources, *references)
             )
-            numbers = range(1, len(streams))
-            more = [f"{split}.{languages[1]}.{n}" for n in numbers]
-            write_parallel(paths(split, *more), rows)
-    print(f"{count:,} different pairs.", flush=True)
+            write_parallel([folder / name for name in names], rows)
+    print(f"{num_pairs:,} different pairs.", flush=True)
 
 
 def compare_bleu(paths, evaluation_set, tokenize, output):
     """Scores the files of student and teachers; returns lines to print."""
     indices = evaluation_set.scored_indices
-    scored = evaluation_set.subset(indices)
-    lines = [list(read_sentences(path)) for path in paths]
-    texts = [[each[index] for index in indices] for each in lines]
-    student, teacher = (score_bleu(each, scored, tokenize) for each in texts)
-    paired = bleu_difference(*texts, scored, tokenize)
+    scored_set = evaluation_set.subset(indices)
+    translations = []
+    for path in paths:
+        lines = list(read_sentences(path))
+        translations.append([lines[index] for index in indices])
+    student, teacher = (
+        score_bleu(texts, scored_set, tokenize) for texts in translations
+    )
+    paired = bleu_difference(*translations, scored_set, tokenize)
     content = {
         "student": student.score,
         "teacher": teacher.score,
@@ -274,37 +270,40 @@ def compare_bleu(paths, evaluation_set, tokenize, output):
     ]
 
 
-def run_steps(steps, folder, facts, run_command):
+def run_steps(steps, folder, settings, run_command):
     """Runs the unfinished steps; returns 0 or a failed command's exit code."""
-    done = read_finished_commands(folder, facts)
+    finished = read_finished_commands(folder, settings)
     remove_temporary_files(folder, JOURNAL_FILE)
-    for number, step in enumerate(steps):
-        head = f"{step.title}, step {number + 1} of {len(steps)}"
-        if done[number : number + 1] == [step.command] and step.output.exists():
-            print(f"{head}: finished before.", flush=True)
+    for index, step in enumerate(steps):
+        title = f"{step.title}, step {index + 1} of {len(steps)}"
+        is_finished = finished[index : index + 1] == [step.command]
+        if is_finished and step.output.exists():
+            print(f"{title}: finished before.", flush=True)
             continue
-        print(f"{head}.", flush=True)
-        done = done[:number]
-        _write(folder, facts, done)
+        print(f"{title}.", flush=True)
+        finished = finished[:index]
+        _write_journal(folder, settings, finished)
         module, *arguments = step.command
-        run = step.function or functools.partial(run_command, module, arguments)
-        code = run()
+        if step.function:
+            code = step.function()
+        else:
+            code = run_command(module, arguments)
         if code:
             reason = f"failed with exit code {code}."
             if code > 128:
                 reason = "was interrupted; the same command resumes."
-            print(f"Step {number + 1} {reason}")
+            print(f"Step {index + 1} {reason}")
             return code
-        done.append(step.command)
-        _write(folder, facts, done)
+        finished.append(step.command)
+        _write_journal(folder, settings, finished)
     return 0
 
 
-def read_finished_commands(folder, facts):
+def read_finished_commands(folder, settings):
     """Returns the commands of the finished steps.
 
-    `facts` is a JSON dict of all settings that change the student; InputError
-    if the folder holds a distillation with others, or other files.
+    `settings` is a JSON dict of all that changes the student. Raises InputError
+    if the folder holds a distillation with other settings, or other files.
     """
     validate_output_folder(folder, JOURNAL_FILE, "distillation.lock")
     path = folder / JOURNAL_FILE
@@ -313,25 +312,27 @@ def read_finished_commands(folder, facts):
     try:
         with explain_read_errors(path):
             content = json.loads(path.read_text(encoding="utf-8"))
-        before, done = dict(content["facts"]), list(content["done"])
+        previous = dict(content["settings"])
+        finished = list(content["finished"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(
             f"{path} is not the journal of a distillation ({error!r}); give "
             "another --output_dir."
         ) from error
-    # Before a step is finished, different facts do no harm.
-    changed = [name for name in facts if before.get(name) != facts[name]]
-    if done and changed:
-        old, new = before.get(changed[0]), facts[changed[0]]
-        change = f"{changed[0]} {old}, not {new}"
-        if changed[0] == "fingerprint":
-            change = describe_fingerprint_change(str(old), new)
-        raise InputError(
-            f"{folder} was begun with other settings ({change}); restore "
-            "them, or give another --output_dir."
-        )
-    return done
+    for name, new in settings.items():
+        old = previous.get(name)
+        # Before a step is finished, other settings do no harm.
+        if finished and old != new:
+            change = f"{name} {old}, not {new}"
+            if name == "fingerprint":
+                change = describe_fingerprint_change(str(old), new)
+            raise InputError(
+                f"{folder} was begun with other settings ({change}); restore "
+                "them, or give another --output_dir."
+            )
+    return finished
 
 
-def _write(folder, facts, done):
-    write_json(folder / JOURNAL_FILE, {"facts": facts, "done": done})
+def _write_journal(folder, settings, finished):
+    content = {"settings": settings, "finished": finished}
+    write_json(folder / JOURNAL_FILE, content)

@@ -93,7 +93,7 @@ def test_what_is_refused():
             student_config(TEACHER, preset, [assignment])
 
 
-FACTS = {"best_of": 1, "dropout": 0.1}
+SETTINGS = {"best_of": 1, "dropout": 0.1}
 
 
 class _Commands:
@@ -104,7 +104,7 @@ class _Commands:
         self.asked = []
         self.flags = {name: [] for name in ("teach", "prepare", "train")}
 
-    def run(self, facts=FACTS, **fails):
+    def run(self, settings=SETTINGS, **fails):
         self.asked = []
 
         def run_command(module, arguments):
@@ -118,7 +118,7 @@ class _Commands:
             Step(name, [name, *flags], self.folder / name)
             for name, flags in self.flags.items()
         ]
-        return run_steps(steps, self.folder, facts, run_command)
+        return run_steps(steps, self.folder, settings, run_command)
 
 
 @pytest.fixture
@@ -136,8 +136,8 @@ def test_steps_that_are_done_are_skipped(commands):
     assert commands.run() == 0
     assert not commands.asked
     content = json.loads((commands.folder / JOURNAL_FILE).read_text())
-    assert content["facts"] == FACTS
-    assert content["done"] == [["teach"], ["prepare"], ["train"]]
+    assert content["settings"] == SETTINGS
+    assert content["finished"] == [["teach"], ["prepare"], ["train"]]
 
 
 def test_a_step_with_other_flags_and_all_after_it_run_again(commands):
@@ -159,9 +159,9 @@ def test_a_step_that_raises_is_not_done(tmp_path):
     assert read_finished_commands(tmp_path, {}) == []
 
 
-def test_other_facts_are_refused_once_a_step_is_done(commands):
+def test_other_settings_are_refused_once_a_step_is_done(commands):
     commands.run(teach=2)
-    other = FACTS | {"best_of": 2, "dataset": "text:toy"}
+    other = SETTINGS | {"best_of": 2, "dataset": "text:toy"}
     other["fingerprint"] = f"a.en 9 {0:016x}"
     commands.run(other, prepare=2)
     with pytest.raises(InputError, match="best_of 2, not 1"):
@@ -174,8 +174,8 @@ def test_other_facts_are_refused_once_a_step_is_done(commands):
 def test_damaged_journals_and_other_files_are_refused(tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(InputError, match="thesis.tex"):
-        read_finished_commands(tmp_path, FACTS)
-    for text in ("", "[]", '{"facts": {}}'):
+        read_finished_commands(tmp_path, SETTINGS)
+    for text in ("", "[]", '{"settings": {}}'):
         (tmp_path / JOURNAL_FILE).write_text(text)
         with pytest.raises(InputError, match=JOURNAL_FILE):
-            read_finished_commands(tmp_path, FACTS)
+            read_finished_commands(tmp_path, SETTINGS)
