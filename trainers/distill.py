@@ -64,17 +64,13 @@ flags.DEFINE_string(
     "the teacher's.",
 )
 flags.DEFINE_multi_string(
-    "set",
-    [],
-    "A field of the student's configuration, such as --set=num_layers=12.",
+    "set", [], "A field of the student's config, such as num_layers=12."
 )
 flags.DEFINE_integer(
     "train_steps", None, "Updates of the student; by default its train_steps."
 )
 flags.DEFINE_boolean(
-    "init_layers",
-    True,
-    "Start with layers of the first teacher if the widths are the same.",
+    "init_layers", True, "Start with layers of the first teacher if they fit."
 )
 flags.DEFINE_boolean(
     "keep_original", True, "Learn from the corpus' own pairs too."
@@ -93,14 +89,10 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 flags.DEFINE_multi_string(
-    "synthesize_flag",
-    [],
-    "A flag of trainers.synthesize, such as --synthesize_flag=--max_ratio=3.",
+    "synthesize_flag", [], "Flag of trainers.synthesize, such as --max_ratio=3."
 )
 flags.DEFINE_multi_string(
-    "wmt_flag",
-    [],
-    "A flag of trainers.wmt, such as --wmt_flag=--precision=mixed_bfloat16.",
+    "wmt_flag", [], "Flag of trainers.wmt, such as --patience=5."
 )
 
 # Flags of trainers.wmt that trainers.distill sets.

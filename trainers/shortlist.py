@@ -41,10 +41,7 @@ flags.DEFINE_string(
     "output", None, "File to write, plain or .gz.", required=True
 )
 flags.DEFINE_integer(
-    "best",
-    100,
-    "Maximum number of target tokens for each source token.",
-    lower_bound=1,
+    "best", 100, "Maximum target tokens of each source token.", lower_bound=1
 )
 flags.DEFINE_integer(
     "max_tokens",

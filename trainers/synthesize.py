@@ -48,10 +48,7 @@ flags.DEFINE_multi_string(
     "model", None, "Model directory; repeat it for an ensemble.", required=True
 )
 flags.DEFINE_string(
-    "output_dir",
-    None,
-    "New folder for the pairs, a path or a URL for fsspec.",
-    required=True,
+    "output_dir", None, "New folder for the pairs, or its URL.", required=True
 )
 flags.DEFINE_enum(
     "direction",

@@ -56,8 +56,7 @@ def define_preparation_flags():
     flags.DEFINE_float(
         "max_unknown",
         MAX_UNKNOWN,
-        "Maximum share of unknown tokens on a side of a split; 1 accepts any "
-        "text.",
+        "Maximum share of unknown tokens on a side; 1 accepts any text.",
         lower_bound=0.0,
         upper_bound=1.0,
     )

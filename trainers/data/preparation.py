@@ -85,8 +85,9 @@ def prepare_corpus(
     `max_unknown` is the maximum share of unknown tokens on a side of a split.
     """
     folder = pathlib.Path(folder)
+    manifest = _reusable_manifest(folder, data_source)
     # Complete data may be in a read-only folder.
-    if not _is_complete(_reusable_manifest(folder, data_source)):
+    if not (manifest and manifest.complete):
         folders = (folder, *folder.parents)
         new_folders = [each for each in folders if not each.exists()]
         preparation = _Preparation(
@@ -104,10 +105,6 @@ def prepare_corpus(
     prepared = PreparedCorpus(folder)
     validate_codec(folder, prepared.manifest, vocabulary, symbols)
     return prepared
-
-
-def _is_complete(manifest):
-    return manifest is not None and manifest.complete
 
 
 def _reusable_manifest(folder, data_source):
@@ -144,7 +141,7 @@ class _Preparation:
         folder, splits = self._folder, self._corpus.splits()
         # Checked again under the lock: another process may have finished.
         manifest = _reusable_manifest(folder, self._data_source)
-        if _is_complete(manifest):
+        if manifest and manifest.complete:
             return
         # Counting is much faster than tokenizing, and finds malformed lines.
         num_train, counts = count_pairs(self._corpus)

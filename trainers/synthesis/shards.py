@@ -71,10 +71,7 @@ class Shard(typing.NamedTuple):
 
 def cut_into_shards(source, shard_lines):
     """Yields the Shards of a LineSource, of `shard_lines` lines each."""
-    lines = (
-        Line(index, text, reference)
-        for index, (text, reference) in enumerate(source.read())
-    )
+    lines = (Line(index, *pair) for index, pair in enumerate(source.read()))
     for index in itertools.count():
         chunk = tuple(itertools.islice(lines, shard_lines))
         if not chunk:
