@@ -178,17 +178,17 @@ def _open_source():
 
 def _make_options(source_language, target_language):
     _validate_flags()
+    tokenize = "13a"
+    if FLAGS.best_of > 1 and FLAGS.metric == "bleu":
+        is_forward = FLAGS.direction == "forward"
+        language = target_language if is_forward else source_language
+        tokenize = bleu_tokenizers.choose_tokenizer(language, FLAGS.tokenize)
     names = [field.name for field in dataclasses.fields(SynthesisOptions)]
     values = {name: FLAGS[name].value for name in names}
     values["source_language"] = source_language
     values["target_language"] = target_language
-    values["tokenize"] = "13a"
-    options = SynthesisOptions(**values)
-    if FLAGS.best_of > 1 and FLAGS.metric == "bleu":
-        _, language = options.model_languages
-        tokenize = bleu_tokenizers.choose_tokenizer(language, FLAGS.tokenize)
-        options = dataclasses.replace(options, tokenize=tokenize)
-    return options
+    values["tokenize"] = tokenize
+    return SynthesisOptions(**values)
 
 
 def _validate_flags():
@@ -214,7 +214,7 @@ def _validate_flags():
             raise InputError(f"--{name} needs {requirement}; omit it.")
     if FLAGS.tag != join_lines(FLAGS.tag).strip():
         raise InputError(
-            f"Expected a word without white space as --tag, got {FLAGS.tag!r}."
+            f"--tag={FLAGS.tag!r} must not begin or end with white space."
         )
 
 

@@ -208,22 +208,20 @@ def _tokenize_chunk(chunk, codec, max_tokens):
     pairs = [pair for pair, reason in zip(chunk, reasons) if not reason]
     sources = codec.encode_sources([source for source, _ in pairs])
     targets = codec.encode_targets([target for _, target in pairs])
-    stored = [
-        (pair, source, target)
-        for pair, source, target in zip(pairs, sources, targets)
-        if max(len(source), len(target)) <= max_tokens
-    ]
-    ids = [each for _, source, target in stored for each in (source, target)]
+    # Source and target in turn.
+    texts, ids = [], []
+    for pair, source, target in zip(pairs, sources, targets):
+        if max(len(source), len(target)) <= max_tokens:
+            texts += pair
+            ids += (source, target)
     lengths = np.array([len(each) for each in ids], np.int64)
-    source_texts = [pair[0] for pair, _, _ in stored]
-    target_texts = [pair[1] for pair, _, _ in stored]
     return TokenizedChunk(
         num_read=len(chunk),
         ids=_concatenate(ids),
         lengths=lengths.reshape(-1, 2),
-        source=_count_side(source_texts, ids[::2], codec.encode_sources),
-        target=_count_side(target_texts, ids[1::2], codec.encode_targets),
-        unencodable=[each for each in enumerate(reasons) if each[1]],
+        source=_count_side(texts[::2], ids[::2], codec.encode_sources),
+        target=_count_side(texts[1::2], ids[1::2], codec.encode_targets),
+        unencodable=[(i, reason) for i, reason in enumerate(reasons) if reason],
     )
 
 

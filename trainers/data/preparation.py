@@ -273,10 +273,8 @@ class _Preparation:
 
     def _validate_unknown_share(self, name, split):
         """Prints each side's share of unknown tokens; InputError if high."""
-        for side, counts in (
-            ("source", split.source),
-            ("target", split.target),
-        ):
+        for side in ("source", "target"):
+            counts = getattr(split, side)
             if not counts.num_unknown:
                 continue
             share = counts.num_unknown / counts.num_tokens

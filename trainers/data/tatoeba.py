@@ -93,7 +93,10 @@ class TatoebaCorpus(Corpus):
     def fingerprint(self):
         """Returns a hash of archive, rules and direction, as 16 hex digits."""
         return text_fingerprint(
-            SHA256, _RULES_VERSION, self.source_language, self.target_language
+            SHA256,
+            _RULES_VERSION,
+            self.source_language,
+            self.target_language,
         )
 
     def _rows(self, split):
@@ -158,7 +161,7 @@ def _sha256(content):
 
 
 def _select_variant(pairs):
-    """Returns the source with the most references, and these (rule 5)."""
+    """Returns (source, references) of the chosen variant (rule 5)."""
     references = {}
     for source, target in pairs:
         references.setdefault(source, []).append(target)
@@ -270,5 +273,5 @@ def _download(index, options):
                 matches[0].link, folder, download_reporter=check_size
             ).read_bytes()
     if not _is_expected_archive(content):
-        raise ValueError(f"its {FILE_NAME} is not the one of sha256 {SHA256}")
+        raise ValueError(f"its {FILE_NAME} has another sha256 than expected")
     return content
