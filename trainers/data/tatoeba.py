@@ -93,10 +93,7 @@ class TatoebaCorpus(Corpus):
     def fingerprint(self):
         """Returns a hash of archive, rules and direction, as 16 hex digits."""
         return text_fingerprint(
-            SHA256,
-            _RULES_VERSION,
-            self.source_language,
-            self.target_language,
+            SHA256, _RULES_VERSION, self.source_language, self.target_language
         )
 
     def _rows(self, split):
