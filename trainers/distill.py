@@ -89,10 +89,12 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 flags.DEFINE_multi_string(
-    "synthesize_flag", [], "Flag of trainers.synthesize, such as --max_ratio=3."
+    "synthesize_flag",
+    [],
+    "Flag of trainers.synthesize, such as --synthesize_flag=--max_ratio=3.",
 )
 flags.DEFINE_multi_string(
-    "wmt_flag", [], "Flag of trainers.wmt, such as --patience=5."
+    "wmt_flag", [], "Flag of trainers.wmt, such as --wmt_flag=--patience=5."
 )
 
 # Flags of trainers.wmt that trainers.distill sets.

@@ -4,7 +4,6 @@ If a step is repeated, all later steps are repeated.
 """
 
 import dataclasses
-import functools
 import itertools
 import json
 import pathlib
@@ -147,10 +146,11 @@ class Distillation:
         return Step(title, command, folder / "manifest.json")
 
     def _mix(self, folder, synthetic):
+        def mix():
+            write_mixture(folder, self.corpus, synthetic, self.keep_original)
+
         output = folder / f"train.{self.corpus.target_language}"
-        arguments = folder, self.corpus, synthetic, self.keep_original
-        function = functools.partial(write_mixture, *arguments)
-        return Step("Mixing the corpus", ["mix"], output, function)
+        return Step("Mixing the corpus", ["mix"], output, mix)
 
     def _prepare(self, corpus):
         command = [
