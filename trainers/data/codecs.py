@@ -70,7 +70,7 @@ class TreeCodec:
     """Encodes sources with SentencePiece and targets as tree symbols.
 
     The vocabulary is trained on words only, so that ids mark word beginnings;
-    the symbols are those of the train split. Has the interface of `TextCodec`.
+    the symbols come from the train split. Has the interface of `TextCodec`.
     """
 
     num_trained_sides = 1

@@ -146,7 +146,7 @@ def _json_line(content):
 
 
 def write_corpus(paths, store, digests, keep_duplicates):
-    """Writes the pairs of shards, given their SHA-256; returns their number."""
+    """Writes the pairs of shards with these SHA-256; returns the pair count."""
 
     def pairs():
         for index, digest in enumerate(digests):
@@ -189,7 +189,7 @@ def drop_duplicates(pairs):
 
 
 def write_parallel(paths, rows):
-    """Writes tuples of texts, one file per column; returns their number."""
+    """Writes tuples of texts, one file per column; returns the row count."""
     num_rows = 0
     with contextlib.ExitStack() as stack:
         temporary = [stack.enter_context(atomic_write(path)) for path in paths]
