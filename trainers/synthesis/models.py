@@ -52,8 +52,8 @@ class SynthesisOptions:
         return pair if self.direction == "forward" else pair[::-1]
 
     @property
-    def search(self):
-        """The search options that are set, as arguments of Translator."""
+    def search_arguments(self):
+        """The arguments of Translator for the search options that are set."""
         names = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
         options = {name: getattr(self, name) for name in names}
         return {k: value for k, value in options.items() if value is not None}
@@ -149,7 +149,7 @@ def load_translator(job):
         *load_models([pathlib.Path(model.path) for model in job.models]),
         batch_tokens=options.batch_tokens,
         num_threads=1,
-        **options.search,
+        **options.search_arguments,
     )
 
 
