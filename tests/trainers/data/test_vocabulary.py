@@ -145,7 +145,7 @@ def test_text_that_the_vocabulary_does_not_know_is_refused(tmp_path, capsys):
     assert contents(tmp_path) == {}
     prepare(tmp_path, corpus, max_unknown=1)
     # The same share and examples are printed.
-    share = str(caught.value).partition(": more")[0]
+    share = str(caught.value).partition("; use")[0]
     assert share in capsys.readouterr().out
 
 
