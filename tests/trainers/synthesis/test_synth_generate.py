@@ -93,7 +93,7 @@ def test_the_best_of_several_is_nearest_to_the_reference(decoding, metric):
         texts = Canned().candidates(seed, 4)
         scores = [score(text, [reference]).score for text in texts]
         assert target == texts[scores.index(max(scores))]
-    with pytest.raises(InputError, match="got 9"):
+    with pytest.raises(InputError, match="best_of=9"):
         generate_pairs(Canned(), LINES, options(best_of=9))
 
 

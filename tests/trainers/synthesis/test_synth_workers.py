@@ -114,4 +114,4 @@ def test_ray_that_is_not_there_is_refused(job, monkeypatch):
     assert "--ray=auto cannot be used: nobody there." in refusal(job, "auto")
     # Nothing listens at port 1.
     for address in ("somewhere", "a:b", "127.0.0.1:1"):
-        assert f"--ray={address} does not answer" in refusal(job, address)
+        assert f"--ray={address} does not respond" in refusal(job, address)
