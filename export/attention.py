@@ -97,6 +97,7 @@ def main(arguments):
     output = FLAGS.output or ("" if FLAGS.svg else "attention.html")
     if output:
         texts = _page_texts(attention, note)
+        texts = _page_texts(attention, note)
         page = attention_html(attention, view, texts, views)
         if output == "-":
             print(page.removesuffix("\n"))
@@ -128,13 +129,11 @@ def _page_texts(attention, note):
             )
     name = pathlib.Path(FLAGS.model).resolve().name
     layers = attention.num_layers
-    is_forced = FLAGS.translation is not None
+    side = "Translation" if FLAGS.translation is None else "Given translation"
     return {
         "about": f"{name}: encoder layers: {layers['encoder']}, decoder "
         f"layers: {layers['decoder']}, heads: {attention.num_heads}",
-        "translation_term": "Translation, forced"
-        if is_forced
-        else "Translation",
+        "translation_term": side,
         "note": " ".join(notes),
     }
 
