@@ -10,11 +10,8 @@ per sentence:
 
 A score is log-probability / length penalty. --n_best=N above 1 writes up to N
 lines per sentence in Moses' n-best format, "index ||| tree ||| score", best
-first; the index of the sentence counts from 0. A blank line stays blank, or is
-skipped with --skip_blank.
-
-To generate a treebank for training another parser from raw text, use
---tokenize=penn --skip_blank --output=new.train.ptb.
+first; indices count from 0. A blank line stays blank. To generate a treebank
+for training another parser, use --skip_blank --output=new.train.ptb.
 """
 
 from absl import flags
@@ -50,7 +47,7 @@ flags.DEFINE_enum(
 flags.DEFINE_boolean(
     "pretty",
     False,
-    "Indent each tree over several lines, after its score if requested.",
+    "Indent each tree over several lines.",
 )
 flags.DEFINE_string(
     "svg",
@@ -78,7 +75,7 @@ def main(arguments):
     from export.parsing.parser import Parser
     from export.parsing.tree_formats import tree_format
 
-    format_trees = tree_format(
+    to_lines = tree_format(
         FLAGS.n_best > 1,
         FLAGS.scores,
         FLAGS.pretty,
@@ -102,18 +99,14 @@ def main(arguments):
         sentences = [" ".join(split_words(line)) for line in lines]
         return parser.parse(sentences, FLAGS.n_best, on_progress)
 
+    count = _count_parsed_lines(split_words) if FLAGS.resume else 0
     process_lines(
-        "Parsing",
-        FLAGS.input,
-        FLAGS.output,
-        parse,
-        format_trees,
-        answered=_count_parsed_lines(split_words) if FLAGS.resume else 0,
+        "Parsing", FLAGS.input, FLAGS.output, parse, to_lines, answered=count
     )
 
 
 def _select_word_splitter(parser):
-    """Returns the function that splits a line into words."""
+    """Returns a function that splits a line into words."""
     from export.parsing import word_tokenizer
 
     if FLAGS.tokenize == "none":
@@ -134,10 +127,9 @@ def _validate_resume():
 def _count_parsed_lines(split_words):
     """Returns the number of --input lines with a tree in --output."""
     from export.parsing.trees import read_tree, tree_words
-    from export.parsing.word_tokenizer import split_at_spaces
 
     def has_output(line):
-        return not FLAGS.skip_blank or bool(split_at_spaces(line))
+        return not FLAGS.skip_blank or bool(split_words(line))
 
     def has_same_words(line, output_line):
         _, tab, tree = output_line.rpartition("\t")

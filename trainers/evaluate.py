@@ -118,19 +118,19 @@ def _evaluate_model(translator, search):
 
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = _open_corpus(directory, "text")
-    evaluation_set = corpus.evaluation_set(FLAGS.split)
-    record, lines = _evaluate(
-        translator, corpus.target_language, evaluation_set
-    )
-    config = directory.read_config().replace(**search)
     data = {
         "dataset": corpus.name,
         "source_language": corpus.source_language,
         "target_language": corpus.target_language,
         "split": FLAGS.split,
     }
-    provenance = describe_run("trainers.evaluate")
-    save_scores(directory, translator.model, record, config, data, provenance)
+    evaluation_set = corpus.evaluation_set(FLAGS.split)
+    record, lines = _evaluate(
+        translator, corpus.target_language, evaluation_set
+    )
+    config = directory.read_config().replace(**search)
+    run_info = describe_run("trainers.evaluate")
+    save_scores(directory, translator.model, record, config, data, run_info)
     print(*lines, f"Saved in {directory.scores_path}.", sep="\n")
 
 
@@ -167,10 +167,10 @@ def _evaluate_export(translator):
             "--dataset, --source_language and --target_language."
         )
     validate_kind(FLAGS.dataset, dataset_kind(FLAGS.dataset), "text")
-    language_and_set = dataset_flags.read_evaluation_set_in_subprocess(
+    language, evaluation_set = dataset_flags.read_evaluation_set_in_subprocess(
         FLAGS.split
     )
-    _, lines = _evaluate(translator, *language_and_set)
+    _, lines = _evaluate(translator, language, evaluation_set)
     print(
         *lines,
         f"Not saved: {FLAGS.model_dir} is an export; give the model directory "

@@ -110,10 +110,7 @@ class AttentionReader:
         return [_make_attention_maps(*row) for row in rows]
 
     def _tokens_and_words(self, side, texts, pairs):
-        """Yields the tokens and word spans of one side of each pair.
-
-        `texts` is None if the search generated the ids.
-        """
+        """Yields tokens and word spans of a side; no texts after a search."""
         tokenizer = getattr(self._tokenizer, side)
         ids = pad_ids([getattr(pair, side) for pair in pairs])
         if texts is None:

@@ -17,7 +17,7 @@ ATTENTION_KINDS = {
 UNITS = ("words", "pieces")
 
 _SPACES = "\u2581 "
-_PUNCTUATION = ".,;:!?()\u00ab\u00bb\"'\u201c\u201d\u2026\u00a0 "
+_PUNCTUATION = _SPACES + ".,;:!?()\u00ab\u00bb\"'\u201c\u201d\u2026\u00a0"
 
 
 def merge_pieces(maps):
@@ -97,15 +97,13 @@ class SentenceAttention:
         )
 
     def find_query(self, unit, kind, word):
-        """Returns the index of the first query with this word, or None.
+        """Returns the index of the first query that is the word, or None.
 
-        Punctuation around queries is ignored if no query is the word itself.
+        Ignores punctuation around queries if there is none otherwise.
         """
-        queries = [
-            query.strip(_SPACES) for query in self.matrices(unit, kind).queries
-        ]
-        bare_queries = [query.strip(_PUNCTUATION) for query in queries]
-        for candidates in (queries, bare_queries):
-            if word and word in candidates:
-                return candidates.index(word)
+        queries = self.matrices(unit, kind).queries
+        for ignored in (_SPACES, _PUNCTUATION):
+            stripped = [query.strip(ignored) for query in queries]
+            if word and word in stripped:
+                return stripped.index(word)
         return None

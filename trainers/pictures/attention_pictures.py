@@ -6,7 +6,7 @@ import pathlib
 import typing
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from export.attention_views.rendering import KIND_TITLES
 from export.attention_views.word_attention import ATTENTION_KINDS
@@ -82,13 +82,12 @@ def draw_layer(maps, kind, layer):
     picture = _new_picture(kind, layer, bottom + _LINE_HEIGHT * len(notes))
     for head, matrix in enumerate(weights):
         line, column = divmod(head, heads_per_line)
-        x = left + column * head_width
-        y = _HEADER_HEIGHT + line * head_height
-        title_y = y + _LINE_HEIGHT // 2
-        _write(picture, (x, title_y), f"head {head + 1}", _TEXT_SIZE)
+        x, y = left + column * head_width, _HEADER_HEIGHT + line * head_height
+        title_position = (x, y + _LINE_HEIGHT // 2)
+        _write(picture, title_position, f"head {head + 1}", _TEXT_SIZE)
         picture.paste(column_labels, (x, y + _LINE_HEIGHT))
         cells = _draw_cells(matrix, cell_width, cell_height)
-        _paste_framed(picture, cells, (x, y + matrix_top))
+        picture.paste(cells, (x - 1, y + matrix_top - 1))
         if column == 0:
             picture.paste(row_labels, (2, y + matrix_top))
     for index, note in enumerate(notes):
@@ -100,17 +99,15 @@ def token_label(token):
     """Returns the Label of a token; U+4F60 stands for a letter not in fonts."""
     # SentencePiece's mark would look like a black bar beside each word.
     text = token.replace(_SPACE, "_")
-    complete_fonts = [
-        font for font in _fonts() if all(_has(font, letter) for letter in text)
-    ]
-    font = (complete_fonts or _fonts())[0]
+    fonts = [f for f in _fonts() if all(_has(f, letter) for letter in text)]
+    font = (fonts or _fonts())[0]
     shown = "".join(
         letter if _has(font, letter) else f"U+{ord(letter):04X}"
         for letter in text
     )
     while font.getlength(shown) > _MAX_LABEL_WIDTH:
         shown = shown.rstrip("…")[:-1] + "…"
-    return Label(shown, font, bool(complete_fonts))
+    return Label(shown, font, bool(fonts))
 
 
 @functools.cache
@@ -133,10 +130,10 @@ def _draw_labels(labels, row_height, side):
     """Draws labels in rows, flush with the side "l" or "r"."""
     width = _widest(labels)
     picture = Image.new("RGB", (width, row_height * len(labels)), "white")
+    draw = ImageDraw.Draw(picture)
     x = width if side == "r" else 0
     for row, (text, font, _) in enumerate(labels):
         position = (x, row_height * row + row_height // 2)
-        draw = ImageDraw.Draw(picture)
         draw.text(position, text, _TEXT_COLOR, font, f"{side}m")
     return picture
 
@@ -149,7 +146,11 @@ def _draw_cells(weights, width, height):
     pixels = _colors(weights).repeat(height, axis=0).repeat(width, axis=1)
     # Lines between cells lead the eye from a cell to its label.
     pixels[height - 1 :: height] = pixels[:, width - 1 :: width] = 255
-    return Image.fromarray(pixels)
+    return _add_frame(pixels)
+
+
+def _add_frame(pixels):
+    return ImageOps.expand(Image.fromarray(pixels), 1, _FRAME_COLOR)
 
 
 def _colors(weights):
@@ -166,7 +167,7 @@ def _new_picture(kind, layer, height):
     _write(picture, (4, 9), title, _TITLE_SIZE)
     _write(picture, (4, 24), f"rows: {rows}, columns: {columns}", _SMALL_SIZE)
     scale = _colors(np.tile(np.linspace(0.0, 1.0, 60), (9, 1)))
-    _paste_framed(picture, Image.fromarray(scale), (WIDTH - 76, 6))
+    picture.paste(_add_frame(scale), (WIDTH - 77, 5))
     _write(picture, (WIDTH - 85, 11), "0", _SMALL_SIZE)
     _write(picture, (WIDTH - 12, 11), "1", _SMALL_SIZE)
     return picture
@@ -175,10 +176,3 @@ def _new_picture(kind, layer, height):
 def _write(picture, position, text, size):
     font = ImageFont.truetype(_FONT, size)
     ImageDraw.Draw(picture).text(position, text, _TEXT_COLOR, font, "lm")
-
-
-def _paste_framed(picture, pasted, position):
-    picture.paste(pasted, position)
-    (x, y), (width, height) = position, pasted.size
-    box = (x - 1, y - 1, x + width, y + height)
-    ImageDraw.Draw(picture).rectangle(box, outline=_FRAME_COLOR)

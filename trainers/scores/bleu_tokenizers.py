@@ -52,10 +52,9 @@ _INSTALLATION = {
 
 
 def choose_tokenizer(language, requested=None):
-    """Returns the requested tokenizer, or the default of a language.
+    """Returns the requested tokenizer, or the default of a language code.
 
-    `language` is a code such as "zh_TW". InputError if the tokenizer cannot be
-    used.
+    InputError if the tokenizer cannot be used.
     """
     name = requested or _recommended_tokenizer(language)
     if requested is None and not _is_installed(name):

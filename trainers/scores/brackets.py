@@ -56,13 +56,10 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 class BracketCounts:
     """Counts over sentences, and the scores (0 to 100) computed from them.
 
-    Attributes:
-        sentences: sentences with a word that is not punctuation.
-        matched, gold, predicted: brackets.
-        words: words that are not punctuation.
-        tagged: words with the gold tag.
-        crossing: predicted brackets that overlap a gold one without nesting.
-        complete: sentences in which all brackets match.
+    Words that are punctuation, and sentences of them alone, do not count.
+    `tagged` words have the gold tag; `matched`, `gold`, `predicted` and
+    `crossing` are brackets, the last overlap a gold one without nesting; in
+    `complete` sentences all brackets match.
     """
 
     sentences: int
@@ -293,7 +290,7 @@ def score_parser(
     directory,
     gold,
     data,
-    provenance,
+    run_info,
     search=None,
     batch_tokens=BATCH_TOKENS,
     unconstrained=False,
@@ -301,7 +298,7 @@ def score_parser(
     """Parses the sentences of gold trees, scores them and saves the scores.
 
     Returns the best trees as texts, and the lines to print. `gold` is a list of
-    normalized nltk.Tree; for `data` and `provenance` see `save_scores`.
+    normalized nltk.Tree; for `data` and `run_info` see `save_scores`.
     `search` is a dict with other values of beam_size or alpha. `unconstrained`
     also searches without the grammar, and counts outputs that are not trees.
     """
@@ -327,7 +324,7 @@ def score_parser(
             f"({broken / len(gold):.1%}) are not trees over exactly the words."
         )
     config = directory.read_config().replace(**search)
-    save_scores(directory, parser.model, record, config, data, provenance)
+    save_scores(directory, parser.model, record, config, data, run_info)
     return [parse.text for parse in best], lines
 
 

@@ -41,12 +41,12 @@ def add_record(records, record):
     return [*records, record]
 
 
-def save_scores(directory, model, scores, config, data, provenance):
+def save_scores(directory, model, scores, config, data, run_info):
     """Adds an entry to scores.json; see `add_record`.
 
     `scores` is a dict of metric, score, signature and so on, `config` the
     TransformerConfig of the search, `data` a dict of dataset, languages and
-    split, and `provenance` the result of `describe_run`.
+    split, and `run_info` the result of `describe_run`.
     """
     log = TrainingLog(directory)
     record = {
@@ -59,7 +59,7 @@ def save_scores(directory, model, scores, config, data, provenance):
         "weights": log.weights.get("made_from"),
         "parameters": model.count_params(),
         "training": log.summary(),
-        **provenance,
+        **run_info,
     }
     directory.write_scores(add_record(directory.read_scores(), record))
 
