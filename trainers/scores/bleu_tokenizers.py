@@ -68,7 +68,7 @@ def choose_tokenizer(language, requested=None):
     return name
 
 
-def require_explicit_tokenizer(language, requested):
+def validate_explicit_tokenizer(language, requested):
     """Raises InputError if the default depends on installed packages."""
     name = _recommended_tokenizer(language)
     if requested is None and name in _INSTALLATION:
