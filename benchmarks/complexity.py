@@ -108,7 +108,7 @@ def main(_):
     )
     log("Following signals through stacks of layers")
     counts = {length: count_layer_types(length) for length in path_lengths}
-    line = report.run_info("benchmarks/complexity.py", sys.argv[1:], backend)
+    line = report.provenance("benchmarks/complexity.py", sys.argv[1:], backend)
     page = write(results, counts, line, FLAGS.output_dir)
     print(f"Wrote {page}.")
 

@@ -74,7 +74,7 @@ def main(_):
             ]
         )
     print(report.markdown_table(_HEADER, "l" * len(_HEADER), rows))
-    line = report.run_info("benchmarks/data.py", sys.argv[1:], "tensorflow")
+    line = report.provenance("benchmarks/data.py", sys.argv[1:], "tensorflow")
     print(
         f"\n{line}\n\n{len(pairs):,} pairs, at most {FLAGS.tokens:,} positions "
         "a side. Input tokens are of both sides, without padding."

@@ -131,7 +131,7 @@ def main(_):
     notes = dict.fromkeys(f"- {row.name}: {row.note}." for row in rows)
     parts = [
         _table(rows),
-        report.run_info("benchmarks/decode.py", sys.argv[1:], backend),
+        report.provenance("benchmarks/decode.py", sys.argv[1:], backend),
         "\n".join(notes),
         textwrap.fill(_explanation(rows, entries), 79),
     ]

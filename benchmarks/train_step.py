@@ -125,7 +125,7 @@ def main(_):
         arguments=(FLAGS.visit_seconds,),
         alone=FLAGS.alone,
     )
-    line = report.run_info("benchmarks/train_step.py", sys.argv[1:], backend)
+    line = report.provenance("benchmarks/train_step.py", sys.argv[1:], backend)
     peak = report.gpu_peak(job.precision) if job.device == "gpu" else None
     print(_table(results, systems, job, peak))
     print(f"\n{line}\n\n{_explanation(job, peak)}")

@@ -46,7 +46,7 @@ def markdown_table(header, alignments, rows):
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def run_info(script, arguments, backend):
+def provenance(script, arguments, backend):
     """Returns a line with command, date and hardware."""
     command = shlex.join(
         [f"KERAS_BACKEND={backend}", "python", script, *arguments]
