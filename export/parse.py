@@ -125,7 +125,7 @@ def _validate_resume():
 
 
 def _count_parsed_lines(split_words):
-    """Returns the number of --input lines with a tree in --output."""
+    """Returns the number of --input lines whose tree is in --output."""
     from export.parsing.trees import read_tree, tree_words
 
     def has_output(line):

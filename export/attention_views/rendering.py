@@ -84,7 +84,7 @@ def attention_html(attention, view, texts, views=()):
 def round_rows(weights):
     """Rounds rows that sum to 1, float [..., K], to uint16 that sum to 4095.
 
-    Rounding each weight by itself would let the sums of long rows drift.
+    Rounding each weight separately would change the sums of long rows.
     """
     weights = np.asarray(weights, np.float64)
     exact = WEIGHT_SCALE * weights / weights.sum(axis=-1, keepdims=True)
@@ -121,7 +121,7 @@ def _page_data(attention, view, texts, views):
         "weights": base64.b64encode(zlib.compress(b"".join(weights))).decode(),
         "view": _view_data(view),
         "views": [
-            {"name": name, "view": _view_data(view)} for name, view in views
+            {"name": name, "view": _view_data(each)} for name, each in views
         ],
     }
 

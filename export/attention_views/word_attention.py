@@ -13,7 +13,7 @@ ATTENTION_KINDS = {
     "decoder": ("target_tokens", "target_inputs"),
     "cross": ("target_tokens", "source_tokens"),
 }
-# Units of text that queries and keys may be: words, or SentencePiece pieces.
+# Units of queries and keys: words, or SentencePiece pieces.
 UNITS = ("words", "pieces")
 
 _SPACES = "\u2581 "
@@ -97,11 +97,9 @@ class SentenceAttention:
         )
 
     def find_query(self, unit, kind, word):
-        """Returns the index of the first query that is the word, or None.
-
-        Ignores punctuation around queries if there is none otherwise.
-        """
+        """Returns the index of the first query with this word, or None."""
         queries = self.matrices(unit, kind).queries
+        # A word without its punctuation is the second choice.
         for ignored in (_SPACES, _PUNCTUATION):
             stripped = [query.strip(ignored) for query in queries]
             if word and word in stripped:

@@ -40,7 +40,7 @@ class Parse(typing.NamedTuple):
     Attributes:
         tree: nltk.Tree; None for a sentence without words.
         score: log-probability / length penalty.
-        source_truncated: always False; the lines of all commands report it.
+        source_truncated: always False; read by `process_lines`.
     """
 
     tree: typing.Any

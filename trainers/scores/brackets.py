@@ -56,10 +56,9 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 class BracketCounts:
     """Counts over sentences, and the scores (0 to 100) computed from them.
 
-    Words that are punctuation, and sentences of them alone, do not count.
-    `tagged` words have the gold tag; `matched`, `gold`, `predicted` and
-    `crossing` are brackets, the last overlap a gold one without nesting; in
-    `complete` sentences all brackets match.
+    Words exclude punctuation; `tagged` words have the gold tag. `matched`,
+    `gold` and `predicted` are brackets, `crossing` predicted ones that overlap
+    a gold one without nesting. All brackets of `complete` sentences match.
     """
 
     sentences: int
@@ -233,7 +232,7 @@ def _select(items, mask):
 
 
 def _count(output, reference):
-    """Counts from `_FlatTree.select`, in the order of BracketCounts."""
+    """Returns the counts of one sentence, in the order of BracketCounts."""
     predicted_tags, predicted = output
     gold_tags, gold = reference
     return (
