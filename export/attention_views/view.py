@@ -12,7 +12,7 @@ _LAW = (
     "The Law will never be perfect, but its application should be just - "
     "this is what we are missing, in my opinion."
 )
-# By the number of the paper's figure.
+# By figure number.
 FIGURE_SENTENCES = {
     3: "It is in this spirit that a majority of American governments have "
     "passed new laws since 2009 making the registration or voting process "

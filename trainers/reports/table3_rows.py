@@ -207,7 +207,7 @@ def make_table3_page(rows, scores, scale):
         values = _field_values(row.config)
         if row is not rows[0]:
             pairs = zip(values, base_values)
-            values = ["" if own == default else own for own, default in pairs]
+            values = ["" if value == other else value for value, other in pairs]
         label = row.name + _other_fields(row.config, base)
         lines.append([label, *values, *_score_columns(row, scores)])
     description = _describe_runs(base, scores, scale)
