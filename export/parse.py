@@ -61,8 +61,7 @@ flags.DEFINE_boolean(
 flags.DEFINE_boolean(
     "resume",
     False,
-    "Continue --output where a command with the same flags stopped, if the "
-    "file exists.",
+    "Continue --output, if it exists, where the same command stopped.",
 )
 
 
@@ -76,11 +75,7 @@ def main(arguments):
     from export.parsing.tree_formats import tree_format
 
     to_lines = tree_format(
-        FLAGS.n_best > 1,
-        FLAGS.scores,
-        FLAGS.pretty,
-        FLAGS.skip_blank,
-        FLAGS.svg,
+        FLAGS.n_best, FLAGS.scores, FLAGS.pretty, FLAGS.skip_blank, FLAGS.svg
     )
     parser = Parser.from_directory(
         *FLAGS.model,

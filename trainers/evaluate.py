@@ -221,19 +221,17 @@ def _evaluate(translator, target_language, evaluation_set):
 def _read_references(sources):
     """Returns a tuple of references for each source, without blank ones."""
     files = read_references(FLAGS.references, len(sources))
-    references = tuple(
-        tuple(line.strip() for line in lines if line and line.strip())
-        for lines in zip(*files)
-    )
-    pairs = zip(sources, references)
-    for number, (source, source_references) in enumerate(pairs, 1):
-        if source and not source_references:
+    references = []
+    for number, (source, *lines) in enumerate(zip(sources, *files), 1):
+        stripped = [line.strip() for line in lines if line]
+        references.append(tuple(filter(None, stripped)))
+        if source and not references[-1]:
             raise InputError(
                 f"Line {number} of --references is blank in "
                 f"{' and in '.join(FLAGS.references)}, but its source is not; "
                 "give it a translation."
             )
-    return references
+    return tuple(references)
 
 
 def _write_output(texts):

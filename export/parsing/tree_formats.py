@@ -16,14 +16,15 @@ _LINE_LENGTH = 79
 _GAP, _ROW_HEIGHT, _MARGIN = 12, 40, 12
 
 
-def tree_format(is_n_best, scores, pretty, skip_blank, svg_folder):
+def tree_format(n_best, scores, pretty, skip_blank, svg_folder):
     """Returns the output format for the flags of export.parse.
 
     `svg_folder` is the path of a new folder, or None: the tree of line 12 is
-    `line-000012.svg`, and with `is_n_best` its second best tree
+    `line-000012.svg`, and with `n_best` above 1 its second best tree
     `line-000012-tree-2.svg`. Raises InputError if the folder exists or a file
     cannot be written.
     """
+    is_n_best = n_best > 1
     text_format = _indented_format if pretty else line_format
     format_text = text_format(is_n_best, scores)
     if svg_folder is not None:
