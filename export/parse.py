@@ -9,8 +9,8 @@ per sentence:
   score TAB tree           with --scores
 
 A score is log-probability / length penalty. --n_best=N above 1 writes up to N
-lines per sentence in Moses' n-best format, "index ||| tree ||| score", best
-first; indices count from 0. A blank line stays blank. To generate a treebank
+lines per sentence in Moses' n-best format, "number ||| tree ||| score", best
+first; numbers count from 0. A blank line stays blank. To generate a treebank
 for training another parser, use --skip_blank --output=new.train.ptb.
 """
 

@@ -98,7 +98,7 @@ class AttentionReader:
         weights = translate_in_batches(
             [pair.length for pair in pairs],
             self._translator.batch_tokens,
-            lambda indices: self._weights([pairs[i] for i in indices]),
+            lambda indices: self._batch_weights([pairs[i] for i in indices]),
         )
         sources = self._tokens_and_words("source", texts, pairs)
         targets = self._tokens_and_words("target", translations, pairs)
@@ -123,7 +123,7 @@ class AttentionReader:
             strings = tuple(token.decode("utf-8") for token in row if token)
             yield strings, words[: len(strings)]
 
-    def _weights(self, pairs):
+    def _batch_weights(self, pairs):
         """Returns a dict of padded arrays for each pair."""
         weights = self._compute_weights(
             pad_ids([pair.source for pair in pairs]),
