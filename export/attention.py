@@ -1,10 +1,10 @@
-"""Shows the attention of a model on an HTML page or in an SVG picture.
+"""Renders the attention of a model as an HTML page or an SVG picture.
 
 `python -m export.attention --model M --text "..." --output page.html`
 
 The page is one file that works offline: tokens in two columns, joined by lines
 in one color for each head, as in Figures 3 to 5 of the paper, and the matrix
-of attention weights. The flags select the view shown first.
+of attention weights. The flags select the layer and heads rendered first.
 """
 
 import pathlib
@@ -31,21 +31,21 @@ flags.DEFINE_string("text", None, "Sentence to translate.")
 flags.DEFINE_string(
     "translation",
     None,
-    "Translation that the model is forced to generate; its own by default.",
+    "Translation to force-decode; by default the result of the beam search.",
 )
 flags.DEFINE_enum(
     "figure",
     None,
     ["3", "4", "5"],
-    "Figure of the paper whose English sentence and view are taken.",
+    "Figure of the paper whose English sentence, layer and heads to use.",
 )
 flags.DEFINE_string(
     "output",
     None,
-    "HTML file for the page, - for standard output; attention.html by default, "
-    "and with --svg no page.",
+    "HTML file, - for standard output; by default attention.html, or no page "
+    "with --svg.",
 )
-flags.DEFINE_string("svg", None, "SVG file for the view.")
+flags.DEFINE_string("svg", None, "SVG file.")
 flags.DEFINE_enum(
     "kind",
     None,
@@ -55,7 +55,7 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "layer",
     None,
-    "Number of the layer, from 1; by default five sixths up, as in the paper.",
+    "Number of the layer, from 1; by default at five sixths of the depth.",
 )
 flags.DEFINE_list(
     "heads", None, "Numbers of the heads, from 1; all by default."
@@ -70,11 +70,11 @@ flags.DEFINE_enum(
 flags.DEFINE_string(
     "word",
     None,
-    "Query whose lines alone are shown: the first such word, or #4 for the "
+    "Render only the lines of this query: the first such word, or #4 for the "
     "fourth query if no word is #4 itself.",
 )
 
-_VIEW = ("kind", "layer", "heads", "unit", "word")
+_VIEW_FLAGS = ("kind", "layer", "heads", "unit", "word")
 
 
 def main(arguments):
@@ -82,21 +82,23 @@ def main(arguments):
     del arguments
     if (FLAGS.text is None) == (FLAGS.figure is None):
         raise InputError("Give either --text or --figure.")
-    sentence = _read_attention()
-    views, note = (), ""
-    heads = tuple(range(sentence.heads))
-    view = AttentionView("cross", paper_layer(sentence.layers["cross"]), heads)
+    attention = _read_attention()
     if FLAGS.figure:
-        views, note = paper_figure(int(FLAGS.figure), sentence)
+        views, note = paper_figure(int(FLAGS.figure), attention)
         view = views[0][1]
-    changes = {name: FLAGS[name].value for name in _VIEW}
-    view = update_view(view, sentence, **changes)
+    else:
+        views, note = (), ""
+        layer = paper_layer(attention.num_layers["cross"])
+        view = AttentionView("cross", layer, tuple(range(attention.num_heads)))
+    changes = {name: FLAGS[name].value for name in _VIEW_FLAGS}
+    view = update_view(view, attention, **changes)
     if FLAGS.svg:
-        _write(FLAGS.svg, attention_svg(sentence, view))
+        _write(FLAGS.svg, attention_svg(attention, view))
     output = FLAGS.output or ("" if FLAGS.svg else "attention.html")
     if output:
-        texts = _describe(sentence, note)
-        page = attention_html(sentence, view, texts, views)
+        texts = _page_texts(attention, note)
+        texts = _page_texts(attention, note)
+        page = attention_html(attention, view, texts, views)
         if output == "-":
             print(page.removesuffix("\n"))
         else:
@@ -108,31 +110,30 @@ def _read_attention():
     from export.attention_views.reader import AttentionReader
     from export.attention_views.word_attention import SentenceAttention
 
-    is_figure = FLAGS.figure is not None
-    text = FIGURE_SENTENCES[int(FLAGS.figure)] if is_figure else FLAGS.text
-    reader = AttentionReader.from_directory(FLAGS.model)
+    text = FIGURE_SENTENCES[int(FLAGS.figure)] if FLAGS.figure else FLAGS.text
     translations = None if FLAGS.translation is None else [FLAGS.translation]
+    reader = AttentionReader.from_directory(FLAGS.model)
     return SentenceAttention(reader.read([text], translations)[0])
 
 
-def _describe(sentence, note):
-    """Returns the texts of the page; see `attention_html`."""
+def _page_texts(attention, note):
+    """Returns the texts for `attention_html`."""
     notes = [note] if note else []
     for side, is_truncated in (
-        ("text", sentence.maps.source_truncated),
-        ("translation", sentence.maps.target_truncated),
+        ("text", attention.maps.source_truncated),
+        ("translation", attention.maps.target_truncated),
     ):
         if is_truncated:
             notes.append(
                 f"The {side} is truncated to the maximum length of the model."
             )
     name = pathlib.Path(FLAGS.model).resolve().name
-    is_given = FLAGS.translation is not None
+    layers = attention.num_layers
+    side = "Translation" if FLAGS.translation is None else "Given translation"
     return {
-        "about": f"{name}: encoder layers: {sentence.layers['encoder']}, "
-        f"decoder layers: {sentence.layers['decoder']}, heads: "
-        f"{sentence.heads}",
-        "translation_term": "Translation, given" if is_given else "Translation",
+        "about": f"{name}: encoder layers: {layers['encoder']}, decoder "
+        f"layers: {layers['decoder']}, heads: {attention.num_heads}",
+        "translation_term": side,
         "note": " ".join(notes),
     }
 

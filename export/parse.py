@@ -1,18 +1,17 @@
 """Parses sentences: `python -m export.parse --model M < in > out`.
 
-M is a model directory of trainers.parsing. Each line is a sentence, with spaces
-between words and punctuation as in the Penn Treebank ("The protein binds to
-DNA ."); with --tokenize=penn it is raw text. Each line gives one output line:
+M is a model directory of trainers.parsing. The input has one sentence per line,
+with spaces between words and punctuation as in the Penn Treebank ("The protein
+binds to DNA ."); with --tokenize=penn it is raw text. The output is one line
+per sentence:
 
   tree                     by default, in brackets, over exactly these words
   score TAB tree           with --scores
 
-A score is log-probability / length penalty. With --n_best=N above 1 each line
-gives up to N lines of Moses' n-best format, "number ||| tree ||| score", best
-first; number counts the input lines from 0. A blank line gives a blank line, or
-no line with --skip_blank, as in treebanks.
-
-Silver trees for training another parser: --skip_blank --output=new.train.ptb.
+A score is log-probability / length penalty. --n_best=N above 1 writes up to N
+lines per sentence in Moses' n-best format, "number ||| tree ||| score", best
+first; numbers count from 0. A blank line stays blank. To generate a treebank
+for training another parser, use --skip_blank --output=new.train.ptb.
 """
 
 from absl import flags
@@ -42,28 +41,27 @@ flags.DEFINE_enum(
     "tokenize",
     "none",
     ["none", "penn"],
-    "How lines become words: penn splits raw text as the Penn Treebank does, "
-    "and at hyphens too where the parser has the tag HYPH.",
+    "How to split lines into words: none at spaces; penn as the Penn Treebank, "
+    "and at hyphens too if the parser has the tag HYPH.",
 )
 flags.DEFINE_boolean(
     "pretty",
     False,
-    "Indent each tree over several lines, after its score if there is one.",
+    "Indent each tree over several lines.",
 )
 flags.DEFINE_string(
     "svg",
     None,
-    "New folder for a drawing of each tree: line-000001.svg is of the first "
-    "line, and with --n_best line-000001-tree-2.svg of its second tree.",
+    "New folder for a drawing of each tree: line-000001.svg for the first "
+    "line, and with --n_best line-000001-tree-2.svg for its second tree.",
 )
 flags.DEFINE_boolean(
-    "skip_blank", False, "Write nothing for a line without words."
+    "skip_blank", False, "Skip lines without words in the output."
 )
 flags.DEFINE_boolean(
     "resume",
     False,
-    "Continue --output where a command with the same flags stopped; a missing "
-    "file is begun.",
+    "Continue --output, if it exists, where the same command stopped.",
 )
 
 
@@ -76,12 +74,8 @@ def main(arguments):
     from export.parsing.parser import Parser
     from export.parsing.tree_formats import tree_format
 
-    form = tree_format(
-        FLAGS.n_best > 1,
-        FLAGS.scores,
-        FLAGS.pretty,
-        FLAGS.skip_blank,
-        FLAGS.svg,
+    to_lines = tree_format(
+        FLAGS.n_best, FLAGS.scores, FLAGS.pretty, FLAGS.skip_blank, FLAGS.svg
     )
     parser = Parser.from_directory(
         *FLAGS.model,
@@ -94,20 +88,20 @@ def main(arguments):
             f"Expected --n_best up to the beam size, {parser.beam_size}, got "
             f"{FLAGS.n_best}."
         )
-    split = _word_splitter(parser)
-    answered = _count_processed(split) if FLAGS.resume else 0
+    split_words = _select_word_splitter(parser)
 
     def parse(lines, on_progress):
-        sentences = [" ".join(split(line)) for line in lines]
+        sentences = [" ".join(split_words(line)) for line in lines]
         return parser.parse(sentences, FLAGS.n_best, on_progress)
 
+    count = _count_parsed_lines(split_words) if FLAGS.resume else 0
     process_lines(
-        "Parsing", FLAGS.input, FLAGS.output, parse, form, answered=answered
+        "Parsing", FLAGS.input, FLAGS.output, parse, to_lines, answered=count
     )
 
 
-def _word_splitter(parser):
-    """Returns the function that splits a line into words."""
+def _select_word_splitter(parser):
+    """Returns a function that splits a line into words."""
     from export.parsing import word_tokenizer
 
     if FLAGS.tokenize == "none":
@@ -125,23 +119,24 @@ def _validate_resume():
         raise InputError("Omit --resume, or --n_best, --pretty and --svg.")
 
 
-def _count_processed(split):
-    """Returns the number of lines of --input that --output answers."""
+def _count_parsed_lines(split_words):
+    """Returns the number of --input lines whose tree is in --output."""
     from export.parsing.trees import read_tree, tree_words
-    from export.parsing.word_tokenizer import split_at_spaces
 
-    def has_answer(line):
-        return not FLAGS.skip_blank or bool(split_at_spaces(line))
+    def has_output(line):
+        return not FLAGS.skip_blank or bool(split_words(line))
 
-    def fits(line, answer):
-        _, tab, tree = answer.rpartition("\t")
+    def has_same_words(line, output_line):
+        _, tab, tree = output_line.rpartition("\t")
         try:
             words = tree_words(read_tree(tree)) if tree else []
         except ValueError:
             return False
-        return bool(tab) == FLAGS.scores and words == split(line)
+        return bool(tab) == FLAGS.scores and words == split_words(line)
 
-    return count_processed_lines(FLAGS.input, FLAGS.output, has_answer, fits)
+    return count_processed_lines(
+        FLAGS.input, FLAGS.output, has_output, has_same_words
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Scores a model on a split: `python -m trainers.evaluate --model_dir=M`.
 
-M is a model directory, an exported version, or the folder of its versions. The
-data are by default the model directory's training data; exports need --dataset
-and both languages.
+M is a model directory, an exported version, or the folder of exported versions.
+By default the data are those of the training; exports need --dataset and both
+languages.
 Prints sacreBLEU with its signature and a 95 % interval, chrF, the paper's
 compound-split BLEU, and perplexity; for a parser EVALB's labeled F1, precision
 and recall. Saves the scores of a model directory in its scores.json; repeating
@@ -48,8 +48,8 @@ flags.DEFINE_boolean(
 flags.DEFINE_multi_string(
     "references",
     [],
-    "File of reference translations, a line for each source of the split, "
-    "instead of the split's own; repeatable. A blank line is no reference.",
+    "File of reference translations, one line per source of the split, "
+    "instead of the split's own; repeatable. Blank lines are ignored.",
 )
 # None for the value of the model's config.
 flags.DEFINE_integer(
@@ -67,13 +67,13 @@ flags.DEFINE_integer(
     "limit", None, "Score only the first N lines.", lower_bound=1
 )
 flags.DEFINE_string(
-    "output", None, "File for the translations, a line for each source."
+    "output", None, "File for the translations, one line per source."
 )
 flags.DEFINE_boolean(
     "unconstrained",
     False,
-    "For a parser: also search without the grammar, and count the answers "
-    "that are no tree over exactly the words.",
+    "For a parser: also search without the grammar, and count the outputs "
+    "that are not trees over exactly the words.",
 )
 flags.DEFINE_integer(
     "batch_tokens",
@@ -103,8 +103,8 @@ def main(arguments):
     translator = load_translator([FLAGS.model_dir], FLAGS.batch_tokens, search)
     if FLAGS.unconstrained:
         raise InputError(
-            f"--unconstrained is for parsers, and {FLAGS.model_dir} is none; "
-            "drop it."
+            f"--unconstrained is for parsers, and {FLAGS.model_dir} is not a "
+            "parser; omit it."
         )
     if is_model:
         _evaluate_model(translator, search)
@@ -118,28 +118,24 @@ def _evaluate_model(translator, search):
 
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = _open_corpus(directory, "text")
+    data = {
+        "dataset": corpus.name,
+        "source_language": corpus.source_language,
+        "target_language": corpus.target_language,
+        "split": FLAGS.split,
+    }
     evaluation_set = corpus.evaluation_set(FLAGS.split)
     record, lines = _evaluate(
         translator, corpus.target_language, evaluation_set
     )
-    save_scores(
-        directory,
-        translator.model,
-        record,
-        directory.read_config().replace(**search),
-        {
-            "dataset": corpus.name,
-            "source_language": corpus.source_language,
-            "target_language": corpus.target_language,
-            "split": FLAGS.split,
-        },
-        describe_run("trainers.evaluate"),
-    )
+    config = directory.read_config().replace(**search)
+    run_info = describe_run("trainers.evaluate")
+    save_scores(directory, translator.model, record, config, data, run_info)
     print(*lines, f"Saved in {directory.scores_path}.", sep="\n")
 
 
 def _evaluate_parser(search):
-    # See _evaluate_model.
+    # Imported here as in `_evaluate_model`.
     from export.model_directory import ModelDirectory
     from trainers.scores.brackets import score_parser
 
@@ -147,7 +143,7 @@ def _evaluate_parser(search):
         if FLAGS[name].present:
             raise InputError(
                 f"--{name} is for translations, and {FLAGS.model_dir} is a "
-                "parser; drop it."
+                "parser; omit it."
             )
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = _open_corpus(directory, "trees")
@@ -167,14 +163,14 @@ def _evaluate_parser(search):
 def _evaluate_export(translator):
     if not FLAGS["dataset"].present:
         raise InputError(
-            f"{FLAGS.model_dir} is an export, which does not name its data: "
-            "give --dataset, --source_language and --target_language."
+            f"{FLAGS.model_dir} is an export, which has no default data: give "
+            "--dataset, --source_language and --target_language."
         )
     validate_kind(FLAGS.dataset, dataset_kind(FLAGS.dataset), "text")
-    language_and_set = dataset_flags.read_evaluation_set_in_subprocess(
+    language, evaluation_set = dataset_flags.read_evaluation_set_in_subprocess(
         FLAGS.split
     )
-    _, lines = _evaluate(translator, *language_and_set)
+    _, lines = _evaluate(translator, language, evaluation_set)
     print(
         *lines,
         f"Not saved: {FLAGS.model_dir} is an export; give the model directory "
@@ -184,12 +180,12 @@ def _evaluate_export(translator):
 
 
 def _open_corpus(directory, kind):
-    """Opens the corpus of the flags, or else the training corpus."""
+    """Opens the corpus of the flags, by default that of the training."""
     run = directory.read_run()
     name = FLAGS.dataset
     if not FLAGS["dataset"].present:
         name = run.get("dataset", name)
-    # Before opening it, which raises for the languages of the other kind.
+    # First, because opening another kind raises for its languages.
     validate_kind(name, dataset_kind(name), kind)
     return dataset_flags.corpus(run)
 
@@ -199,8 +195,8 @@ def _evaluate(translator, target_language, evaluation_set):
     if FLAGS.tokenized:
         if tokenize not in (None, "none"):
             raise InputError(
-                f"--tokenized is --tokenize=none, got --tokenize={tokenize} "
-                "as well; drop one of them."
+                f"--tokenized means --tokenize=none, got --tokenize={tokenize} "
+                "as well; omit one of them."
             )
         tokenize = "none"
     tokenize = bleu_tokenizers.choose_tokenizer(target_language, tokenize)
@@ -223,20 +219,19 @@ def _evaluate(translator, target_language, evaluation_set):
 
 
 def _read_references(sources):
-    """Returns the non-blank lines of --references for each source."""
+    """Returns a tuple of references for each source, without blank ones."""
     files = read_references(FLAGS.references, len(sources))
-    references = tuple(
-        tuple(line.strip() for line in lines if line and line.strip())
-        for lines in zip(*files)
-    )
-    for number, (source, group) in enumerate(zip(sources, references), 1):
-        if source and not group:
+    references = []
+    for number, (source, *lines) in enumerate(zip(sources, *files), 1):
+        stripped = [line.strip() for line in lines if line]
+        references.append(tuple(filter(None, stripped)))
+        if source and not references[-1]:
             raise InputError(
                 f"Line {number} of --references is blank in "
                 f"{' and in '.join(FLAGS.references)}, but its source is not; "
                 "give it a translation."
             )
-    return references
+    return tuple(references)
 
 
 def _write_output(texts):

@@ -1,8 +1,8 @@
 """Trains a parser (section 6.3): `python -m trainers.parsing`.
 
 Like trainers.wmt, but for constituency trees: --dataset=trees:PREFIX reads
-PREFIX.train.ptb and PREFIX.dev.ptb, or .ptb.gz. The preset's vocabulary_size
-is that of words; the output vocabulary, brackets and tags, depends on the data.
+PREFIX.train.ptb and PREFIX.dev.ptb, or .ptb.gz. The preset's vocabulary_size is
+for words; the data determine the output vocabulary of brackets and tags.
 """
 
 import dataclasses
@@ -30,18 +30,18 @@ class Parsing(launch.Task):
     kind = "trees"
 
     def validate_flags(self, config):
-        """Rejects flags for translations, and shared embeddings."""
+        """Raises InputError for translation flags and shared embeddings."""
         training_options.validate_unused_flags(
             _TRANSLATION_FLAGS, "translations"
         )
         if config.share_embeddings == "all":
             raise InputError(
-                "A parser's words and brackets share no embeddings: add "
+                "A parser's words and brackets cannot share embeddings: add "
                 "--set=share_embeddings=none."
             )
 
     def finalize_options(self, options, directory, source):
-        """Unsets options for translations."""
+        """Unsets the options of translation."""
         return dataclasses.replace(options, attention_steps=0, tokenize="none")
 
     def symbols_from_directory(self, directory):

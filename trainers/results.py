@@ -3,8 +3,8 @@
 python -m trainers.results --scores=runs/demo --scores=runs/multi30k \
     --output=docs/measured/results.md
 
-Shows each score with its origin, and replaces only the text between the two
-marks in --output.
+Lists each score and how it was computed, and replaces only the text between
+the two marks in --output.
 """
 
 import json
@@ -37,16 +37,19 @@ def main(arguments):
     del arguments
     if not FLAGS.scores:
         raise InputError("Give --scores, a scored model directory; repeatable.")
-    records = [each for path in FLAGS.scores for each in _read_scores(path)]
-    page = make_results_page(records)
+    records = []
+    for path in FLAGS.scores:
+        records += _read_scores(path)
+    results = make_results_page(records)
     if not FLAGS.output:
-        print(page)
+        print(results)
         return
     path = pathlib.Path(FLAGS.output)
-    old = _read_text(path) if path.exists() else ""
+    page = _read_text(path) if path.exists() else ""
+    page = replace_between_marks(page, results)
     with atomic_write(path) as temporary:
-        temporary.write_text(replace_between_marks(old, page), encoding="utf-8")
-    print(f"Wrote {len(records)} results into {path}.")
+        temporary.write_text(page, encoding="utf-8")
+    print(f"Wrote {len(records)} results to {path}.")
 
 
 def _read_scores(name):
@@ -60,7 +63,7 @@ def _read_scores(name):
             record["score"] + 0.0
     except (ValueError, TypeError, KeyError) as error:
         raise InputError(
-            f"{path} holds no scores ({error!r}); expected a model directory "
+            f"{path} has no scores ({error!r}); expected a model directory "
             "scored by trainers.wmt or trainers.evaluate."
         ) from error
     return records
@@ -71,9 +74,7 @@ def _read_text(path):
         with explain_read_errors(path):
             return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path} is not UTF-8; choose another file."
-        ) from error
+        raise InputError(f"{path} is not UTF-8; use another file.") from error
 
 
 if __name__ == "__main__":

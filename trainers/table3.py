@@ -5,8 +5,8 @@ python -m trainers.table3 --rows=base,A1,B16 --scale=0.25 --train_steps=4000 \
     --set=vocabulary_size=8000 --output_dir=runs/table3
 
 trainers.wmt trains each row on the same data, trainers.evaluate scores it on
-the dev split. Each row updates table3.md in --output_dir, which also has the
-paper's numbers. Ctrl-C saves; the same command resumes.
+the dev split. Each row updates table3.md in --output_dir, which also shows the
+paper's scores. Ctrl-C saves; the same command resumes.
 """
 
 import pathlib
@@ -34,14 +34,14 @@ flags.adopt_module_key_flags(bleu_tokenizers)
 flags.DEFINE_list(
     "rows",
     None,
-    f"Rows of the table, of {', '.join(TABLE_3)}; by default all of them, or "
-    "only base with --own. base always goes first.",
+    f"Rows of the table, from {', '.join(TABLE_3)}; by default all, or only "
+    "base with --own. base always comes first.",
 )
 flags.DEFINE_multi_string(
     "own",
     [],
-    "A row of your own, name:field=value,field=value: its differences from "
-    "base, such as --own=pre-norm:norm=pre; repeatable.",
+    "A row of your own as name:field=value,field=value, its changes of base, "
+    "such as --own=pre-norm:norm=pre; repeatable.",
 )
 flags.DEFINE_multi_string(
     "set",

@@ -40,7 +40,7 @@ class TranslationTask(launch.Task):
         """Chooses sacreBLEU's tokenizer."""
         language = source.target_language
         if FLAGS.strategy == "multiworker" and options.dev_bleu_sentences:
-            bleu_tokenizers.require_explicit_tokenizer(
+            bleu_tokenizers.validate_explicit_tokenizer(
                 language, options.tokenize
             )
         return training_inputs.choose_tokenizer(options, directory, language)

@@ -1,4 +1,4 @@
-"""Shows the attention of a model as an HTML page or an SVG picture.
+"""The attention of a model as an HTML page or an SVG picture.
 
 `reader` reads the weights from a translator; `page/` holds the page's files.
 """

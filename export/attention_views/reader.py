@@ -74,14 +74,14 @@ class AttentionReader:
 
     @classmethod
     def from_directory(cls, path, **settings):
-        """Opens a model directory; `settings` are arguments of Translator."""
+        """Loads a model directory; `settings` are arguments of Translator."""
         return cls(Translator.from_directory(path, **settings))
 
     def read(self, texts, translations=None):
         """Returns a list of AttentionMaps, one for each text.
 
-        The model is teacher-forced on `translations`, one for each text; by
-        default those of its beam search. Raises InputError if a text is blank.
+        The model is teacher-forced on `translations`, one for each text, by
+        default its beam search's. Raises InputError if a text is blank.
         """
         texts = list_of_texts(texts)
         is_search = translations is None
@@ -98,7 +98,7 @@ class AttentionReader:
         weights = translate_in_batches(
             [pair.length for pair in pairs],
             self._translator.batch_tokens,
-            lambda batch: self._weights([pairs[number] for number in batch]),
+            lambda indices: self._batch_weights([pairs[i] for i in indices]),
         )
         sources = self._tokens_and_words("source", texts, pairs)
         targets = self._tokens_and_words("target", translations, pairs)
@@ -110,10 +110,7 @@ class AttentionReader:
         return [_make_attention_maps(*row) for row in rows]
 
     def _tokens_and_words(self, side, texts, pairs):
-        """Yields the tokens and word spans of one side of each pair.
-
-        `texts` is None where the search generated the ids.
-        """
+        """Yields tokens and word spans of a side; no texts after a search."""
         tokenizer = getattr(self._tokenizer, side)
         ids = pad_ids([getattr(pair, side) for pair in pairs])
         if texts is None:
@@ -123,17 +120,19 @@ class AttentionReader:
             spans = source_word_spans(tokenizer, tf.constant(texts), ids, limit)
         tokens = padded_ids_to_tokens(tokenizer, ids).numpy().tolist()
         for row, words in zip(tokens, spans.numpy()):
-            names = tuple(each.decode("utf-8") for each in row if each)
-            yield names, words[: len(names)]
+            strings = tuple(token.decode("utf-8") for token in row if token)
+            yield strings, words[: len(strings)]
 
-    def _weights(self, pairs):
+    def _batch_weights(self, pairs):
         """Returns a dict of padded arrays for each pair."""
         weights = self._compute_weights(
             pad_ids([pair.source for pair in pairs]),
             pad_ids([pair.target for pair in pairs]),
         )
-        rows = zip(*(each.numpy() for each in weights.values()))
-        return [dict(zip(weights, row)) for row in rows]
+        return [
+            {kind: array[row].numpy() for kind, array in weights.items()}
+            for row in range(len(pairs))
+        ]
 
 
 def _make_attention_maps(text, translation, pair, source, target, weights):

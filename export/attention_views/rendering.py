@@ -1,4 +1,8 @@
-"""Shows attention as a self-contained HTML page or an SVG picture."""
+"""Renders attention as a self-contained HTML page or an SVG picture.
+
+`attention` is a SentenceAttention and `view` an AttentionView: the kind of
+attention, layer, heads, and unit (words or pieces) to render.
+"""
 
 import base64
 import dataclasses
@@ -10,7 +14,7 @@ import zlib
 
 import numpy as np
 
-from export.attention_views.word_attention import KINDS, UNITS
+from export.attention_views.word_attention import ATTENTION_KINDS, UNITS
 from export.common.svg import (
     FONT_SIZE,
     add_element,
@@ -19,7 +23,7 @@ from export.common.svg import (
     text_width,
 )
 
-# Stands for a weight of 1; compresses to half the size of 16 bits.
+# The integer for a weight of 1: 12 bits compress to half the size of 16.
 WEIGHT_SCALE = 4095
 
 _FOLDER = pathlib.Path(__file__).with_name("page")
@@ -30,29 +34,26 @@ _SCRIPTS = (
 )
 
 # The palette of Okabe and Ito, darker where white paper needs it, as in
-# page/page.css. Further heads repeat the colors with dashes.
+# page/page.css. Heads beyond the palette repeat its colors with dashes.
 COLORS = (
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7"),
     *("#cf9a3a", "#449cff", "#643a00", "#1b1f24"),
 )
 DASHES = (None, "7 3", "2 3", "9 3 2 3")
-KIND_NAMES = {
+KIND_TITLES = {
     "encoder": "Encoder self-attention",
     "decoder": "Decoder self-attention",
     "cross": "Cross-attention",
 }
 
-_ROW = 22
-_GAP = 220
-_MARGIN = 12
-_LEGEND = 34
+# Pixels of the SVG picture.
+_ROW_HEIGHT, _COLUMN_GAP, _MARGIN, _LEGEND_HEIGHT = 22, 220, 12, 34
 # Lines of smaller weights would only make the picture grey.
-_MIN_WEIGHT = 0.02
-_MIN_WEIGHT_OF_WORD = 0.01
+_MIN_WEIGHT, _MIN_WEIGHT_OF_WORD = 0.02, 0.01
 
 
-def attention_html(sentence, view, texts, views=()):
-    """Returns a self-contained HTML page of a SentenceAttention.
+def attention_html(attention, view, texts, views=()):
+    """Returns a self-contained HTML page.
 
     The page opens with `view`, and has a button for each pair of a name and an
     AttentionView in `views`. `texts` is a dict of the texts above the picture:
@@ -63,19 +64,19 @@ def attention_html(sentence, view, texts, views=()):
     """
     style = _read("page.css")
     script = "\n".join(map(_read, _SCRIPTS))
-    data = json.dumps(_page_data(sentence, view, texts, views), allow_nan=False)
-    parts = {
+    data = _page_data(attention, view, texts, views)
+    replacements = {
         "style": style,
         "style_hash": _hash(style),
         "script": script,
         "script_hash": _hash(script),
         # "<" could end the HTML element that holds the data.
-        "data": data.replace("<", "\\u003c"),
+        "data": json.dumps(data, allow_nan=False).replace("<", "\\u003c"),
     }
     # In one pass, so that inserted text is not searched for placeholders.
     return re.sub(
         r"\{\{(\w+)\}\}",
-        lambda placeholder: parts[placeholder[1]],
+        lambda placeholder: replacements[placeholder[1]],
         _read("template.html"),
     )
 
@@ -83,7 +84,7 @@ def attention_html(sentence, view, texts, views=()):
 def round_rows(weights):
     """Rounds rows that sum to 1, float [..., K], to uint16 that sum to 4095.
 
-    Rounding each weight by itself would let the sums of long rows drift.
+    Rounding each weight separately would change the sums of long rows.
     """
     weights = np.asarray(weights, np.float64)
     exact = WEIGHT_SCALE * weights / weights.sum(axis=-1, keepdims=True)
@@ -100,20 +101,21 @@ def _hash(text):
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
-def _page_data(sentence, view, texts, views):
+def _page_data(attention, view, texts, views):
+    """Returns the dict that the page's script reads."""
     units, weights = {}, []
     for unit in UNITS:
         units[unit] = {}
-        for kind in KINDS:
-            part = sentence.part(unit, kind)
-            units[unit][kind] = {"from": part.rows, "to": part.columns}
-            weights.append(round_rows(part.weights).astype("<u2").tobytes())
+        for kind in ATTENTION_KINDS:
+            matrices = attention.matrices(unit, kind)
+            units[unit][kind] = {"from": matrices.queries, "to": matrices.keys}
+            weights.append(round_rows(matrices.weights).astype("<u2").tobytes())
     return {
         **texts,
-        "source": sentence.maps.text,
-        "translation": sentence.maps.translation,
-        "layers": sentence.layers,
-        "heads": sentence.heads,
+        "source": attention.maps.text,
+        "translation": attention.maps.translation,
+        "layers": attention.num_layers,
+        "heads": attention.num_heads,
         "units": units,
         # In the order of `units`: base64 of deflated little-endian uint16.
         "weights": base64.b64encode(zlib.compress(b"".join(weights))).decode(),
@@ -131,70 +133,72 @@ def _view_data(view):
     return data
 
 
-def attention_svg(sentence, view):
-    """Returns an SVG with two columns of tokens and a line for each weight.
+def attention_svg(attention, view):
+    """Returns an SVG of two columns of tokens, joined by a line per weight.
 
     As in the paper's Figures 3 to 5, the color of a line is the head and its
     strength the weight; small weights are omitted.
     """
-    part = sentence.part(view.unit, view.kind)
-    left = _MARGIN + max(map(text_width, part.rows)) + 6
-    right = left + _GAP
-    width = right + 6 + max(map(text_width, part.columns)) + _MARGIN
-    rows = max(len(part.rows), len(part.columns))
-    height = 2 * _MARGIN + _ROW * rows + _LEGEND
+    queries, keys, weights = attention.matrices(view.unit, view.kind)
+    left = _MARGIN + max(map(text_width, queries)) + 6
+    right = left + _COLUMN_GAP
+    width = right + 6 + max(map(text_width, keys)) + _MARGIN
+    rows = max(len(queries), len(keys))
+    height = 2 * _MARGIN + _ROW_HEIGHT * rows + _LEGEND_HEIGHT
     svg = create_picture(width, height)
-    title = f"{KIND_NAMES[view.kind]}, layer {view.layer + 1}"
+    title = f"{KIND_TITLES[view.kind]}, layer {view.layer + 1}"
     add_element(svg, "title", {}, title)
-    for lane, head in enumerate(view.heads):
-        # Lines of different heads must not hide one another.
-        lanes = len(view.heads)
-        shift = _ROW * (lane - (lanes - 1) / 2) * min(0.14, 0.7 / lanes)
-        weights = part.weights[view.layer, head]
-        _add_lines(svg, weights, head, view.word, (left, right), shift)
-    _add_tokens(svg, part.rows, left - 6, "end", view.word)
-    _add_tokens(svg, part.columns, right + 6, "start", None)
+    # Lines of different heads must not hide one another.
+    num_heads = len(view.heads)
+    distance = _ROW_HEIGHT * min(0.14, 0.7 / num_heads)
+    for index, head in enumerate(view.heads):
+        offset = distance * (index - (num_heads - 1) / 2)
+        group = add_element(svg, "g", {"fill": "none", **_stroke(head)})
+        _add_lines(
+            group, weights[view.layer, head], view.word, left, right, offset
+        )
+    _add_tokens(svg, queries, left - 6, "end", view.word)
+    _add_tokens(svg, keys, right + 6, "start", None)
     _add_legend(svg, title, view.heads, height - _MARGIN)
     return picture_to_string(svg)
 
 
-def _add_lines(svg, weights, head, word, ends, shift):
-    group = add_element(svg, "g", {"fill": "none", **_stroke(head)})
-    left, right = ends
-    bends = left + 0.4 * _GAP, right - 0.4 * _GAP
+def _add_lines(group, weights, word, left, right, offset):
+    """Adds the lines of one head, [queries, keys], or of one of its words."""
+    left_bend, right_bend = left + 0.4 * _COLUMN_GAP, right - 0.4 * _COLUMN_GAP
     min_weight = _MIN_WEIGHT if word is None else _MIN_WEIGHT_OF_WORD
-    for row, column in np.argwhere(weights >= min_weight).tolist():
-        if word not in (None, row):
+    for query, key in np.argwhere(weights >= min_weight).tolist():
+        if word not in (None, query):
             continue
-        weight = float(weights[row, column])
+        weight = float(weights[query, key])
         # The lines of a single word are stronger.
         opacity = weight if word is None else weight**0.5
-        start, end = _row_center_y(row) + shift, _row_center_y(column) + shift
+        start, end = _row_center_y(query) + offset, _row_center_y(key) + offset
         curve = {
-            "d": f"M{left:.1f} {start:.1f}C{bends[0]:.1f} {start:.1f} "
-            f"{bends[1]:.1f} {end:.1f} {right:.1f} {end:.1f}",
+            "d": f"M{left:.1f} {start:.1f}C{left_bend:.1f} {start:.1f} "
+            f"{right_bend:.1f} {end:.1f} {right:.1f} {end:.1f}",
             "stroke-opacity": f"{opacity:.3f}",
             "stroke-width": f"{1 + 2 * weight:.2f}",
         }
         add_element(group, "path", curve)
 
 
-def _add_tokens(svg, tokens, x, anchor, word):
+def _add_tokens(svg, tokens, x, anchor, bold_index):
     group = add_element(svg, "g", {"text-anchor": anchor})
-    for number, token in enumerate(tokens):
-        y = _row_center_y(number) + 0.35 * FONT_SIZE
-        position = {"x": f"{x:.1f}", "y": f"{y:.1f}"}
-        if number == word:
-            position["font-weight"] = "bold"
-        add_element(group, "text", position, token)
+    for index, token in enumerate(tokens):
+        y = _row_center_y(index) + 0.35 * FONT_SIZE
+        attributes = {"x": f"{x:.1f}", "y": f"{y:.1f}"}
+        if index == bold_index:
+            attributes["font-weight"] = "bold"
+        add_element(group, "text", attributes, token)
 
 
 def _add_legend(svg, title, heads, y):
     legend = add_element(svg, "g", {"font-size": "11", "fill": "#444444"})
     position = {"x": f"{_MARGIN}", "y": f"{y - 16:.1f}"}
     add_element(legend, "text", position, f"{title}; heads:")
-    for number, head in enumerate(heads):
-        x = _MARGIN + 34 * number
+    for index, head in enumerate(heads):
+        x = _MARGIN + 34 * index
         line = {"d": f"M{x} {y - 4:.1f}h14", "stroke-width": "3"}
         add_element(legend, "path", line | _stroke(head))
         position = {"x": f"{x + 17}", "y": f"{y:.1f}"}
@@ -208,4 +212,4 @@ def _stroke(head):
 
 
 def _row_center_y(row):
-    return _MARGIN + _ROW * (row + 0.5)
+    return _MARGIN + _ROW_HEIGHT * (row + 0.5)

@@ -1,4 +1,4 @@
-"""Selects the layer and heads to show, by flags or as in the paper."""
+"""Selects the layer and heads to render, by flags or as in the paper."""
 
 import dataclasses
 import itertools
@@ -8,14 +8,27 @@ import numpy as np
 
 from export.common.errors import InputError
 
+_LAW = (
+    "The Law will never be perfect, but its application should be just - "
+    "this is what we are missing, in my opinion."
+)
+# By figure number.
+FIGURE_SENTENCES = {
+    3: "It is in this spirit that a majority of American governments have "
+    "passed new laws since 2009 making the registration or voting process "
+    "more difficult.",
+    4: _LAW,
+    5: _LAW,
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class AttentionView:
-    """Selects a part of a sentence's attention; numbers count from 0.
+    """Selects the heads of one layer to render; indices count from 0.
 
     `kind` is "encoder" or "decoder" for self-attention, or "cross"; `heads` are
-    in ascending order; `unit` is "words" or "pieces"; `word` is the number of
-    the single row to show, None for all rows.
+    in ascending order; `unit` is "words" or "pieces"; `word` is the index of
+    the only query to render, None for all queries.
     """
 
     kind: str
@@ -26,40 +39,40 @@ class AttentionView:
 
 
 def update_view(
-    view, sentence, kind=None, layer=None, heads=None, unit=None, word=None
+    view, attention, kind=None, layer=None, heads=None, unit=None, word=None
 ):
-    """Returns a view of a sentence with the given attributes changed.
+    """Returns a copy of a view with the fields that are not None changed.
 
     If encoder and decoder differ in their number of layers, a change of `kind`
-    also selects the layer at the depth of the paper's, unless `layer` is given.
+    also selects the layer at the paper's depth, unless `layer` is given.
     `layer` and `heads` count from 1; `heads` is a list of str, or ["all"].
     `word` selects the first query with this text, or "#4" the fourth query if
-    the text of none is "#4". Raises InputError for what does not exist.
+    the text of none is "#4". Raises InputError for a value out of range.
     """
     changes = {}
     if kind or unit:
-        # A row number stands for another word in another kind or unit.
+        # The index stands for another word in another kind or unit.
         changes = {"word": None}
         changes |= {"kind": kind or view.kind, "unit": unit or view.unit}
-    layers = sentence.layers[kind or view.kind]
+    num_layers = attention.num_layers[kind or view.kind]
     if layer is not None:
-        changes["layer"] = _parse_number("layer", layer, layers)
-    elif layers != sentence.layers[view.kind]:
-        changes["layer"] = paper_layer(layers)
+        changes["layer"] = _parse_index("layer", layer, num_layers)
+    elif num_layers != attention.num_layers[view.kind]:
+        changes["layer"] = paper_layer(num_layers)
+    num_heads = attention.num_heads
     if heads == ["all"]:
-        changes["heads"] = tuple(range(sentence.heads))
+        changes["heads"] = tuple(range(num_heads))
     elif heads:
-        numbers = {
-            _parse_number("head", each, sentence.heads) for each in heads
-        }
-        changes["heads"] = tuple(sorted(numbers))
+        indices = {_parse_index("head", head, num_heads) for head in heads}
+        changes["heads"] = tuple(sorted(indices))
     view = dataclasses.replace(view, **changes)
-    if word is None:
-        return view
-    return dataclasses.replace(view, word=_row_of_word(word, view, sentence))
+    if word is not None:
+        index = _find_word(word, view, attention)
+        view = dataclasses.replace(view, word=index)
+    return view
 
 
-def _parse_number(name, text, count):
+def _parse_index(name, text, count):
     try:
         number = int(text)
     except ValueError:
@@ -71,81 +84,68 @@ def _parse_number(name, text, count):
     return number - 1
 
 
-def _row_of_word(word, view, sentence):
-    row = sentence.find(view.unit, view.kind, word)
-    if row is not None:
-        return row
-    rows = sentence.part(view.unit, view.kind).rows
+def _find_word(word, view, attention):
+    index = attention.find_query(view.unit, view.kind, word)
+    if index is not None:
+        return index
+    queries = attention.matrices(view.unit, view.kind).queries
     if re.fullmatch("#[0-9]+", word):
-        return _parse_number("word", word[1:], len(rows))
+        return _parse_index("word", word[1:], len(queries))
     raise InputError(
         f"Expected one of these {view.unit} as --word, or its number as #1, "
-        f"got {word}: {' '.join(rows)}"
+        f"got {word}: {' '.join(queries)}"
     )
 
 
-_LAW = (
-    "The Law will never be perfect, but its application should be just - "
-    "this is what we are missing, in my opinion."
-)
-FIGURE_SENTENCES = {
-    3: "It is in this spirit that a majority of American governments have "
-    "passed new laws since 2009 making the registration or voting process "
-    "more difficult.",
-    4: _LAW,
-    5: _LAW,
-}
+def paper_figure(number, attention):
+    """Returns the views of Figure 3, 4 or 5 of the paper for another model.
 
-
-def paper_figure(number, sentence):
-    """Returns the views of figure 3, 4 or 5 of the paper for another model.
-
-    Head numbers are arbitrary, so heads are chosen by the subject of the
+    The order of heads is arbitrary, so they are chosen by the subject of the
     figure: for Figure 4 the two that put the largest weight on one word, seen
-    from "its"; for Figure 5 the two whose maps differ most. `sentence` is the
-    SentenceAttention of `FIGURE_SENTENCES[number]`. Returns pairs of a name
-    and an AttentionView, and a sentence on how they differ from the paper's.
+    from "its"; for Figure 5 the two whose weights differ most. `attention` is
+    the SentenceAttention of `FIGURE_SENTENCES[number]`. Returns pairs of a name
+    and an AttentionView, and a note on the differences from the paper.
     """
-    layers = sentence.layers["encoder"]
-    layer = paper_layer(layers)
-    weights = sentence.part("words", "encoder").weights[layer]
+    num_layers = attention.num_layers["encoder"]
+    layer = paper_layer(num_layers)
+    weights = attention.matrices("words", "encoder").weights[layer]
 
-    def view(heads, word=None):
+    def make_view(heads, word=None):
         heads = tuple(sorted(heads))
         return AttentionView("encoder", layer, heads, word=word)
 
     if number == 3:
-        making = sentence.find("words", "encoder", "making")
-        views = [("Figure 3", view(range(sentence.heads), making))]
-        here = f"all heads, {sentence.heads} of them, from \u201cmaking\u201d"
+        making = attention.find_query("words", "encoder", "making")
+        views = [("Figure 3", make_view(range(attention.num_heads), making))]
+        choice = f"all {attention.num_heads} heads, from \u201cmaking\u201d"
     elif number == 4:
-        its = sentence.find("words", "encoder", "its")
+        its = attention.find_query("words", "encoder", "its")
         sharpness = weights[:, its or 0].max(axis=1)
         heads = np.argsort(-sharpness, kind="stable")[:2].tolist()
         views = [
-            ("Figure 4, top", view(heads[:1])),
-            ("Figure 4, bottom", view(heads, its)),
+            ("Figure 4, top", make_view(heads[:1])),
+            ("Figure 4, bottom", make_view(heads, its)),
         ]
-        here = f"{_head_names(heads)}, the sharpest from \u201cits\u201d"
+        choice = f"{_head_names(heads)}, the sharpest from \u201cits\u201d"
     else:
         heads = max(
-            itertools.combinations(range(sentence.heads), 2),
+            itertools.combinations(range(attention.num_heads), 2),
             key=lambda pair: np.abs(weights[pair[0]] - weights[pair[1]]).sum(),
             default=(0,),
         )
         names = "Figure 5, top", "Figure 5, bottom"
-        views = [(name, view([head])) for name, head in zip(names, heads)]
-        here = f"{_head_names(heads)}, whose maps differ most"
+        views = [(name, make_view([head])) for name, head in zip(names, heads)]
+        choice = f"{_head_names(heads)}, whose weights differ most"
     note = (
         f"Figure {number} of the paper shows layer 5 of 6 of the encoder; "
-        f"here: layer {layer + 1} of {layers}, {here}."
+        f"here: layer {layer + 1} of {num_layers}, {choice}."
     )
     return views, note
 
 
-def paper_layer(layers):
+def paper_layer(num_layers):
     """Returns the layer, from 0, at the relative depth of layer 5 of 6."""
-    return max(1, (10 * layers + 6) // 12) - 1
+    return max(1, (10 * num_layers + 6) // 12) - 1
 
 
 def _head_names(heads):

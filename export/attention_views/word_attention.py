@@ -1,4 +1,4 @@
-"""Attention of a sentence between words or between pieces."""
+"""Attention weights between the words of a translation, or its pieces."""
 
 import dataclasses
 import itertools
@@ -6,32 +6,33 @@ import typing
 
 import numpy as np
 
-# By kind: the attributes of AttentionMaps with the rows' and columns' tokens.
-KINDS = {
+# Kinds of attention: encoder and decoder self-attention, and cross-attention,
+# with the AttentionMaps attributes that hold their queries and keys.
+ATTENTION_KINDS = {
     "encoder": ("source_tokens", "source_tokens"),
     "decoder": ("target_tokens", "target_inputs"),
     "cross": ("target_tokens", "source_tokens"),
 }
+# Units of queries and keys: words, or SentencePiece pieces.
 UNITS = ("words", "pieces")
 
 _SPACES = "\u2581 "
-_PUNCTUATION = ".,;:!?()\u00ab\u00bb\"'\u201c\u201d\u2026\u00a0 "
+_PUNCTUATION = _SPACES + ".,;:!?()\u00ab\u00bb\"'\u201c\u201d\u2026\u00a0"
 
 
 def merge_pieces(maps):
     """Merges pieces to words in AttentionMaps.
 
-    The weight on a word is the sum over its pieces; the row of a word is the
-    mean over its pieces; a piece of several words counts for each in equal
-    parts. So every row still sums to 1. The begin and end tokens are not
-    merged; words without a piece are omitted.
+    Keys are merged by sum, queries by mean, so every row still sums to 1. A
+    piece of several words counts for each in equal parts. The begin and end
+    tokens are not merged; words without a piece are omitted.
     """
-    source = _ranges(maps.source_words, maps.text)
-    target = _ranges(maps.target_words, maps.translation)
-    source, source_words = _shares(source, maps.text)
-    inputs = np.concatenate([[[-1, -1]], target[:-1]])
-    inputs, input_words = _shares(inputs, maps.translation)
-    target, target_words = _shares(target, maps.translation)
+    source_spans = _word_spans(maps.source_words, maps.text)
+    target_spans = _word_spans(maps.target_words, maps.translation)
+    input_spans = np.concatenate([[[-1, -1]], target_spans[:-1]])
+    source, source_words = _shares(source_spans, maps.text)
+    inputs, input_words = _shares(input_spans, maps.translation)
+    target, target_words = _shares(target_spans, maps.translation)
     return dataclasses.replace(
         maps,
         source_tokens=source_words,
@@ -43,19 +44,19 @@ def merge_pieces(maps):
     )
 
 
-def _ranges(words, text):
+def _word_spans(words, text):
     # The end token counts as a word after the last one of the text.
     return np.where(words < 0, len(text.split()), words)
 
 
-def _shares(ranges, text):
-    """Returns the share of pieces in words [words, pieces], and the words."""
-    names = ["<s>", *text.split(), "</s>"]
-    numbers = np.arange(-1, len(names) - 1)[:, None]
-    members = (numbers >= ranges[:, 0]) & (numbers <= ranges[:, 1])
-    shown = members.any(axis=1)
-    shares = members[shown] / members.sum(axis=0)
-    return shares, tuple(itertools.compress(names, shown))
+def _shares(spans, text):
+    """Returns each word's share of pieces [words, pieces], and the words."""
+    words = ["<s>", *text.split(), "</s>"]
+    indices = np.arange(-1, len(words) - 1)[:, None]
+    contains = (indices >= spans[:, 0]) & (indices <= spans[:, 1])
+    has_piece = contains.any(axis=1)
+    shares = contains[has_piece] / contains.sum(axis=0)
+    return shares, tuple(itertools.compress(words, has_piece))
 
 
 def _merge(weights, queries, keys):
@@ -64,41 +65,43 @@ def _merge(weights, queries, keys):
     return merged.astype(np.float32)
 
 
-class AttentionPart(typing.NamedTuple):
-    """Attention of one kind, between words or between pieces.
+class AttentionMatrices(typing.NamedTuple):
+    """Weights of one kind, float32 [L, H, queries, keys]; rows sum to 1."""
 
-    `weights` are float32 [L, H, Q, M] of L layers with H heads, Q queries, the
-    `rows`, and M keys, the `columns`; each row sums to 1.
-    """
-
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
     weights: np.ndarray
 
 
 class SentenceAttention:
     """Attention of one sentence pair, between words and between pieces.
 
-    `maps` are AttentionMaps between pieces, `layers` the number of layers of
-    each of `KINDS`, `heads` the number of heads of a layer.
+    `maps` are AttentionMaps, `num_layers` a dict of the number of layers by
+    kind of attention, `num_heads` the number of heads of a layer.
     """
 
     def __init__(self, maps):
         self.maps = maps
-        self.layers = {kind: len(getattr(maps, kind)) for kind in KINDS}
-        self.heads = maps.encoder.shape[1]
-        self._units = {"words": merge_pieces(maps), "pieces": maps}
+        self.num_layers = {
+            kind: len(getattr(maps, kind)) for kind in ATTENTION_KINDS
+        }
+        self.num_heads = maps.encoder.shape[1]
+        self._maps_by_unit = {"words": merge_pieces(maps), "pieces": maps}
 
-    def part(self, unit, kind):
-        """Returns the AttentionPart of one of `UNITS` and one of `KINDS`."""
-        maps = self._units[unit]
-        rows, columns = (getattr(maps, side) for side in KINDS[kind])
-        return AttentionPart(rows, columns, getattr(maps, kind))
+    def matrices(self, unit, kind):
+        """Returns the AttentionMatrices of a unit and a kind of attention."""
+        maps = self._maps_by_unit[unit]
+        queries, keys = ATTENTION_KINDS[kind]
+        return AttentionMatrices(
+            getattr(maps, queries), getattr(maps, keys), getattr(maps, kind)
+        )
 
-    def find(self, unit, kind, word):
-        """Returns the first row with a word, less its punctuation, or None."""
-        rows = [token.strip(_SPACES) for token in self.part(unit, kind).rows]
-        for names in (rows, [row.strip(_PUNCTUATION) for row in rows]):
-            if word and word in names:
-                return names.index(word)
+    def find_query(self, unit, kind, word):
+        """Returns the index of the first query with this word, or None."""
+        queries = self.matrices(unit, kind).queries
+        # A word without its punctuation is the second choice.
+        for ignored in (_SPACES, _PUNCTUATION):
+            stripped = [query.strip(ignored) for query in queries]
+            if word and word in stripped:
+                return stripped.index(word)
         return None

@@ -2,5 +2,5 @@
 
 `trees` reads and normalizes nltk trees, `linearization` converts them to
 symbols, `word_tokenizer` splits text into words and words into ids; `parser`
-finds the best tree, and `tree_formats` prints and draws it.
+finds the best trees, and `tree_formats` prints and draws them.
 """

@@ -1,4 +1,4 @@
-"""Trees as sequences of symbols, and the vocabulary of those symbols.
+"""Converts trees to sequences of symbols, and symbols to ids.
 
 A parser reads words and generates labeled brackets and a part-of-speech tag
 for each word (Vinyals et al. 2015, "Grammar as a Foreign Language", section 2).
@@ -8,6 +8,7 @@ for each word (Vinyals et al. 2015, "Grammar as a Foreign Language", section 2).
 
 import dataclasses
 import functools
+import itertools
 import json
 import re
 
@@ -43,35 +44,36 @@ def delinearize(symbols, words):
     ValueError if the symbols are not one tree over exactly these words.
     """
     error = ValueError("The symbols are not one tree over the words.")
-    remaining = iter(words)
-    opened = [(None, [])]
+    remaining_words = list(reversed(words))
+    # Labels of open brackets with their children; the first holds the tree.
+    stack = [(None, [])]
     for symbol in symbols:
         if symbol.startswith("("):
-            opened.append((symbol[1:], []))
-        elif symbol.startswith(")"):
-            label, children = opened.pop()
+            stack.append((symbol[1:], []))
+            continue
+        if symbol.startswith(")"):
+            label, children = stack.pop()
             if label != symbol[1:] or not children:
                 raise error
-            opened[-1][1].append(Tree(label, children))
         else:
-            word = next(remaining, None)
-            if word is None:
+            if not remaining_words:
                 raise error
-            opened[-1][1].append(Tree(symbol, [word]))
-    trees = opened[0][1]
-    if len(opened) > 1 or len(trees) != 1 or next(remaining, None) is not None:
+            label, children = symbol, [remaining_words.pop()]
+        stack[-1][1].append(Tree(label, children))
+    trees = stack[0][1]
+    if len(stack) > 1 or len(trees) != 1 or remaining_words:
         raise error
     return add_root(trees[0])
 
 
 def measure_nesting(symbols):
-    """Returns the maximum depth of brackets, and of openings in a row."""
-    depth = max_depth = run = max_open = 0
+    """Returns the maximum depth, and number of opening brackets in a row."""
+    depth = max_depth = num_open = max_open = 0
     for symbol in symbols:
         is_open = symbol.startswith("(")
         depth += is_open - symbol.startswith(")")
-        run = run + 1 if is_open else 0
-        max_depth, max_open = max(max_depth, depth), max(max_open, run)
+        num_open = num_open + 1 if is_open else 0
+        max_depth, max_open = max(max_depth, depth), max(max_open, num_open)
     return max_depth, max_open
 
 
@@ -79,9 +81,9 @@ def measure_nesting(symbols):
 class SymbolVocabulary:
     """The target vocabulary of a parser.
 
-    The ids from `FIRST_SYMBOL_ID` on belong to the opening brackets in the
-    order of `labels`, then to the closing brackets, then to the part-of-speech
-    `tags`; both are sorted tuples of str. For `max_depth` and `max_open` see
+    Ids start at `FIRST_SYMBOL_ID`, with the opening brackets in the order of
+    `labels`, then the closing brackets, then the part-of-speech `tags`; both
+    are sorted tuples of str. For `max_depth` and `max_open` see
     `measure_nesting`.
     """
 
@@ -104,18 +106,18 @@ class SymbolVocabulary:
     @classmethod
     def from_trees(cls, trees):
         """Builds the vocabulary of normalized trees."""
-        return cls.from_lines(map(linearize, trees))
+        return cls.from_linearized_trees(map(linearize, trees))
 
     @classmethod
-    def from_lines(cls, lines):
-        """Builds the vocabulary of linearized trees; ValueError if none."""
-        seen, max_depth, max_open = set(), 0, 0
-        for symbols in lines:
-            seen.update(symbols)
-            depth, run = measure_nesting(symbols)
-            max_depth, max_open = max(max_depth, depth), max(max_open, run)
-        labels = {symbol[1:] for symbol in seen if symbol.startswith("(")}
-        tags = {symbol for symbol in seen if symbol[0] not in "()"}
+    def from_linearized_trees(cls, trees):
+        """Builds the vocabulary of lists of symbols; ValueError if none."""
+        unique, max_depth, max_open = set(), 0, 0
+        for symbols in trees:
+            unique.update(symbols)
+            depth, num_open = measure_nesting(symbols)
+            max_depth, max_open = max(max_depth, depth), max(max_open, num_open)
+        labels = {symbol[1:] for symbol in unique if symbol.startswith("(")}
+        tags = {symbol for symbol in unique if symbol[0] not in "()"}
         labels, tags = tuple(sorted(labels)), tuple(sorted(tags))
         return cls(labels, tags, max_depth, max_open)
 
@@ -126,10 +128,10 @@ class SymbolVocabulary:
         expected = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(fields, dict) or set(fields) != expected:
             raise ValueError(f"Expected a JSON object of {sorted(expected)}.")
-        for kind in ("labels", "tags"):
-            if not isinstance(fields[kind], list):
-                raise ValueError(f"Expected a list of {kind}.")
-            fields[kind] = tuple(fields[kind])
+        for name in ("labels", "tags"):
+            if not isinstance(fields[name], list):
+                raise ValueError(f"Expected a list of {name}.")
+            fields[name] = tuple(fields[name])
         return cls(**fields)
 
     def to_json(self):
@@ -145,7 +147,7 @@ class SymbolVocabulary:
         return (*opening, *closing, *self.tags)
 
     def describe_difference(self, other):
-        """Names what only one of two vocabularies has: "the label 'NP'"."""
+        """Names a symbol of only one vocabulary, such as "the label 'NP'"."""
         for kind, names, others in (
             ("label", self.labels, other.labels),
             ("tag", self.tags, other.tags),
@@ -161,12 +163,12 @@ class SymbolVocabulary:
 
     @property
     def first_tag_id(self):
-        """The lowest id of a tag."""
+        """The lowest id of a part-of-speech tag."""
         return FIRST_SYMBOL_ID + 2 * len(self.labels)
 
     @functools.cached_property
     def _ids(self):
-        return {name: i for i, name in enumerate(self.symbols, FIRST_SYMBOL_ID)}
+        return dict(zip(self.symbols, itertools.count(FIRST_SYMBOL_ID)))
 
     def encode(self, symbols):
         """Returns the ids of symbols; ValueError if a symbol is unknown."""
@@ -174,8 +176,8 @@ class SymbolVocabulary:
             if symbol not in self._ids:
                 kind = "label" if symbol[:1] in ("(", ")") else "tag"
                 raise ValueError(
-                    f"The {kind} {symbol.lstrip('()')!r} is in none of the "
-                    "trees that the vocabulary was made from."
+                    f"The {kind} {symbol.lstrip('()')!r} is not in the trees "
+                    "that the vocabulary was built from."
                 )
         return [self._ids[symbol] for symbol in symbols]
 

@@ -1,4 +1,4 @@
-"""Parses sentences with a trained model."""
+"""Parses sentences with a trained parser."""
 
 import dataclasses
 import typing
@@ -30,7 +30,7 @@ from keras_transformer.parsing.tree_grammar import TreeGrammar
 
 # Maximum ids of a sentence; the memory of attention grows with its square.
 MAX_SOURCE_IDS = 2048
-# Maximum symbols of a tree per word, far more than trees have.
+# Maximum symbols per word of a tree, far more than in treebanks.
 _MAX_SYMBOLS_PER_WORD = 8
 
 
@@ -40,7 +40,7 @@ class Parse(typing.NamedTuple):
     Attributes:
         tree: nltk.Tree; None for a sentence without words.
         score: log-probability / length penalty.
-        source_truncated: always False; output formats of translations read it.
+        source_truncated: always False; read by `process_lines`.
     """
 
     tree: typing.Any
@@ -54,7 +54,7 @@ class Parse(typing.NamedTuple):
 
 
 def load_symbols(directory):
-    """Returns a parser's SymbolVocabulary; InputError if it has none."""
+    """Reads a parser's SymbolVocabulary; InputError if it has none."""
     text = directory.read_symbols()
     try:
         return SymbolVocabulary.from_json(text)
@@ -68,8 +68,8 @@ class Parser:
     """Finds the trees with the highest penalized log-probability.
 
     The search generates only trees over the words of the sentence (see
-    `TreeGrammar`), with brackets nested and opened in a row no deeper than in
-    the training data.
+    `TreeGrammar`), with brackets nested and opened in a row at most as deep as
+    in the training data.
 
     Args:
         model: Transformer, or kt.Ensemble of several.
@@ -79,7 +79,7 @@ class Parser:
         batch_tokens: source positions in a batch, padding included.
 
     The attribute `search_config` is its BeamSearchConfig. Raises ValueError if
-    the sizes of model and vocabularies differ.
+    the model was built for vocabularies of other sizes.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Parser:
 
     @classmethod
     def from_directory(cls, *paths, ensemble_mean=None, **settings):
-        """Opens model directories of trainers.parsing, several as an ensemble.
+        """Loads model directories of trainers.parsing, several as an ensemble.
 
         `settings` are arguments of Parser. Raises InputError if a directory is
         damaged or has no parser, or if vocabularies differ.
@@ -140,18 +140,18 @@ class Parser:
         """Parses sentences, words separated by white space.
 
         Returns a list of lists of at most `n_best` Parse, best first; for a
-        sentence without words one Parse without a tree. `on_progress` gets the
-        number of sentences just parsed. Raises InputError if a sentence has
-        more than `MAX_SOURCE_IDS` ids, or it or its tree needs more learned
-        positions than the model has.
+        sentence without words one Parse without a tree. `on_progress` is called
+        with the number of sentences just parsed. Raises InputError if a
+        sentence has more than `MAX_SOURCE_IDS` ids, or it or its tree needs
+        more learned positions than the model has.
         """
         sentences = list_of_texts(sentences, "sentences")
         if not sentences:
             return []
         self.tokenizer.subwords.restore_resources()
-        rows = self.tokenizer.split_words(tf.constant(sentences)).to_list()
-        words = [[word.decode("utf-8") for word in row] for row in rows]
-        ids = self.tokenizer.encode([" ".join(each) for each in words])
+        split = self.tokenizer.split_words(tf.constant(sentences)).to_list()
+        words = [[word.decode("utf-8") for word in row] for row in split]
+        ids = self.tokenizer.encode([" ".join(row) for row in words])
         return self.parse_ids(ids, words, n_best, on_progress)
 
     def parse_ids(self, ids, words, n_best=1, on_progress=None):
@@ -160,12 +160,12 @@ class Parser:
         `ids` are a list of int32 arrays of WordTokenizer, `words` a list of
         lists of str, the words of each sentence.
         """
-        for sentence, sentence_ids in zip(words, ids):
-            self._check_length(sentence, len(sentence_ids))
+        for sentence_words, sentence_ids in zip(words, ids):
+            self._validate_length(sentence_words, len(sentence_ids))
 
-        answers = translate_in_batches(
-            # A sentence without words is in no batch.
-            [len(ids[i]) if each else 1 for i, each in enumerate(words)],
+        parses = translate_in_batches(
+            # Length 1, the end id alone, excludes a sentence from the batches.
+            [len(ids[i]) if words[i] else 1 for i in range(len(ids))],
             self._batch_tokens,
             lambda batch: self._parse_batch(
                 [ids[i] for i in batch], [words[i] for i in batch], n_best
@@ -173,58 +173,60 @@ class Parser:
             on_progress,
         )
         blank = [Parse(None, 0.0)]
-        return [blank if answer is None else answer for answer in answers]
+        return [blank if trees is None else trees for trees in parses]
 
-    def _check_length(self, words, pieces):
+    def _validate_length(self, words, num_ids):
         # The smallest tree has one bracket around the words, and the end id.
-        if max(pieces, len(words) + 3) > self._max_ids:
+        if max(num_ids, len(words) + 3) > self._max_ids:
             raise InputError(
-                f"Expected a sentence a line of at most {self._max_ids:,} "
-                f"tokens, got {len(words):,} words, {pieces:,} tokens: split "
+                f"Expected one sentence per line of at most {self._max_ids:,} "
+                f"tokens, got {len(words):,} words, {num_ids:,} tokens: split "
                 f"{' '.join(words)[:40]!r}..."
             )
 
     def _parse_batch(self, ids, words, n_best):
         if n_best not in self._graphs:
             self._graphs[n_best] = trace_once(
-                lambda ids, words: self.search(ids, words, n_best),
+                lambda source, num_words: self.search(
+                    source, num_words, n_best
+                ),
                 IDS_SPEC,
                 tf.TensorSpec([None], tf.int32),
             )
-        counts = np.array([len(each) for each in words], np.int32)
-        tokens, scores = self._graphs[n_best](pad_ids(ids), counts)
+        num_words = np.array(list(map(len, words)), np.int32)
+        symbols, scores = self._graphs[n_best](pad_ids(ids), num_words)
         parses = []
-        for row, sentence in enumerate(words):
-            beams = zip(tokens[row].numpy().tolist(), scores[row].numpy())
+        for row, sentence_words in enumerate(words):
+            beams = zip(symbols[row].numpy().tolist(), scores[row].numpy())
             trees = [
-                Parse(self._to_tree(ids, sentence), float(score))
-                for ids, score in beams
-                if END_ID in ids
+                Parse(self._to_tree(symbol_ids, sentence_words), float(score))
+                for symbol_ids, score in beams
+                if END_ID in symbol_ids
             ]
             parses.append(trees[:n_best])
         return parses
 
-    def _to_tree(self, ids, words):
-        symbols = self.symbols.decode(ids[: ids.index(END_ID)])
+    def _to_tree(self, symbol_ids, words):
+        symbols = self.symbols.decode(symbol_ids[: symbol_ids.index(END_ID)])
         return delinearize(symbols, list(map(escape_brackets, words)))
 
-    def search(self, source, words, n_best):
+    def search(self, source, num_words, n_best):
         """Finds the best trees, inside a graph.
 
         `source` is int32 [B, S], each sentence ending with the end id, then
-        padding, `words` int32 [B], their numbers of words, at least 1. Returns
-        ids of symbols, int32 [B, K, T], and scores, float32 [B, K], best first;
-        rows without the end id are not trees.
+        padding; `num_words` is int32 [B], at least 1. Returns ids of symbols,
+        int32 [B, K, T], and scores, float32 [B, K], best first; rows without
+        the end id are not trees.
         """
-        extra = self.model.config.max_extra_tokens
         max_lengths = tf.minimum(
-            _MAX_SYMBOLS_PER_WORD * words + 2, words + extra
+            _MAX_SYMBOLS_PER_WORD * num_words + 2,
+            num_words + self.model.config.max_extra_tokens,
         )
-        # The smallest tree, as in `_check_length`.
-        max_lengths = tf.maximum(max_lengths, words + 3)
+        # The smallest tree, as in `_validate_length`.
+        max_lengths = tf.maximum(max_lengths, num_words + 3)
         if self.model.config.positions == "learned":
             max_lengths = tf.minimum(max_lengths, self._max_ids)
-        state = self.search_config.grammar.start(words, max_lengths)
+        state = self.search_config.grammar.start(num_words, max_lengths)
         return kt.translate_ids(
             self.model,
             source,

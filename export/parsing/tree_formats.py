@@ -12,66 +12,65 @@ from export.lines.streams import line_format
 from export.parsing.trees import is_preterminal, tree_words
 
 _LINE_LENGTH = 79
-
 # Pixels between texts, between rows, and around the picture.
 _GAP, _ROW_HEIGHT, _MARGIN = 12, 40, 12
 
 
-def tree_format(is_n_best, scores, pretty, skip_blank, pictures):
+def tree_format(n_best, scores, pretty, skip_blank, svg_folder):
     """Returns the output format for the flags of export.parse.
 
-    `pictures` is the path of a new folder, or None: the tree of line 12 is
-    `line-000012.svg`, and with `is_n_best` its second best tree
+    `svg_folder` is the path of a new folder, or None: the tree of line 12 is
+    `line-000012.svg`, and with `n_best` above 1 its second best tree
     `line-000012-tree-2.svg`. Raises InputError if the folder exists or a file
     cannot be written.
     """
-    make_format = _indented_format if pretty else line_format
-    to_lines = make_format(is_n_best, scores)
-    if pictures is not None:
-        pictures = pathlib.Path(pictures)
-        require_new(pictures, "--svg")
-        with explain_file_errors(pictures):
-            pictures.mkdir(parents=True)
+    is_n_best = n_best > 1
+    text_format = _indented_format if pretty else line_format
+    format_text = text_format(is_n_best, scores)
+    if svg_folder is not None:
+        svg_folder = pathlib.Path(svg_folder)
+        require_new(svg_folder, "--svg")
+        with explain_file_errors(svg_folder):
+            svg_folder.mkdir(parents=True)
 
-    def lines(number, parses):
+    def format_parses(index, parses):
         if parses[0].tree is None:
-            return [] if skip_blank else to_lines(number, parses)
-        for position, parse in enumerate(parses if pictures else (), 1):
-            name = f"line-{number + 1:06}"
+            return [] if skip_blank else format_text(index, parses)
+        for rank, parse in enumerate(parses if svg_folder else (), 1):
+            name = f"line-{index + 1:06}"
             if is_n_best:
-                name += f"-tree-{position}"
-            with atomic_write(pictures / f"{name}.svg") as temporary:
+                name += f"-tree-{rank}"
+            with atomic_write(svg_folder / f"{name}.svg") as temporary:
                 temporary.write_text(draw_tree(parse.tree), encoding="utf-8")
-        return to_lines(number, parses)
+        return format_text(index, parses)
 
-    return lines
+    return format_parses
 
 
 def _indented_format(is_n_best, scores):
-    def lines(number, parses):
-        written = []
+    def format_parses(index, parses):
+        lines = []
         for parse in parses if is_n_best else parses[:1]:
             if is_n_best:
-                written.append(f"{number} ||| {parse.score:.6f}")
+                lines.append(f"{index} ||| {parse.score:.6f}")
             elif scores:
-                written.append(f"{parse.score:.6f}")
+                lines.append(f"{parse.score:.6f}")
             if parse.tree is not None:
-                written += parse.tree.pformat(margin=_LINE_LENGTH).split("\n")
-            written.append("")
-        return written
+                lines += parse.tree.pformat(margin=_LINE_LENGTH).split("\n")
+            lines.append("")
+        return lines
 
-    return lines
+    return format_parses
 
 
 def draw_tree(tree):
     """Returns an SVG of a normalized tree; tags and words are its last rows.
 
-    nltk's own drawing has columns of equal width, in which long words overlap.
+    In nltk's drawing, whose columns have equal width, long words overlap.
     """
     tags_row = tree.height() - 2
-    picture = svg.create_picture(
-        _width(tree) + 2 * _MARGIN, 2 * _MARGIN + _ROW_HEIGHT * (tags_row + 1)
-    )
+    height = 2 * _MARGIN + _ROW_HEIGHT * (tags_row + 1)
+    picture = svg.create_picture(_width(tree) + 2 * _MARGIN, height)
     svg.add_element(picture, "title", {}, " ".join(tree_words(tree)))
     lines = svg.add_element(picture, "g", {"stroke": "#808890", "fill": "none"})
     texts = svg.add_element(picture, "g", {"text-anchor": "middle"})
@@ -81,7 +80,7 @@ def draw_tree(tree):
         svg.add_element(texts, "text", position | attributes, text)
 
     def draw(node, left, row):
-        """Draws a node; returns the (x, y) above its label."""
+        """Draws a subtree; returns the (x, y) above its label."""
         children = []
         if is_preterminal(node):
             row, x = tags_row, left + _width(node) / 2

@@ -21,9 +21,9 @@ TRACE = "-NONE-"
 # Events of `traverse`.
 OPEN, WORD, CLOSE = "open", "word", "close"
 
-# Matches Unicode's white space beyond ASCII (up to U+3000), which is no
-# separator in treebanks.
-_SPACES = {each for each in map(chr, range(0x3001)) if each.isspace()}
+# Matches Unicode's white space beyond ASCII (up to U+3000), which does not
+# separate words in treebanks.
+_SPACES = {letter for letter in map(chr, range(0x3001)) if letter.isspace()}
 UNICODE_SPACE = f"[{''.join(sorted(_SPACES - {*string.whitespace}))}]"
 _UNICODE_SPACE = re.compile(UNICODE_SPACE)
 # nltk reads a bracket after a backslash as part of a word.
@@ -31,7 +31,7 @@ _BACKSLASH = re.compile(r"\\(?=[()])")
 
 
 def read_trees(path):
-    """Yields the normalized trees of a file (or .gz) with one tree a line.
+    """Yields the normalized trees of a file (or .gz) with one tree per line.
 
     Raises InputError if it cannot be read, or a line is not a tree with words.
     """
@@ -40,17 +40,16 @@ def read_trees(path):
             yield read_tree(line)
         except ValueError as error:
             raise InputError(
-                f"Line {number} of {path} is not a tree: {error}; expected a "
-                "whole tree a line, such as (S (NP (NN word)))."
+                f"Line {number} of {path} is not a tree: {error}; expected "
+                "one tree per line, such as (S (NP (NN word)))."
             ) from None
 
 
 def read_tree(text):
     """Returns the normalized nltk.Tree of a bracketed text.
 
-    Raises ValueError if brackets do not match or are nested deeper than nltk
-    reads (500), there is text outside of them, or the tree cannot be
-    normalized.
+    Raises ValueError if brackets do not match or are nested more than 500 deep
+    (nltk's limit), there is text outside of them, or `normalize` raises it.
     """
     text = _BACKSLASH.sub(r"\\ ", remove_unicode_spaces(text))
     try:
@@ -76,23 +75,22 @@ def normalize(tree):
     one TOP; other trees get a TOP. Raises ValueError if a bracket has no label
     or no child, a word has no bracket of its own, or no word remains.
     """
-    opened = [[]]
+    # The children of each open bracket.
+    stack = [[]]
     for event, node in traverse(tree):
         if event is OPEN:
-            _check_bracket(node, is_root=node is tree)
-            opened.append([])
+            _validate_bracket(node, is_root=node is tree)
+            stack.append([])
         elif event is WORD:
             if node.label() != TRACE:
-                opened[-1].append(Tree(node.label(), list(node)))
+                stack[-1].append(Tree(node.label(), list(node)))
         else:
-            children = opened.pop()
+            label, children = _strip_function_tags(node.label()), stack.pop()
             if children:
-                opened[-1].append(
-                    Tree(_strip_function_tags(node.label()), children)
-                )
-    if not opened[0]:
+                stack[-1].append(Tree(label, children))
+    if not stack[0]:
         raise ValueError("it has no words")
-    return add_root(opened[0][0])
+    return add_root(stack[0][0])
 
 
 def add_root(tree):
@@ -108,19 +106,15 @@ def traverse(tree):
     The event is WORD for a bracket around a single word; for other brackets it
     is OPEN before their children and CLOSE after them.
     """
-    waiting = [(OPEN, tree)]
-    while waiting:
-        event, node = waiting.pop()
-        if event is OPEN:
-            if is_preterminal(node):
-                event = WORD
-            else:
-                waiting.append((CLOSE, node))
-                waiting.extend(
-                    (OPEN, child)
-                    for child in reversed(node)
-                    if not isinstance(child, str)
-                )
+    stack = [(OPEN, tree)]
+    while stack:
+        event, node = stack.pop()
+        if event is OPEN and is_preterminal(node):
+            event = WORD
+        elif event is OPEN:
+            stack.append((CLOSE, node))
+            children = [c for c in reversed(node) if not isinstance(c, str)]
+            stack.extend((OPEN, child) for child in children)
         yield event, node
 
 
@@ -135,16 +129,16 @@ def tree_words(tree):
 
 
 def format_tree(tree):
-    """Returns a tree as a line for `read_tree`; ValueError if impossible."""
-    parts = []
+    """Returns a tree as one bracketed line; ValueError for invalid words."""
+    text = ""
     for event, node in traverse(tree):
         if event is OPEN:
-            parts.append(f" ({node.label()}")
+            text += f" ({node.label()}"
         elif event is WORD:
-            parts.append(f" ({node.label()} {escape_brackets(node[0])})")
+            text += f" ({node.label()} {escape_brackets(node[0])})"
         else:
-            parts.append(")")
-    return "".join(parts).lstrip()
+            text += ")"
+    return text.lstrip()
 
 
 def escape_brackets(word):
@@ -153,9 +147,7 @@ def escape_brackets(word):
     ValueError if the word is empty or contains white space.
     """
     if word.split() != [word]:
-        raise ValueError(
-            f"{word!r} is not a word: it is empty or holds a space."
-        )
+        raise ValueError(f"{word!r} is not a word: it is empty or has a space.")
     return word.replace("(", "-LRB-").replace(")", "-RRB-")
 
 
@@ -169,14 +161,13 @@ def _strip_function_tags(label):
     return re.split("[-=]", label, maxsplit=1)[0] or label
 
 
-def _check_bracket(node, is_root):
-    name = f"({node.label()}"
+def _validate_bracket(node, is_root):
     if not len(node):
-        raise ValueError(f"the bracket {name} is empty")
+        raise ValueError(f"the bracket ({node.label()} is empty")
     for child in node:
         if isinstance(child, str):
             raise ValueError(
-                f"{child!r} in {name} needs a bracket of its own with its tag"
+                f"{child!r} in ({node.label()} needs its own bracket and tag"
             )
     if not is_root and not node.label():
         raise ValueError("a bracket inside it has no label")

@@ -3,6 +3,7 @@
 Raw text is split with nltk's tokenizer, words with a SentencePiece model.
 """
 
+import itertools
 import re
 
 import numpy as np
@@ -23,8 +24,8 @@ _QUOTES = str.maketrans({"“": "``", "”": "''", "‘": "`", "’": "'"})
 
 # A hyphen within a word, or a slash.
 _HYPHEN = re.compile(r"(?<=[^-/])(-)(?=[^-/])|(?<=.)(/)(?=.)")
-# Affixes that are not split from their word by LDC2007T02's guidelines for
-# hyphenated items, as far as CRAFT follows them.
+# Affixes that stay in their word, by LDC2007T02's guidelines for hyphenated
+# items as far as CRAFT follows them.
 _PREFIX = re.compile(
     "(?i)ante|anti|arch|auto|be|bi|bio|co|counter|cross|cyber|de|eco|ex|extra|"
     "hetero|homo|inter|intra|macro|mega|micro|mid|mini|multi|neo|non|over|pan|"
@@ -38,7 +39,7 @@ _SPACE = "\u2581".encode()
 
 
 def split_at_spaces(text):
-    """Splits a sentence at ASCII white space, as trees write its words."""
+    """Splits a sentence at ASCII white space, and escapes brackets."""
     text = remove_unicode_spaces(text.replace("\0", ""))
     return [escape_brackets(word) for word in text.split()]
 
@@ -58,22 +59,21 @@ def ontonotes_tokenize(text):
     """Splits like `penn_tokenize`, and also at hyphens and slashes.
 
     English treebanks since OntoNotes, such as CRAFT, do so: "New York - based",
-    "and / or"; words with certain prefixes are not split (non-zero).
+    "and / or"; words with certain affixes are not split (non-zero).
     """
-    return [
-        part for word in penn_tokenize(text) for part in _split_hyphens(word)
-    ]
+    words = penn_tokenize(text)
+    return list(itertools.chain.from_iterable(map(_split_hyphens, words)))
 
 
 def _split_hyphens(word):
     if re.fullmatch(r"-\w+-", word):
         return [word]
+    # Parts alternate with the marks between them.
     first, *others = filter(None, _HYPHEN.split(word))
     parts = [first]
     for mark, part in zip(others[::2], others[1::2]):
-        if mark == "-" and (
-            _PREFIX.fullmatch(parts[-1]) or _SUFFIX.fullmatch(part)
-        ):
+        has_affix = _PREFIX.fullmatch(parts[-1]) or _SUFFIX.fullmatch(part)
+        if mark == "-" and has_affix:
             parts[-1] += mark + part
         else:
             parts += [mark, part]
@@ -81,12 +81,12 @@ def _split_hyphens(word):
 
 
 class WordTokenizer(tf.Module):
-    """Splits words that are separated by white space into pieces.
+    """Tokenizes words, which white space separates, to pieces.
 
     The ids of a SentencePiece model are reordered: pieces that begin a word
     have the highest ids, from `first_word_id` on, and each word has exactly one
     of them, as its first piece. A word that normalization removes becomes the
-    piece of a lone space; where normalization splits a word, the first piece of
+    piece of a lone space; if normalization splits a word, the first piece of
     its second part is unknown. `subwords` is the model's Tokenizer. Raises
     ValueError if `proto` is not a SentencePiece model, or has no piece of a
     lone space.
@@ -96,22 +96,23 @@ class WordTokenizer(tf.Module):
         self.subwords = Tokenizer(proto)
         super().__init__(name=f"words_of_{self.subwords.name}")
         self.vocabulary_size = self.subwords.vocabulary_size
-        numbers = tf.range(self.vocabulary_size)
-        pieces = self.subwords.ids_to_tokens(numbers).numpy()
-        begins = np.array([piece.startswith(_SPACE) for piece in pieces])
+        old_ids = tf.range(self.vocabulary_size)
+        pieces = self.subwords.ids_to_tokens(old_ids).numpy().tolist()
         if _SPACE not in pieces:
             raise ValueError("This SentencePiece model has no lone space.")
-        order = np.argsort(begins, kind="stable")
+        begins_word = np.array([piece.startswith(_SPACE) for piece in pieces])
+        order = np.argsort(begins_word, kind="stable")
         ids = np.argsort(order).astype(np.int32)
-        self.first_word_id = int(self.vocabulary_size - begins.sum())
-        space = ids[pieces.tolist().index(_SPACE)]
-        self._space_id = int(space)
+        self.first_word_id = int(self.vocabulary_size - begins_word.sum())
+        self._space_id = ids[pieces.index(_SPACE)]
         # The id of each piece at the beginning of a word, and after it.
-        self._first_ids = tf.constant(np.where(begins, ids, space))
-        self._later_ids = tf.constant(np.where(begins, UNKNOWN_ID, ids))
+        first_ids = np.where(begins_word, ids, self._space_id)
+        later_ids = np.where(begins_word, UNKNOWN_ID, ids)
+        self._first_ids = tf.constant(first_ids)
+        self._later_ids = tf.constant(later_ids)
 
     def split_words(self, text):
-        """Splits text, string [B], as `split_at_spaces` does, in a graph.
+        """Splits text, string [B], like `split_at_spaces`, in a graph.
 
         Returns a RaggedTensor string [B, None].
         """
@@ -125,10 +126,9 @@ class WordTokenizer(tf.Module):
         return tf.strings.split(text)
 
     def encode_words(self, words):
-        """Splits words, a RaggedTensor string [B, None], into ids.
+        """Tokenizes words, a RaggedTensor string [B, None], to ids.
 
-        Returns a RaggedTensor int32 [B, None], every row ending with the end
-        id.
+        Returns a RaggedTensor int32 [B, None]; each row ends with the end id.
         """
         # Drops the end id of each word.
         pieces = self.subwords.tokenize(words.values)[:, :-1]

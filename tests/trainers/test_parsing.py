@@ -117,7 +117,7 @@ def test_scores_are_those_of_the_trees_written(trained, tmp_path):
     assert record["split"] == "dev"
     assert record["sentences"] == DEV
     broken = record["broken_without_grammar"]
-    assert f"Without the grammar {broken} of {DEV} answers" in done.out
+    assert f"Without the grammar {broken} of {DEV} outputs" in done.out
     # Of the same weights and trees, while they were trained.
     measured = re.search(r"^step 6: dev .*, F1 ([\d.]+)$", trained[1].out, re.M)
     assert measured[1] == f"{expected.overall.f1:.2f}"

@@ -56,7 +56,7 @@ def open_corpus(
         return TextCorpus(dataset, source_language, target_language)
     if dataset_kind(dataset) == "trees":
         # nltk and TFDS take seconds to import.
-        from trainers.data.trees import TreeCorpus
+        from trainers.data.treebank import TreeCorpus
 
         return TreeCorpus(dataset, source_language, target_language)
     # TFDS names are snake_case[/config][:version].

@@ -148,7 +148,7 @@ def make_codec_files(
         if symbols is None:
             from export.parsing.linearization import SymbolVocabulary
 
-            symbols = SymbolVocabulary.from_lines(
+            symbols = SymbolVocabulary.from_linearized_trees(
                 target.split() for _, target in corpus.pairs("train")
             )
         files[SYMBOLS_FILE] = symbols.to_json().encode()

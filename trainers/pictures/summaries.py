@@ -1,4 +1,4 @@
-"""Writes TensorBoard event files, with attention during training."""
+"""Writes TensorBoard event files, and attention during training."""
 
 import contextlib
 import re
@@ -9,13 +9,13 @@ import tensorflow as tf
 from PIL import ImageOps
 
 from export.attention_views.reader import AttentionReader
-from export.attention_views.word_attention import KINDS
+from export.attention_views.word_attention import ATTENTION_KINDS
 from export.common.errors import InputError
 from export.translators.translator import Translator
 from trainers.pictures.attention_pictures import MAX_TOKENS, draw_layer
 
-# Tokens of the longer side: enough to show a pattern, and few enough that two
-# heads fit side by side.
+# Minimum and maximum tokens of the longer side: enough to show a pattern, and
+# few enough that two heads fit side by side.
 _LENGTHS = (5, MAX_TOKENS // 2)
 
 
@@ -51,70 +51,69 @@ class EventWriter:
 
 
 class AttentionSummaries(keras.callbacks.Callback):
-    """Translates the same sentences every N updates, and draws attention.
+    """Translates the same sentences during training, and draws attention.
 
-    Uses no random numbers, so that training is unchanged bit for bit. Writes
-    the TensorBoard run `attention`: a picture of each layer and sentence, the
-    entropy of each head in nats, and the translations beside the references.
-    `counter` is a StepCounter; the last update is drawn as well.
+    Writes the TensorBoard run `attention` every `frequency` updates and after
+    the last one: a picture of each layer and sentence, the entropy of each head
+    in nats, and the translations with their references. Uses no random numbers,
+    so that training is unchanged bit for bit. `counter` is a StepCounter.
     """
 
     def __init__(
-        self, counter, model, tokenizer, sources, references, log_dir, every
+        self, counter, model, tokenizer, sources, references, log_dir, frequency
     ):
         super().__init__()
         self._counter = counter
         self._reader = AttentionReader(Translator(model, tokenizer))
         self._sources = sources
         self._references = references
-        self._every = every
+        self._frequency = frequency
         self._writer = EventWriter(log_dir, "attention")
 
     def on_train_batch_end(self, batch, logs=None):
-        """Writes summaries every N updates and at the end."""
-        due = self._counter.is_multiple_of(self._every)
-        if self._sources and (due or self._counter.finished):
+        """Writes summaries if they are due."""
+        is_due = self._counter.is_multiple_of(self._frequency)
+        if self._sources and (is_due or self._counter.finished):
             maps = self._reader.read(self._sources)
             with self._writer.at_step(self._counter.step):
-                tf.summary.text("translations", self._tables(maps))
-                for kind in KINDS:
+                tf.summary.text("translations", self._translation_tables(maps))
+                for kind in ATTENTION_KINDS:
                     _write_pictures(maps, kind)
                     _write_entropies(maps, kind)
 
-    def _tables(self, maps):
-        return [
-            two_column_table(
-                [
-                    ("source", each.text),
-                    ("its tokens", " ".join(each.source_tokens)),
-                    ("translation", each.translation),
-                    ("its tokens", " ".join(each.target_tokens)),
-                    ("reference", reference),
-                ]
-            )
-            for each, reference in zip(maps, self._references)
-        ]
+    def _translation_tables(self, maps):
+        tables = []
+        for sentence, reference in zip(maps, self._references):
+            rows = [
+                ("source", sentence.text),
+                ("its tokens", " ".join(sentence.source_tokens)),
+                ("translation", sentence.translation),
+                ("its tokens", " ".join(sentence.target_tokens)),
+                ("reference", reference),
+            ]
+            tables.append(two_column_table(rows))
+        return tables
 
 
 def choose_attention_sentences(pairs, count):
-    """Returns indices of up to `count` TokenPairs to draw, int [N].
+    """Returns the indices of up to `count` TokenPairs to draw, int [N].
 
-    They have 5 to 12 tokens on the longer side, or the nearest lengths, and no
-    blank source.
+    Their longer side has 5 to 12 tokens, or else the nearest lengths; blank
+    sources are excluded.
     """
-    longer = np.maximum(pairs.source_lengths, pairs.target_lengths)
-    distance = np.abs(longer - longer.clip(*_LENGTHS))
+    lengths = np.maximum(pairs.source_lengths, pairs.target_lengths)
+    distances = np.abs(lengths - lengths.clip(*_LENGTHS))
     # A blank source consists of the end id.
-    numbers = np.flatnonzero(pairs.source_lengths >= 2)
-    good = numbers[distance[numbers] == 0]
-    if len(good) < count:
-        nearest = numbers[np.argsort(distance[numbers], kind="stable")]
+    indices = np.flatnonzero(pairs.source_lengths >= 2)
+    in_range = indices[distances[indices] == 0]
+    if len(in_range) < count:
+        nearest = indices[np.argsort(distances[indices], kind="stable")]
         return np.sort(nearest[:count])
-    return good[:: len(good) // count][:count]
+    return in_range[:: len(in_range) // count][:count]
 
 
 def two_column_table(rows):
-    """Returns a Markdown table of pairs of str: a heading and any text."""
+    """Returns a Markdown table of pairs of str; the first is the header."""
     lines = [f"| {_escape(name)} | {_escape(text)} |" for name, text in rows]
     return "\n".join([lines[0], "|---|---|", *lines[1:]])
 
@@ -126,25 +125,26 @@ def _escape(text):
 
 
 def _write_entropies(maps, kind):
-    sums, rows = 0.0, 0
-    for each in maps:
-        weights = getattr(each, kind).astype(np.float64)
+    sums, num_queries = 0.0, 0
+    for sentence in maps:
+        weights = getattr(sentence, kind).astype(np.float64)
         logarithms = np.log(np.where(weights > 0.0, weights, 1.0))
         sums = sums - (weights * logarithms).sum(axis=(-2, -1))
-        rows += weights.shape[-2]
-    for (layer, head), mean in np.ndenumerate(sums / rows):
+        num_queries += weights.shape[-2]
+    for (layer, head), mean in np.ndenumerate(sums / num_queries):
         name = f"{kind}/layer_{layer + 1}/head_{head + 1}"
         tf.summary.scalar(f"attention_entropy/{name}", mean)
 
 
 def _write_pictures(maps, kind):
     for layer in range(1, len(getattr(maps[0], kind)) + 1):
-        samples = [draw_layer(each, kind, layer) for each in maps]
-        # TensorBoard needs samples of equal size: pads the bottom with white.
-        height = max(sample.height for sample in samples)
-        samples = [
-            ImageOps.expand(each, (0, 0, 0, height - each.height), "white")
-            for each in samples
+        pictures = [draw_layer(sentence, kind, layer) for sentence in maps]
+        # TensorBoard needs equal sizes, so white is added at the bottom.
+        height = max(picture.height for picture in pictures)
+        borders = [(0, 0, 0, height - picture.height) for picture in pictures]
+        padded = [
+            ImageOps.expand(picture, border, "white")
+            for picture, border in zip(pictures, borders)
         ]
         tag = f"attention_{kind}/layer_{layer}"
-        tf.summary.image(tag, np.stack(samples), max_outputs=len(samples))
+        tf.summary.image(tag, np.stack(padded), max_outputs=len(padded))

@@ -1,6 +1,5 @@
 """Formats entries of scores.json as Markdown."""
 
-import functools
 import re
 
 from tabulate import tabulate
@@ -11,9 +10,29 @@ from export.common.progress_bar import clock
 BEGIN = "<!-- begin: made by python -m trainers.results -->"
 END = "<!-- end: made by python -m trainers.results -->"
 _UNKNOWN = "–"
-_COLUMNS = (
-    *("", "BLEU", "95 % interval", "compound-split BLEU", "chrF"),
-    *("perplexity", "beam, α", "updates", "training", "hardware", "date"),
+# Templates for a record with `number`, `time`, `hardware` and `penalty`.
+_COLUMNS = {
+    "": "{number}",
+    "BLEU": "**{score:.2f}**",
+    "95 % interval": "{confidence_95[0]:.2f} to {confidence_95[1]:.2f}",
+    "compound-split BLEU": "{compound_split_bleu[score]:.2f}",
+    "chrF": "{chrf[score]:.2f}",
+    "perplexity": "{perplexity[per_token]:.2f}",
+    "beam, α": "{beam_size}, {alpha}{penalty}",
+    "updates": "{step:,}",
+    "training": "{time}",
+    "hardware": "{hardware}",
+    "date": "{date}",
+}
+_PROVENANCE = (
+    "weights: {weights}",
+    "{parameters:,} parameters",
+    "{sentences:,} sentences",
+    "{references:,} references",
+    "BLEU `{signature}`",
+    "compound-split `{compound_split_bleu[signature]}`",
+    "chrF `{chrf[signature]}`",
+    "interval: sacreBLEU's bootstrap `{bootstrap}`",
 )
 
 
@@ -21,11 +40,14 @@ def make_results_page(records):
     """Returns Markdown of entries of scores.json, a section per test set."""
     sections = {}
     for record in records:
-        languages = ("source_language", "target_language")
-        direction = " to ".join(filter(None, map(record.get, languages)))
-        parts = [hide_folders(record["dataset"]), direction]
-        title = ", ".join(filter(None, [*parts, f"split {record['split']}"]))
-        known = {n: value for n, value in record.items() if value is not None}
+        languages = record.get("source_language"), record.get("target_language")
+        parts = [
+            hide_folders(record["dataset"]),
+            " to ".join(filter(None, languages)),
+            f"split {record['split']}",
+        ]
+        title = ", ".join(filter(None, parts))
+        known = {k: value for k, value in record.items() if value is not None}
         sections.setdefault(title, []).append(known)
     return "\n\n".join(
         _section(title, records) for title, records in sections.items()
@@ -53,7 +75,7 @@ def markdown_table(header, rows):
 
 
 def hide_folders(text):
-    """Shortens each path outside of the working folder to its last name."""
+    """Shortens paths outside of the working directory to their last name."""
     return re.sub(
         r"(^|[=:,\s'\"])(?:~|\.\.)?/(?:[^\s'\",]*/)?([^\s'\",/]+/?)",
         r"\1\2",
@@ -71,32 +93,25 @@ def _section(title, records):
 
 
 def _row(number, record):
-    training = record.get("training") or {}
+    training = record.get("training")
     time = _UNKNOWN
     if training:
         time = clock(training["seconds"])
         if training["steps"] != record.get("step"):
             time += f" for {training['steps']:,} updates"
-    power = " (length^α)" if record.get("length_penalty") == "power" else ""
-    get = functools.partial(_format, record)
-    return [
-        str(number),
-        f"**{record['score']:.2f}**",
-        get("{confidence_95[0]:.2f} to {confidence_95[1]:.2f}"),
-        get("{compound_split_bleu[score]:.2f}"),
-        get("{chrf[score]:.2f}"),
-        get("{perplexity[per_token]:.2f}"),
-        get("{beam_size}, {alpha}") + power,
-        get("{step:,}"),
-        time,
-        (training or record).get("hardware", _UNKNOWN),
-        get("{date}"),
-    ]
+    is_power = record.get("length_penalty") == "power"
+    values = record | {
+        "number": number,
+        "time": time,
+        "hardware": (training or record).get("hardware", _UNKNOWN),
+        "penalty": " (length^α)" if is_power else "",
+    }
+    return [_format(template, values) for template in _COLUMNS.values()]
 
 
-def _format(record, text):
+def _format(template, values):
     try:
-        return text.format_map(record)
+        return template.format_map(values)
     except (LookupError, TypeError):
         return _UNKNOWN
 
@@ -104,19 +119,9 @@ def _format(record, text):
 def _provenance(record):
     training = record.get("training") or {}
     commands = [training.get("command"), record.get("command")]
-    facts = [f"`{each}`" for each in dict.fromkeys(filter(None, commands))]
-    facts += [
-        _format(record, text)
-        for text in (
-            "weights: {weights}",
-            "{parameters:,} parameters",
-            "{sentences:,} sentences",
-            "{references:,} references",
-            "BLEU `{signature}`",
-            "compound-split `{compound_split_bleu[signature]}`",
-            "chrF `{chrf[signature]}`",
-            "interval: sacreBLEU's bootstrap `{bootstrap}`",
-        )
+    facts = [
+        f"`{command}`" for command in dict.fromkeys(filter(None, commands))
     ]
-    known = [each for each in facts if each != _UNKNOWN]
+    facts += [_format(template, record) for template in _PROVENANCE]
+    known = [fact for fact in facts if fact != _UNKNOWN]
     return hide_folders("; ".join(known)) + "."

@@ -1,7 +1,6 @@
-"""Configures, trains and formats rows of Table 3, and rows of the user."""
+"""Configures, trains and formats rows of Table 3, and the user's own rows."""
 
 import dataclasses
-import json
 import pathlib
 import re
 import typing
@@ -10,14 +9,14 @@ import keras_transformer as kt
 from export.common.command import command_line
 from export.common.errors import InputError
 from export.common.progress_bar import clock
+from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
 from trainers.reports.results_page import hide_folders, markdown_table
 from trainers.training import config_flags
 
-# By names of presets, in the table's order: perplexity per token and
-# compound-split BLEU on newstest2013, and millions of parameters, None where
-# the table omits them.
+# By preset, in the table's order: perplexity per token and compound-split BLEU
+# on newstest2013, and millions of parameters, None if the table omits them.
 TABLE_3 = {
     "base": (4.92, 25.8, 65),
     "A1": (5.29, 24.9, None),
@@ -40,6 +39,23 @@ TABLE_3 = {
     "E-learned": (4.92, 25.7, None),
     "big": (4.33, 26.4, 213),
 }
+# The table's columns.
+_FIELDS = {
+    "N": "num_layers",
+    "d_model": "d_model",
+    "d_ff": "d_ff",
+    "h": "num_heads",
+    "d_k": "d_k",
+    "d_v": "d_v",
+    "P_drop": "dropout",
+    "ε_ls": "label_smoothing",
+    "steps": "train_steps",
+}
+_COLUMNS = (
+    *("row", *_FIELDS, "PPL (dev)", "BLEU (dev)", "95 % interval"),
+    *("params ×10⁶", "training"),
+    *("paper: PPL", "paper: BLEU", "paper: params ×10⁶"),
+)
 # Fields that no row may set, and the hint for the error message.
 _SHARED = {
     "train_steps": "use --train_steps",
@@ -48,7 +64,7 @@ _SHARED = {
 
 
 class Table3Row(typing.NamedTuple):
-    """A row's configuration, and its "field=value" different from base."""
+    """A row's configuration, also as "field=value" changes of base."""
 
     name: str
     config: kt.TransformerConfig
@@ -60,8 +76,9 @@ def make_table3_rows(names, own, common, scale, train_steps):
 
     `names` are rows of the paper, `own` the user's rows as
     "name:field=value,field=value", and `common` a list of "field=value" for all
-    rows, which `own` overrides. `scale` is the factor on the widths.
+    rows, which a row's own fields override. `scale` multiplies the widths.
     """
+    # All rows have the same budget, so its fields are excluded.
     changes, budget = {}, field_names("duration")
     for name in ["base", *names]:
         if name not in TABLE_3:
@@ -69,7 +86,6 @@ def make_table3_rows(names, own, common, scale, train_steps):
                 f"Table 3 has no row {name!r}; its rows are "
                 f"{', '.join(TABLE_3)}."
             )
-        # All rows have the same budget, so its fields are excluded.
         changes[name] = [
             f"{field}={value}"
             for field, value in PRESETS[name].items()
@@ -91,13 +107,14 @@ def make_table3_rows(names, own, common, scale, train_steps):
     _validate_fields(common)
     shared = [f"train_steps={train_steps}", "average_checkpoints=0"]
     return [
-        _make_row(name, [*common, *each, *shared], scale)
-        for name, each in changes.items()
+        _make_row(name, [*common, *assignments, *shared], scale)
+        for name, assignments in changes.items()
     ]
 
 
 def _validate_fields(assignments):
-    for field in (text.partition("=")[0] for text in assignments):
+    for assignment in assignments:
+        field, _, _ = assignment.partition("=")
         if field in _SHARED:
             raise InputError(
                 f"{field} is the same for all rows; {_SHARED[field]}."
@@ -125,8 +142,8 @@ def _make_row(name, assignments, scale):
 class Table3Runs:
     """Trains and scores rows, each in `rows/NAME` of a folder, on one data set.
 
-    `run` is a function of a command's module and its flags that returns its
-    exit code.
+    `run` is a function of a command's module and flags that returns the exit
+    code.
     """
 
     def __init__(self, folder, data_flags, training_flags, scoring_flags, run):
@@ -138,13 +155,13 @@ class Table3Runs:
 
     def read_score(self, row):
         """Returns the scores.json entry of a finished row, otherwise None."""
-        path = self._path(row)
-        parse = kt.TransformerConfig.from_json
-        if _read(path / "config.json", parse, None) != row.config:
+        directory = ModelDirectory(self._path(row))
+        if not directory.config_path.exists():
+            return None
+        if directory.read_config() != row.config:
             return None
         command = command_line("trainers.evaluate", *self._evaluate_flags(row))
-        records = _read(path / "scores.json", json.loads, [])
-        for record in reversed(records):
+        for record in reversed(directory.read_scores()):
             key = record.get("step"), record.get("command")
             if key == (row.config.train_steps, command):
                 return record
@@ -152,18 +169,19 @@ class Table3Runs:
 
     def train_and_score(self, row):
         """Trains and scores a row, or resumes; returns the exit code."""
-        training = [
+        flags = [
             *self._data_flags,
             f"--model_dir={self._path(row)}",
             "--preset=base",
-            *(f"--set={each}" for each in row.assignments),
+            *(f"--set={assignment}" for assignment in row.assignments),
             f"--prepared_dir={self._folder / 'data'}",
             "--noscore",
             *self._training_flags,
         ]
-        return self._run("trainers.wmt", training) or self._run(
-            "trainers.evaluate", self._evaluate_flags(row)
-        )
+        code = self._run("trainers.wmt", flags)
+        if code:
+            return code
+        return self._run("trainers.evaluate", self._evaluate_flags(row))
 
     def _evaluate_flags(self, row):
         return [
@@ -177,65 +195,31 @@ class Table3Runs:
         return self._folder / "rows" / row.name
 
 
-def _read(path, parse, default):
-    try:
-        return parse(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return default
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(
-            f"Cannot read {path} ({error}); remove that row's folder to "
-            "train it again."
-        ) from error
-
-
-_FIELDS = {
-    "N": "num_layers",
-    "d_model": "d_model",
-    "d_ff": "d_ff",
-    "h": "num_heads",
-    "d_k": "d_k",
-    "d_v": "d_v",
-    "P_drop": "dropout",
-    "ε_ls": "label_smoothing",
-    "steps": "train_steps",
-}
-_COLUMNS = (
-    *("row", *_FIELDS, "PPL (dev)", "BLEU (dev)", "95 % interval"),
-    *("params ×10⁶", "training"),
-    *("paper: PPL", "paper: BLEU", "paper: params ×10⁶"),
-)
-
-
 def make_table3_page(rows, scores, scale):
     """Returns Table 3; values equal to base's are blank, as in the paper.
 
     `scores` is a dict of each finished row's name to its entry of scores.json.
     """
     base = rows[0].config
-    base_values = _values(base)
+    base_values = _field_values(base)
     lines = []
     for row in rows:
-        values = [
-            _short(value) if row is rows[0] or value != base_value else ""
-            for value, base_value in zip(_values(row.config), base_values)
-        ]
+        values = _field_values(row.config)
+        if row is not rows[0]:
+            pairs = zip(values, base_values)
+            values = ["" if value == other else value for value, other in pairs]
         label = row.name + _other_fields(row.config, base)
-        lines.append([label, *values, *_measured(row, scores)])
-    description = _description(base, scores, scale)
+        lines.append([label, *values, *_score_columns(row, scores)])
+    description = _describe_runs(base, scores, scale)
     table = markdown_table(_COLUMNS, lines)
     return f"# Table 3 at scale {scale:g}\n\n{description}\n\n{table}\n"
 
 
-def _values(config):
-    layers, *others = (getattr(config, field) for field in _FIELDS.values())
-    if config.decoder_layers != layers:
-        layers = f"{layers} + {config.decoder_layers}"
-    return [layers, *others]
-
-
-def _short(value):
-    return value if isinstance(value, str) else f"{value:g}"
+def _field_values(config):
+    values = [f"{getattr(config, field):g}" for field in _FIELDS.values()]
+    if config.decoder_layers != config.num_layers:
+        values[0] += f" + {config.decoder_layers}"
+    return values
 
 
 def _other_fields(config, base):
@@ -248,7 +232,8 @@ def _other_fields(config, base):
     return f" ({', '.join(others)})" if others else ""
 
 
-def _measured(row, scores):
+def _score_columns(row, scores):
+    """Returns the cells of a row's scores, then of the paper's."""
     measured, paper = ["not yet", "", "", "", ""], ["", "", ""]
     if row.name in scores:
         record = scores[row.name]
@@ -266,9 +251,11 @@ def _measured(row, scores):
     return [*measured, *paper]
 
 
-def _description(base, scores, scale):
+def _describe_runs(base, scores, scale):
     records = list(scores.values())
-    hardware = [(each["training"] or each)["hardware"] for each in records]
+    hardware = [
+        (record["training"] or record)["hardware"] for record in records
+    ]
     facts = records[0] | {
         "dataset": hide_folders(records[0]["dataset"]),
         "hardware": "; ".join(dict.fromkeys(hardware)),

@@ -52,9 +52,9 @@ _INSTALLATION = {
 
 
 def choose_tokenizer(language, requested=None):
-    """Returns the requested tokenizer, or that of a language such as "zh_TW".
+    """Returns the requested tokenizer, or the default of a language code.
 
-    InputError if the requested one is not usable here.
+    InputError if the tokenizer cannot be used.
     """
     name = requested or _recommended_tokenizer(language)
     if requested is None and not _is_installed(name):
@@ -68,7 +68,7 @@ def choose_tokenizer(language, requested=None):
     return name
 
 
-def require_explicit_tokenizer(language, requested):
+def validate_explicit_tokenizer(language, requested):
     """Raises InputError if the default depends on installed packages."""
     name = _recommended_tokenizer(language)
     if requested is None and name in _INSTALLATION:
@@ -79,7 +79,7 @@ def require_explicit_tokenizer(language, requested):
 
 
 def make_bleu(name, **options):
-    """Returns a case-sensitive BLEU; InputError if not usable here."""
+    """Returns a sacrebleu.BLEU; InputError if the tokenizer cannot be used."""
     try:
         # `force` silences the warning that the text looks tokenized.
         return sacrebleu.BLEU(tokenize=name, force=name == "none", **options)

@@ -4,15 +4,16 @@ Brackets (label, start, end) count as a multiset, summed over all sentences.
 Tags of single words and TOP do not count. Words tagged as punctuation are
 removed first, and with them empty brackets; ADVP and PRT are one label.
 
-Where the trees disagree on which words are punctuation, EVALB (Sekine and
-Collins 1997; Black et al. 1991) skips the sentence, which favors a parser that
-predicts tags. Here it counts, without the words that are punctuation in the
-gold tree; EVALB's figures are reported as well.
+If two trees differ in which words are punctuation, EVALB (Sekine and Collins
+1997; Black et al. 1991) skips the sentence, which favors a parser that predicts
+tags. Here it counts, without the words that are punctuation in the gold tree;
+EVALB's scores are reported as well.
 """
 
 import collections
 import dataclasses
 import itertools
+import operator
 import typing
 
 import numpy as np
@@ -55,10 +56,9 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 class BracketCounts:
     """Counts over sentences, and the scores (0 to 100) computed from them.
 
-    `sentences` have a word; `matched`, `gold` and `predicted` are brackets;
-    `tagged` of the `words` without punctuation have the gold tag; `crossing`
-    brackets overlap a gold one without nesting; of `complete` sentences all
-    brackets match.
+    Words exclude punctuation; `tagged` words have the gold tag. `matched`,
+    `gold` and `predicted` are brackets, `crossing` predicted ones that overlap
+    a gold one without nesting. All brackets of `complete` sentences match.
     """
 
     sentences: int
@@ -91,14 +91,13 @@ class BracketCounts:
         return (
             "F1 = {f1:.2f} (precision {precision:.2f}, recall {recall:.2f}), "
             "complete match {complete_match:.2f}, tags "
-            "{tagging_accuracy:.2f}, crossing {average_crossing:.2f} a "
-            "sentence".format(**self.scores)
-            + f", over {self.sentences:,} sentences"
-        )
+            "{tagging_accuracy:.2f}, crossing {average_crossing:.2f} per "
+            "sentence, over {sentences:,} sentences"
+        ).format(**self.scores, sentences=self.sentences)
 
     def record(self):
         """Returns scores and counts as a dict for scores.json."""
-        scores = {name: round(each, 4) for name, each in self.scores.items()}
+        scores = {name: round(value, 4) for name, value in self.scores.items()}
         return scores | dataclasses.asdict(self)
 
 
@@ -128,7 +127,7 @@ class BracketScores:
         skipped = self.overall.sentences - self.evalb.sentences
         if skipped:
             lines.append(
-                f"EVALB skips {skipped:,} of these sentences, where "
+                f"EVALB skips {skipped:,} of these sentences, in which "
                 "punctuation was tagged as a word or a word as punctuation: "
                 f"F1 = {self.evalb.f1:.2f} without them, "
                 f"{self.evalb_short.f1:.2f} at most {SHORT} words."
@@ -160,31 +159,28 @@ def score_brackets(predicted, gold):
             f"Expected a predicted tree for each gold tree, got "
             f"{len(predicted):,} for {len(gold):,}; parse the same file."
         )
-    rows, short, agreed = [], [], []
-    for number, trees in enumerate(zip(predicted, gold), 1):
-        output, right = map(_flatten, trees)
-        output_mask, mask = (
-            [tag not in _DELETED for tag in tree.tags]
-            for tree in (output, right)
-        )
-        if output.words != right.words:
+    rows, is_short, in_evalb = [], [], []
+    pairs = zip(map(_flatten, predicted), map(_flatten, gold))
+    for number, (output, reference) in enumerate(pairs, 1):
+        if output.words != reference.words:
             raise InputError(
                 f"Expected the words of the gold tree of sentence {number:,}, "
-                f"{' '.join(right.words)!r}, got {' '.join(output.words)!r}."
+                f"{' '.join(reference.words)!r}, got "
+                f"{' '.join(output.words)!r}."
             )
-        output_words = _select(output.words, output_mask)
-        agreed.append(output_words == _select(right.words, mask))
-        if not agreed[-1]:
-            output_mask = mask
-        rows.append(_count(output, output_mask, right, mask))
-        short.append(len(right.words) <= SHORT)
-    rows, short, agreed = map(np.array, (rows, short, agreed))
+        words, mask = reference.words, reference.mask
+        is_same = _select(words, output.mask) == _select(words, mask)
+        output_mask = output.mask if is_same else mask
+        rows.append(_count(output.select(output_mask), reference.select(mask)))
+        is_short.append(len(words) <= SHORT)
+        in_evalb.append(is_same)
+    rows, is_short, in_evalb = map(np.array, (rows, is_short, in_evalb))
     return BracketScores(
         overall=_sum(rows),
-        short=_sum(rows[short]),
+        short=_sum(rows[is_short]),
         interval=_interval(rows),
-        evalb=_sum(rows[agreed]),
-        evalb_short=_sum(rows[short & agreed]),
+        evalb=_sum(rows[in_evalb]),
+        evalb_short=_sum(rows[is_short & in_evalb]),
     )
 
 
@@ -194,6 +190,26 @@ class _FlatTree(typing.NamedTuple):
     words: list
     tags: list
     brackets: list
+
+    @property
+    def mask(self):
+        """Whether each word is not punctuation, list of bool."""
+        return [tag not in _DELETED for tag in self.tags]
+
+    def select(self, mask):
+        """Returns tags and a Counter of brackets of the words in a mask."""
+        # Number of words in the mask before each word.
+        positions = [0, *itertools.accumulate(mask)]
+        spans = (
+            (_EQUAL.get(label, label), positions[start], positions[end])
+            for label, start, end in self.brackets
+            if label not in _DELETED
+        )
+        tags = [_EQUAL.get(tag, tag) for tag in _select(self.tags, mask)]
+        brackets = collections.Counter(
+            (label, start, end) for label, start, end in spans if start < end
+        )
+        return tags, brackets
 
 
 def _flatten(tree):
@@ -215,45 +231,29 @@ def _select(items, mask):
     return [item for item, keep in zip(items, mask) if keep]
 
 
-def _count(output, output_mask, right, mask):
+def _count(output, reference):
     """Returns the counts of one sentence, in the order of BracketCounts."""
-    predicted = _counted_brackets(output, output_mask)
-    gold = _counted_brackets(right, mask)
-    output_tags, tags = (
-        [_EQUAL.get(tag, tag) for tag in _select(*each)]
-        for each in ((output.tags, output_mask), (right.tags, mask))
-    )
+    predicted_tags, predicted = output
+    gold_tags, gold = reference
     return (
-        int(bool(tags)),
+        int(bool(gold_tags)),
         (gold & predicted).total(),
         gold.total(),
         predicted.total(),
-        len(tags),
-        sum(one == other for one, other in zip(output_tags, tags)),
+        len(gold_tags),
+        sum(map(operator.eq, predicted_tags, gold_tags)),
         _count_crossing(predicted, gold),
-        int(bool(tags) and predicted == gold),
+        int(bool(gold_tags) and predicted == gold),
     )
-
-
-def _counted_brackets(tree, mask):
-    """Returns a Counter of (label, start, end), without punctuation."""
-    # Number of counted words before each word.
-    places = [0, *itertools.accumulate(mask)]
-    spans = (
-        (_EQUAL.get(label, label), places[start], places[end])
-        for label, start, end in tree.brackets
-        if label not in _DELETED
-    )
-    return collections.Counter(span for span in spans if span[1] < span[2])
 
 
 def _count_crossing(predicted, gold):
-    spans = {bracket[1:] for bracket in gold}
+    """Counts predicted brackets that overlap a gold one without nesting."""
+    spans = {(start, end) for _, start, end in gold}
     return sum(
         count
         for (_, start, end), count in predicted.items()
-        if (start, end) not in spans
-        and any(
+        if any(
             first < start < last < end or start < first < end < last
             for first, last in spans
         )
@@ -273,12 +273,12 @@ def _interval(rows):
         brackets[generator.integers(len(rows), size=len(rows))].sum(axis=0)
         for _ in range(BOOTSTRAP_SAMPLES)
     ]
-    mean, half = estimate_ci(_f1(*np.transpose(sums)))
-    return Interval.around(mean, half, BOOTSTRAP_SEED)
+    mean, half_width = estimate_ci(_f1(*np.transpose(sums)))
+    return Interval.around(mean, half_width, BOOTSTRAP_SEED)
 
 
-def _percent(part, whole):
-    return 100 * part / max(1, whole)
+def _percent(count, total):
+    return 100 * count / max(1, total)
 
 
 def _f1(matched, gold, predicted):
@@ -289,7 +289,7 @@ def score_parser(
     directory,
     gold,
     data,
-    provenance,
+    run_info,
     search=None,
     batch_tokens=BATCH_TOKENS,
     unconstrained=False,
@@ -297,68 +297,68 @@ def score_parser(
     """Parses the sentences of gold trees, scores them and saves the scores.
 
     Returns the best trees as texts, and the lines to print. `gold` is a list of
-    normalized nltk.Tree; `data` and `provenance` are those of `save_scores`.
-    `search` has other values of beam_size and alpha. `unconstrained` also
-    searches without the grammar, and counts the outputs that are not trees.
+    normalized nltk.Tree; for `data` and `run_info` see `save_scores`.
+    `search` is a dict with other values of beam_size or alpha. `unconstrained`
+    also searches without the grammar, and counts outputs that are not trees.
     """
     search = search or {}
     parser = Parser.from_directory(
         directory.path, batch_tokens=batch_tokens, **search
     )
-    sentences = [tree_words(tree) for tree in gold]
+    words = [tree_words(tree) for tree in gold]
     print(
         f"Parsing {len(gold):,} sentences, beam {parser.beam_size}.", flush=True
     )
     with ProgressBar("Parsing", len(gold), "sentences") as bar:
-        texts = [" ".join(sentence) for sentence in sentences]
-        parses = parser.parse(texts, on_progress=bar.update)
-    best = [each[0] for each in parses]
-    scores = score_brackets([each.tree for each in best], gold)
+        parses = parser.parse(map(" ".join, words), on_progress=bar.update)
+    best = [candidates[0] for candidates in parses]
+    scores = score_brackets([parse.tree for parse in best], gold)
     record, lines = scores.record() | {"sentences": len(gold)}, scores.lines
     if unconstrained:
         translator = GraphTranslator(parser.model, **search)
-        broken = count_broken(translator, directory, sentences, batch_tokens)
+        broken = count_broken(translator, directory, words, batch_tokens)
         record["broken_without_grammar"] = broken
         lines.append(
-            f"Without the grammar {broken:,} of {len(gold):,} answers "
-            f"({broken / len(gold):.1%}) are no tree over exactly the words."
+            f"Without the grammar {broken:,} of {len(gold):,} outputs "
+            f"({broken / len(gold):.1%}) are not trees over exactly the words."
         )
     config = directory.read_config().replace(**search)
-    save_scores(directory, parser.model, record, config, data, provenance)
-    return [each.text for each in best], lines
+    save_scores(directory, parser.model, record, config, data, run_info)
+    return [parse.text for parse in best], lines
 
 
-def count_broken(translator, directory, sentences, batch_tokens=BATCH_TOKENS):
+def count_broken(translator, directory, words, batch_tokens=BATCH_TOKENS):
     """Counts outputs that are not a tree over exactly a sentence's words.
 
-    The translator is a GraphTranslator without a grammar.
+    `translator` is a GraphTranslator without a grammar, `words` a list of the
+    words of each sentence.
     """
     symbols = load_symbols(directory)
     tokenizer = WordTokenizer(directory.read_vocabulary())
-    sources = tokenizer.encode([" ".join(each) for each in sentences])
+    sources = tokenizer.encode(list(map(" ".join, words)))
     search = tf.function(
         translator.search, input_signature=[_IDS], autograph=False
     )
 
-    def count_batch(batch):
-        tokens = search(pad_ids([sources[number] for number in batch])).tokens
+    def check_batch(indices):
+        tokens = search(pad_ids([sources[i] for i in indices])).tokens
+        best = tokens[:, 0].numpy().tolist()
         return [
-            _is_broken(row, symbols, sentences[number])
-            for row, number in zip(tokens[:, 0].numpy().tolist(), batch)
+            _is_broken(ids, symbols, words[i]) for i, ids in zip(indices, best)
         ]
 
     print("Parsing again without the grammar.", flush=True)
-    with ProgressBar("Parsing", len(sentences), "sentences") as bar:
+    with ProgressBar("Parsing", len(words), "sentences") as bar:
         lengths = list(map(len, sources))
         return sum(
-            translate_in_batches(lengths, batch_tokens, count_batch, bar.update)
+            translate_in_batches(lengths, batch_tokens, check_batch, bar.update)
         )
 
 
-def _is_broken(row, symbols, sentence):
+def _is_broken(ids, symbols, words):
     try:
-        # A row without the end id raises ValueError, too.
-        delinearize(symbols.decode(row[: row.index(END_ID)]), sentence)
+        # `index` raises ValueError, too, if the end id is missing.
+        delinearize(symbols.decode(ids[: ids.index(END_ID)]), words)
     except ValueError:
         return True
     return False

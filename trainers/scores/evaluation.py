@@ -1,9 +1,9 @@
 """Corpus scores by sacreBLEU, with signature and interval, and perplexity.
 
-Compound-split BLEU is the paper's metric, of get_ende_bleu.sh in the authors'
+Compound-split BLEU is the paper's metric, from get_ende_bleu.sh in the authors'
 first code: typographic quotes are replaced by ASCII, and "rich-text" counts as
 the three tokens "rich ##AT##-##AT## text"; no smoothing, case-sensitive. The
-tokenizer is that of BLEU instead of Moses'; the signature names it.
+tokenizer is sacreBLEU's instead of Moses'; the signature names it.
 """
 
 import dataclasses
@@ -20,10 +20,18 @@ from trainers.scores import bleu_tokenizers
 BOOTSTRAP_SAMPLES = 1000
 BOOTSTRAP_SEED = 12345
 
+_QUOTES = str.maketrans(
+    {**dict.fromkeys("„“”«»", '"'), **dict.fromkeys("‚‘’", "'")}
+)
+# ASCII, because the authors' Perl does not treat a no-break space as white
+# space.
+_HYPHEN = re.compile(r"(\S)-(\S)", re.ASCII)
+_SPLIT = r"\1 ##AT##-##AT## \2"
+
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """A corpus score, 0 to 100; signature and line as sacreBLEU's.
+    """A corpus score, 0 to 100, with sacreBLEU's signature and output line.
 
     `reference_length` is the number of reference tokens, 0 for chrF.
     """
@@ -40,18 +48,18 @@ class Score:
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """The 95 % interval of resampled scores, and their number and seed."""
+    """A 95 % interval; `bootstrap` has the number of resamples and the seed."""
 
     low: float
     high: float
     bootstrap: str
 
     @classmethod
-    def around(cls, mean, half, seed):
-        """Returns the interval of sacreBLEU's mean and half width, clipped."""
+    def around(cls, mean, half_width, seed):
+        """Returns the interval around a mean, clipped to 0 to 100."""
         return cls(
-            float(max(mean - half, 0.0)),
-            float(min(mean + half, 100.0)),
+            float(max(mean - half_width, 0.0)),
+            float(min(mean + half_width, 100.0)),
             f"bs:{BOOTSTRAP_SAMPLES}|seed:{seed}",
         )
 
@@ -71,9 +79,10 @@ class Interval:
 
 
 def score_bleu(hypotheses, evaluation_set, tokenize):
-    """Returns the Score of case-sensitive BLEU, a translation for each source.
+    """Returns the Score of case-sensitive BLEU.
 
-    `tokenize` is the name of sacreBLEU's tokenizer.
+    `hypotheses` has a translation for each source, `tokenize` the name of a
+    sacreBLEU tokenizer.
     """
     metric = bleu_tokenizers.make_bleu(tokenize)
     return _score(metric, hypotheses, evaluation_set)
@@ -105,15 +114,6 @@ def _score(metric, hypotheses, evaluation_set, signature_prefix=""):
     )
 
 
-_QUOTES = str.maketrans(
-    {**dict.fromkeys("„“”«»", '"'), **dict.fromkeys("‚‘’", "'")}
-)
-# ASCII, because the authors' Perl does not treat a no-break space as white
-# space.
-_HYPHEN = re.compile(r"(\S)-(\S)", re.ASCII)
-_SPLIT = r"\1 ##AT##-##AT## \2"
-
-
 def score_compound_split(hypotheses, evaluation_set, tokenize):
     """Returns the Score of compound-split BLEU; arguments of `score_bleu`."""
     metric = bleu_tokenizers.make_bleu(tokenize)
@@ -136,8 +136,9 @@ def score_compound_split(hypotheses, evaluation_set, tokenize):
 class Perplexity:
     """exp of the mean negative log-probability of a token, un-smoothed.
 
-    It is not comparable between vocabularies. `tokens` include end tokens;
-    `skipped` pairs exceed the model's maximum length.
+    It is not comparable between vocabularies. `tokens` is the number of scored
+    tokens, end tokens included, `skipped` the number of pairs above the model's
+    maximum length.
     """
 
     per_token: float
@@ -146,27 +147,22 @@ class Perplexity:
 
 
 def measure_perplexity(translator, evaluation_set):
-    """Returns the Perplexity of all references given their sources.
-
-    It is None if every pair is too long.
-    """
+    """Returns the references' Perplexity; None if all pairs are too long."""
     pairs = [
         (evaluation_set.sources[index], reference)
         for index in evaluation_set.scored_indices
         for reference in evaluation_set.references[index]
     ]
     sources, references = map(list, zip(*pairs))
-    lengths = zip(translator.lengths(sources), translator.lengths(references))
-    fitting = [
-        (*pair, target_length)
-        for pair, (source_length, target_length) in zip(pairs, lengths)
-        if source_length is not None and target_length is not None
-    ]
+    lengths, target_lengths = map(translator.lengths, (sources, references))
+    rows = zip(sources, references, lengths, target_lengths)
+    # The length of a text that is too long is None.
+    fitting = [row for row in rows if None not in row]
     if not fitting:
         return None
-    sources, references, lengths = map(list, zip(*fitting))
+    sources, references, _, target_lengths = map(list, zip(*fitting))
     scores = translator.score(sources, references)
-    tokens = sum(lengths)
+    tokens = sum(target_lengths)
     per_token = math.exp(-math.fsum(scores) / tokens)
     return Perplexity(per_token, tokens, len(pairs) - len(fitting))
 
@@ -216,14 +212,14 @@ def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
     if perplexity is not None:
         record["perplexity"] = dataclasses.asdict(perplexity)
         lines.append(
-            f"perplexity = {perplexity.per_token:.4f} a token, over "
+            f"perplexity = {perplexity.per_token:.4f} per token, over "
             f"{perplexity.tokens:,} tokens of "
             f"{references - perplexity.skipped:,} references"
         )
     if not_scored:
         lines.append(
-            f"Not scored: {not_scored:,} of {len(hypotheses):,} lines, which "
-            "have no source or no reference."
+            f"Not scored: {not_scored:,} of {len(hypotheses):,} lines, "
+            "without a source or a reference."
         )
     return record, lines
 
@@ -232,32 +228,31 @@ def bleu_difference(hypotheses, other_hypotheses, evaluation_set, tokenize):
     """Compares two systems by paired bootstrap resampling (Koehn 2004).
 
     Returns a dict: `difference`, above 0 if `hypotheses` are better; `low` and
-    `high`, its 95 % interval; and `bootstrap`, the number of samples and the
+    `high`, its 95 % interval; and `bootstrap`, the number of resamples and the
     seed. sacreBLEU's paired test gives a p-value, but no interval.
     """
     metric = bleu_tokenizers.make_bleu(tokenize)
     references = evaluation_set.reference_streams()
-    counts = [
+    statistics, other_statistics = (
         np.array(metric._extract_corpus_statistics(texts, references))
         for texts in (hypotheses, other_hypotheses)
-    ]
+    )
+
+    def score(rows):
+        return metric._compute_score_from_stats(rows.sum(axis=0).tolist()).score
 
     def difference(indices):
-        first, second = (
-            metric._compute_score_from_stats(rows[indices].sum(0).tolist())
-            for rows in counts
-        )
-        return first.score - second.score
+        return score(statistics[indices]) - score(other_statistics[indices])
 
-    sentences = len(hypotheses)
+    num_sentences = len(hypotheses)
     generator = np.random.default_rng(BOOTSTRAP_SEED)
     resampled = [
-        difference(generator.choice(sentences, size=sentences))
+        difference(generator.choice(num_sentences, size=num_sentences))
         for _ in range(BOOTSTRAP_SAMPLES)
     ]
     low, high = map(float, np.percentile(resampled, [2.5, 97.5]))
     return {
-        "difference": difference(np.arange(sentences)),
+        "difference": difference(np.arange(num_sentences)),
         "low": low,
         "high": high,
         "bootstrap": f"bs:{BOOTSTRAP_SAMPLES}|seed:{BOOTSTRAP_SEED}",

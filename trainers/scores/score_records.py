@@ -1,11 +1,10 @@
 """Entries of scores.json, and the log of a training in training.json.
 
-config.json records the configuration of a training, run.json what a resumed
-training must repeat (data, seed, batching and so on; another value is an
-error). `--precision`, `--jit`, `--accumulate`, `--strategy` and the devices
-also affect the updates (rounding, dropout masks, with `--precision` the number
-format), but may change between runs of one training: only `command` and
-`hardware` in training.json record them.
+config.json records the configuration of a training, run.json the data, seed,
+batching and so on, which may not change when a training is resumed.
+`--precision`, `--jit`, `--accumulate`, `--strategy` and the devices also affect
+the updates (rounding, dropout masks, number format), but may change: only
+`command` and `hardware` in training.json record them.
 """
 
 import datetime
@@ -30,9 +29,9 @@ _IDENTITY = (
 
 
 def add_record(records, record):
-    """Adds a record to a list, or replaces that of the same evaluation.
+    """Adds a record to a list, or replaces an earlier one of the evaluation.
 
-    If the score is the same, other measurements such as perplexity are kept.
+    If the score is the same, other metrics such as perplexity are kept.
     """
     for index, earlier in enumerate(records):
         if all(earlier.get(name) == record.get(name) for name in _IDENTITY):
@@ -42,12 +41,12 @@ def add_record(records, record):
     return [*records, record]
 
 
-def save_scores(directory, model, scores, config, data, provenance):
-    """Adds an entry to scores.json, or replaces that of the same evaluation.
+def save_scores(directory, model, scores, config, data, run_info):
+    """Adds an entry to scores.json; see `add_record`.
 
     `scores` is a dict of metric, score, signature and so on, `config` the
     TransformerConfig of the search, `data` a dict of dataset, languages and
-    split, and `provenance` the result of `describe_run`.
+    split, and `run_info` the result of `describe_run`.
     """
     log = TrainingLog(directory)
     record = {
@@ -60,13 +59,13 @@ def save_scores(directory, model, scores, config, data, provenance):
         "weights": log.weights.get("made_from"),
         "parameters": model.count_params(),
         "training": log.summary(),
-        **provenance,
+        **run_info,
     }
     directory.write_scores(add_record(directory.read_scores(), record))
 
 
 def describe_run(module):
-    """Returns a dict of the running command, the hardware and the date."""
+    """Returns a dict of the current command, the hardware and the date."""
     today = datetime.datetime.now(datetime.UTC).date()
     return {
         "command": command_line(module, *sys.argv[1:]),
@@ -121,12 +120,12 @@ class TrainingLog:
         write_json(self._path, self._content)
 
     def record_weights(self, step, made_from):
-        """Writes the step of model.weights.h5 and its origin in words."""
+        """Writes the step and the origin, such as "average", of the weights."""
         self._content["weights"] = {"step": step, "made_from": made_from}
         write_json(self._path, self._content)
 
     def summary(self):
-        """Returns a dict for a score's record, with steps that were lost."""
+        """Returns a dict for a record, with repeated steps in its sums."""
         runs = self._content["runs"]
         if not runs:
             return {}

@@ -20,7 +20,7 @@ function checkChoice(fieldset, value) {
   }
 }
 
-/** Hides all choices but the first so many. */
+/** Shows only the first choices. */
 function showFirst(fieldset, count) {
   fieldset.querySelectorAll(".choice").forEach((label, number) => {
     label.hidden = number >= count;
@@ -33,7 +33,7 @@ function addButton(fieldset, name, onClick) {
   fieldset.append(button);
 }
 
-/** Adds a button a head, with its map in small. */
+/** Adds a button for each head, with a small picture of its weights. */
 function addHeads(fieldset, count, onToggle, onAlone) {
   for (let head = 0; head < count; head++) {
     const button = element("button", {
@@ -41,7 +41,7 @@ function addHeads(fieldset, count, onToggle, onAlone) {
       class: "head",
       "aria-label": `Head ${head + 1}`,
       title: `Head ${head + 1}; with Shift alone`,
-      ...lookOf(head),
+      ...headStyle(head),
     });
     button.append(element("canvas"), element("span", {}, `${head + 1}`));
     button.addEventListener("click", (event) =>

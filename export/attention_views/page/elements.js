@@ -5,37 +5,37 @@ function byId(id) {
 }
 
 function element(name, attributes = {}, text = "") {
-  return filled(document.createElement(name), attributes, text);
+  return setAttributes(document.createElement(name), attributes, text);
 }
 
 function svgElement(name, attributes = {}, text = "") {
   const svg = "http://www.w3.org/2000/svg";
-  return filled(document.createElementNS(svg, name), attributes, text);
+  return setAttributes(document.createElementNS(svg, name), attributes, text);
 }
 
-function filled(made, attributes, text) {
+function setAttributes(node, attributes, text) {
   for (const [name, value] of Object.entries(attributes)) {
-    made.setAttribute(name, value);
+    node.setAttribute(name, value);
   }
-  // Never markup: tokens come from anywhere.
-  if (text) made.textContent = text;
-  return made;
+  // Never as markup, because tokens may be hostile.
+  if (text) node.textContent = text;
+  return node;
 }
 
-/** A head is known by its color, and past eight by its dashes as well. */
-function lookOf(head) {
+/** Returns the color and the dashes of a head; dashes differ beyond eight. */
+function headStyle(head) {
   return {
     "data-color": head % COLORS,
     "data-dash": Math.floor(head / COLORS) % 4,
   };
 }
 
-/** What several heads together are drawn in. */
-function lookOfHeads(heads) {
+/** Returns the color for the mean of heads. */
+function colorOfHeads(heads) {
   return heads.length === 1 ? heads[0] % COLORS : "mean";
 }
 
-/** How opaque a weight is: its root, so that small ones are seen as well. */
+/** Returns the opacity of a weight; its root keeps small ones visible. */
 function shade(weight) {
   return Math.sqrt(weight);
 }

@@ -1,12 +1,12 @@
-// With all words at once, weaker lines would only grey the picture.
-const LEAST_OF_ALL = 0.02;
-const LEAST_OF_WORD = 0.01;
+// Lines of smaller weights would only make the picture grey.
+const MIN_WEIGHT = 0.02;
+const MIN_WEIGHT_OF_WORD = 0.01;
 const WIDTH = 100;
-// Strengths that are told apart.
-const GRADES = 100;
+// Number of different line strengths.
+const LEVELS = 100;
 
 /**
- * Draws the lines of one word, or of all when word is null.
+ * Draws the lines of one word, or of all words if word is null.
  *
  * Lines of a head that are equally strong are one path: thousands of paths
  * would be slow.
@@ -15,21 +15,22 @@ function drawLines(svg, maps, layer, heads, word) {
   const rows = Math.max(maps.from.length, maps.to.length);
   svg.setAttribute("viewBox", `0 0 ${WIDTH} ${rows}`);
   svg.parentNode.style.setProperty("--rows", rows);
-  const least = word ? LEAST_OF_WORD : LEAST_OF_ALL;
+  const minWeight = word ? MIN_WEIGHT_OF_WORD : MIN_WEIGHT;
   const lines = document.createDocumentFragment();
-  heads.forEach((head, lane) => {
-    const group = svgElement("g", { ...lookOf(head), "data-head": head });
-    const shift = laneShift(lane, heads.length);
+  heads.forEach((head, index) => {
+    const group = svgElement("g", { ...headStyle(head), "data-head": head });
+    const offset = headOffset(index, heads.length);
     const curves = new Map();
     for (const [from, to, weight] of pairs(maps, layer, head, word)) {
-      if (weight < least) continue;
-      const grade = Math.round(weight * GRADES);
-      const others = curves.get(grade) ?? "";
-      curves.set(grade, others + curve(from + 0.5 + shift, to + 0.5 + shift));
+      if (weight < minWeight) continue;
+      const level = Math.round(weight * LEVELS);
+      const others = curves.get(level) ?? "";
+      const [start, end] = [from + 0.5 + offset, to + 0.5 + offset];
+      curves.set(level, others + curve(start, end));
     }
-    for (const [grade, d] of curves) {
-      const look = stroke(grade / GRADES, Boolean(word));
-      group.append(svgElement("path", { d, ...look }));
+    for (const [level, d] of curves) {
+      const attributes = stroke(level / LEVELS, Boolean(word));
+      group.append(svgElement("path", { d, ...attributes }));
     }
     lines.append(group);
   });
@@ -46,9 +47,9 @@ function* pairs(maps, layer, head, word) {
   }
 }
 
-/** Heads run beside each other, so that none hides another. */
-function laneShift(lane, lanes) {
-  return (lane - (lanes - 1) / 2) * Math.min(0.14, 0.7 / lanes);
+/** Lines of different heads must not hide one another. */
+function headOffset(index, count) {
+  return (index - (count - 1) / 2) * Math.min(0.14, 0.7 / count);
 }
 
 function curve(start, end) {
@@ -58,19 +59,19 @@ function curve(start, end) {
   return `M0 ${y}C${bend} ${y} ${WIDTH - bend} ${to} ${WIDTH} ${to}`;
 }
 
-function stroke(weight, alone) {
+function stroke(weight, isSingleWord) {
   return {
-    "stroke-opacity": (alone ? shade(weight) : weight).toFixed(3),
-    "stroke-width": (alone ? 1 + 3 * weight : 1 + weight).toFixed(2),
+    "stroke-opacity": (isSingleWord ? shade(weight) : weight).toFixed(3),
+    "stroke-width": (1 + (isSingleWord ? 3 : 1) * weight).toFixed(2),
   };
 }
 
-/** Shows how strong a line of some weights is. */
-function drawScale(place) {
+/** Draws sample lines of some weights. */
+function drawScale(parent) {
   for (const weight of [0.05, 0.25, 0.5, 1]) {
     const svg = svgElement("svg", { viewBox: "0 0 10 2" });
     svg.setAttribute("preserveAspectRatio", "none");
     svg.append(svgElement("path", { d: "M0 1H10", ...stroke(weight, true) }));
-    place.append(svg, `${100 * weight} %`);
+    parent.append(svg, `${100 * weight} %`);
   }
 }

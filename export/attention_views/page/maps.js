@@ -1,11 +1,11 @@
-// What a weight of 1 is packed as.
+// The integer for a weight of 1.
 const ONE = 4095;
 
-/** Attention between two lists of tokens, of all layers and heads. */
+/** Attention weights of all layers and heads between two lists of tokens. */
 class Maps {
   /**
    * @param tokens {from, to}: two lists of strings.
-   * @param heads how many a layer has.
+   * @param heads number of heads of a layer.
    * @param weights Uint16Array [layers, heads, from, to].
    */
   constructor(tokens, heads, weights) {
@@ -20,15 +20,15 @@ class Maps {
     return this.weights[row * this.to.length + to] / ONE;
   }
 
-  /** The mean of some heads. */
+  /** Returns the mean weight of some heads. */
   mean(layer, heads, from, to) {
     let sum = 0;
     for (const head of heads) sum += this.weight(layer, head, from, to);
     return heads.length ? sum / heads.length : 0;
   }
 
-  /** One head's weights between a word and each of the other list. */
-  ofWord(layer, head, word) {
+  /** Returns a head's weights between a word and the other column. */
+  wordWeights(layer, head, word) {
     return this[otherSide(word.side)].map((_, other) =>
       word.side === "from"
         ? this.weight(layer, head, word.index, other)
@@ -37,9 +37,9 @@ class Maps {
   }
 }
 
-/** Unpacks the Maps of every unit and kind. */
-async function unpacked({ layers, heads, units, weights }) {
-  const numbers = await inflated(weights);
+/** Returns the Maps of every unit and kind. */
+async function unpackMaps({ layers, heads, units, weights }) {
+  const values = await inflate(weights);
   const maps = {};
   let start = 0;
   for (const [unit, kinds] of Object.entries(units)) {
@@ -47,15 +47,15 @@ async function unpacked({ layers, heads, units, weights }) {
     for (const [kind, tokens] of Object.entries(kinds)) {
       const area = tokens.from.length * tokens.to.length;
       const size = layers[kind] * heads * area;
-      const part = numbers.subarray(start, start + size);
-      maps[unit][kind] = new Maps(tokens, heads, part);
+      const array = values.subarray(start, start + size);
+      maps[unit][kind] = new Maps(tokens, heads, array);
       start += size;
     }
   }
   return maps;
 }
 
-async function inflated(base64) {
+async function inflate(base64) {
   const text = atob(base64);
   const packed = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);

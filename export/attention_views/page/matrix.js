@@ -1,19 +1,19 @@
-const LONGEST_LABEL = 14;
+const MAX_LABEL_LENGTH = 14;
 
-/** Draws the mean of the heads; returns the geometry, for pointing at it. */
+/** Draws the mean of the heads; returns the geometry for `cellAt`. */
 function drawMatrix(svg, maps, layer, heads) {
   const rows = maps.from.length;
   const columns = maps.to.length;
   const size = Math.max(9, Math.min(28, 430 / Math.max(rows, columns)));
-  const left = labelRoom(maps.from, size);
-  const top = labelRoom(maps.to, size);
+  const left = labelWidth(maps.from, size);
+  const top = labelWidth(maps.to, size);
   const width = left + columns * size + top * 0.65;
   const height = top + rows * size + 2;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("width", width);
-  // Below this it scrolls rather than shrinks.
+  // Narrower panels scroll.
   svg.style.minWidth = `${7 * columns}px`;
-  svg.setAttribute("data-color", lookOfHeads(heads));
+  svg.setAttribute("data-color", colorOfHeads(heads));
 
   const geometry = { left, top, size, rows, columns };
   svg.replaceChildren(
@@ -32,21 +32,21 @@ function drawMatrix(svg, maps, layer, heads) {
 }
 
 function cells(maps, layer, heads, { left, top, size, rows, columns }) {
-  // Cells of one shade are one path, as lines are.
+  // Cells of one shade are one path, for speed.
   const squares = new Map();
   for (let from = 0; from < rows; from++) {
     for (let to = 0; to < columns; to++) {
       const weight = maps.mean(layer, heads, from, to);
-      const grade = Math.round(shade(weight) * GRADES);
+      const level = Math.round(shade(weight) * LEVELS);
       const [x, y] = [left + to * size, top + from * size];
       const square = `M${x} ${y}h${size}v${size}h${-size}z`;
-      squares.set(grade, (squares.get(grade) ?? "") + square);
+      squares.set(level, (squares.get(level) ?? "") + square);
     }
   }
   const group = svgElement("g");
-  for (const [grade, d] of squares) {
-    const look = { class: "cell", "fill-opacity": grade / GRADES };
-    if (grade) group.append(svgElement("path", { d, ...look }));
+  for (const [level, d] of squares) {
+    const attributes = { class: "cell", "fill-opacity": level / LEVELS };
+    if (level) group.append(svgElement("path", { d, ...attributes }));
   }
   return group;
 }
@@ -67,13 +67,13 @@ function labels(maps, { left, top, size }) {
   return group;
 }
 
-/** Shows how dark cells of some weights are. */
-function drawShades(place) {
+/** Draws sample cells of some weights. */
+function drawShades(parent) {
   for (const weight of [0.01, 0.1, 0.25, 0.5, 1]) {
     const svg = svgElement("svg", { viewBox: "0 0 1 1" });
     const filling = { width: 1, height: 1, "fill-opacity": shade(weight) };
     svg.append(svgElement("rect", filling));
-    place.append(svg, `${100 * weight} %`);
+    parent.append(svg, `${100 * weight} %`);
   }
 }
 
@@ -89,10 +89,10 @@ function markInMatrix(svg, { left, top, size, rows, columns }, word) {
     width: isRow ? columns * size : size,
     height: isRow ? size : rows * size,
   };
-  filled(band, place, "");
+  setAttributes(band, place, "");
 }
 
-/** The row and the column under the pointer, or null. */
+/** Returns the row and the column under the pointer, or null. */
 function cellAt(svg, { left, top, size, rows, columns }, event) {
   const box = svg.getBoundingClientRect();
   const scale = svg.viewBox.baseVal.width / box.width;
@@ -106,16 +106,16 @@ function fontSize(size) {
   return Math.min(12, Math.max(8, 0.8 * size));
 }
 
-function labelRoom(tokens, size) {
+function labelWidth(tokens, size) {
   const longest = Math.max(...tokens.map((token) => [...token].length));
-  return 12 + Math.min(longest, LONGEST_LABEL) * 0.62 * fontSize(size);
+  return 12 + Math.min(longest, MAX_LABEL_LENGTH) * 0.62 * fontSize(size);
 }
 
 function label(token) {
   const characters = [...token];
   const short =
-    characters.length > LONGEST_LABEL
-      ? `${characters.slice(0, LONGEST_LABEL - 1).join("")}\u2026`
+    characters.length > MAX_LABEL_LENGTH
+      ? `${characters.slice(0, MAX_LABEL_LENGTH - 1).join("")}\u2026`
       : token;
   // Isolated, so that right-to-left script keeps its own order.
   return `\u2068${short}\u2069`;

@@ -22,20 +22,20 @@ const KINDS = {
 };
 
 const data = JSON.parse(byId("data").textContent);
-const maps = await unpacked(data);
+const maps = await unpackMaps(data);
 
-// What is shown: kind, layer, heads and unit, the word that is kept and the
-// word that is pointed at, each {side, index} or null.
+// Kind, layer, heads and unit; the selected `word` and the `pointed` word under
+// the pointer, each {side, index} or null.
 const state = { ...data.view, pointed: null };
 let geometry = null;
 
-function present() {
+function shownMaps() {
   return maps[state.unit][state.kind];
 }
 
 function drawWord() {
   const word = state.pointed ?? state.word;
-  const shown = [present(), state.layer, state.heads, word];
+  const shown = [shownMaps(), state.layer, state.heads, word];
   drawLines(byId("lines"), ...shown);
   markWords(...shown, state.word);
   describeWord(...shown);
@@ -58,10 +58,10 @@ function draw() {
     checkChoice(byId(`${name}s`), state[name]);
   }
   showFirst(byId("layers"), data.layers[state.kind]);
-  drawHeads(byId("heads"), present(), state.layer, state.heads);
+  drawHeads(byId("heads"), shownMaps(), state.layer, state.heads);
   geometry = drawMatrix(
     byId("matrix"),
-    present(),
+    shownMaps(),
     state.layer,
     state.heads,
   );
@@ -70,7 +70,7 @@ function draw() {
 
 function drawTokens() {
   for (const side of ["from", "to"]) {
-    addWords(byId(side), present()[side], { point, leave, keep });
+    addWords(byId(side), shownMaps()[side], { point, leave, keep });
   }
   draw();
 }
@@ -93,14 +93,14 @@ function keep(word) {
 }
 
 function show(changes) {
-  const before = present();
+  const before = shownMaps();
   Object.assign(state, changes);
   state.layer = Math.min(state.layer, data.layers[state.kind] - 1);
-  if (present() === before) {
+  if (shownMaps() === before) {
     draw();
     return;
   }
-  // A word of the other lists would be another word.
+  // The index stands for another word in other columns.
   if (!("word" in changes)) state.word = null;
   state.pointed = null;
   drawTokens();
@@ -122,8 +122,8 @@ function pointAtCell(event) {
   if (was?.side !== "from" || was.index !== cell.from) {
     point({ side: "from", index: cell.from });
   }
-  const { from, to } = present();
-  const weight = present().mean(state.layer, state.heads, cell.from, cell.to);
+  const { from, to } = shownMaps();
+  const weight = shownMaps().mean(state.layer, state.heads, cell.from, cell.to);
   byId("cell").textContent =
     `\u2068${from[cell.from]}\u2069 \u2192 \u2068${to[cell.to]}\u2069: ` +
     percent(weight);

@@ -1,6 +1,6 @@
-const PARTNERS = 3;
+const MAX_PARTNERS = 3;
 
-/** Writes in words and numbers what the lines of a word show. */
+/** Writes the largest weights of a word as text. */
 function describeWord(maps, layer, heads, word) {
   byId("word-hint").hidden = Boolean(word);
   byId("word-table").hidden = !word;
@@ -15,10 +15,10 @@ function describeWord(maps, layer, heads, word) {
     const row = element("tr");
     const name = element("th", { scope: "row" });
     name.append(
-      element("span", { class: "swatch", ...lookOf(head) }),
+      element("span", { class: "swatch", ...headStyle(head) }),
       `${head + 1}`,
     );
-    row.append(name, partners(maps, maps.ofWord(layer, head, word), word));
+    row.append(name, partners(maps, maps.wordWeights(layer, head, word), word));
     return row;
   });
   document.querySelector("#word-table tbody").replaceChildren(...rows);
@@ -43,7 +43,7 @@ function partners(maps, weights, word) {
   const others = maps[otherSide(word.side)];
   const cell = element("td");
   const row = element("div");
-  for (const other of strongest(weights).slice(0, PARTNERS)) {
+  for (const other of strongest(weights).slice(0, MAX_PARTNERS)) {
     const partner = element("div", { class: "partner" });
     partner.append(
       element("bdi", {}, others[other]),

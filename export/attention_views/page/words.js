@@ -1,5 +1,5 @@
-/** Fills a column with its words; calls on what is done with one. */
-function addWords(list, tokens, on) {
+/** Fills a column with words; handlers are {point, leave, keep}. */
+function addWords(list, tokens, handlers) {
   const side = list.id;
   list.replaceChildren(
     ...tokens.map((token, index) => {
@@ -10,16 +10,16 @@ function addWords(list, tokens, on) {
           class: "word",
           dir: "auto",
           title: token,
-          // One stop for Tab in a column; arrow keys go on from there.
+          // Tab stops once in a column; arrow keys move within it.
           tabindex: index ? -1 : 0,
         },
         token,
       );
       const word = { side, index };
-      button.addEventListener("pointerenter", () => on.point(word));
-      button.addEventListener("focus", () => on.point(word));
-      button.addEventListener("blur", () => on.leave());
-      button.addEventListener("click", () => on.keep(word));
+      button.addEventListener("pointerenter", () => handlers.point(word));
+      button.addEventListener("focus", () => handlers.point(word));
+      button.addEventListener("blur", () => handlers.leave());
+      button.addEventListener("click", () => handlers.keep(word));
       const item = element("li");
       item.append(button);
       return item;
@@ -27,7 +27,7 @@ function addWords(list, tokens, on) {
   );
 }
 
-/** Moves the focus among the words; returns whether the key was for it. */
+/** Moves the focus among the words; returns whether the key did so. */
 function moveAmongWords(event) {
   const button = event.target.closest(".word");
   if (!button || event.altKey || event.ctrlKey || event.metaKey) return false;
@@ -52,20 +52,20 @@ function moveAmongWords(event) {
   return true;
 }
 
-/** Marks a word, and shades the others by how strongly they are tied. */
+/** Marks a word, and shades the other column by its weights. */
 function markWords(maps, layer, heads, word, kept) {
   for (const side of ["from", "to"]) {
     const list = byId(side);
-    list.setAttribute("data-color", lookOfHeads(heads));
+    list.setAttribute("data-color", colorOfHeads(heads));
     list.querySelectorAll(".word").forEach((button, index) => {
-      const is = (each) => each?.side === side && each.index === index;
-      button.classList.toggle("shown", is(word));
-      button.classList.toggle("kept", is(kept));
-      button.setAttribute("aria-pressed", is(kept));
-      const tied = word && word.side !== side;
+      const isHere = (each) => each?.side === side && each.index === index;
+      button.classList.toggle("shown", isHere(word));
+      button.classList.toggle("kept", isHere(kept));
+      button.setAttribute("aria-pressed", isHere(kept));
+      const isOther = word && word.side !== side;
       const [from, to] =
         side === "to" ? [word?.index, index] : [index, word?.index];
-      const weight = tied ? maps.mean(layer, heads, from, to) : 0;
+      const weight = isOther ? maps.mean(layer, heads, from, to) : 0;
       button.style.setProperty("--weight", weight.toFixed(3));
     });
   }

@@ -21,7 +21,7 @@ FIRST = AttentionView("encoder", 1, (0, 1), word=2)
 
 
 @pytest.fixture(scope="module")
-def sentence():
+def attention():
     return SentenceAttention(attended.maps(TEXT, "Das Auto hielt."))
 
 
@@ -41,29 +41,29 @@ def sentence():
         ({"word": "car!"}, "word"),
     ],
 )
-def test_flags_change_the_view(sentence, flags, expected):
+def test_flags_change_the_view(attention, flags, expected):
     if isinstance(expected, str):
         with pytest.raises(InputError, match=expected):
-            update_view(FIRST, sentence, **flags)
+            update_view(FIRST, attention, **flags)
     else:
-        assert update_view(FIRST, sentence, **flags) == expected
+        assert update_view(FIRST, attention, **flags) == expected
 
 
 def test_another_kind_may_have_other_layers():
-    sentence = SentenceAttention(
+    attention = SentenceAttention(
         attended.maps(TEXT, "Das Auto hielt.", layers=6, decoder_layers=2)
     )
-    assert sentence.layers == {"encoder": 6, "decoder": 2, "cross": 2}
+    assert attention.num_layers == {"encoder": 6, "decoder": 2, "cross": 2}
     view = AttentionView("encoder", 4, (0,))
     for flags, kind, layer in (
         ({"unit": "pieces"}, "encoder", 4),
         ({"kind": "cross"}, "cross", 1),
         ({"kind": "decoder", "layer": 1}, "decoder", 0),
     ):
-        found = update_view(view, sentence, **flags)
+        found = update_view(view, attention, **flags)
         assert (found.kind, found.layer) == (kind, layer)
     with pytest.raises(InputError):
-        update_view(view, sentence, kind="cross", layer=3)
+        update_view(view, attention, kind="cross", layer=3)
     # Five sixths up.
     found = [paper_layer(layers) + 1 for layers in (1, 2, 3, 4, 6, 12)]
     assert found == [1, 2, 3, 3, 5, 10]
@@ -71,12 +71,12 @@ def test_another_kind_may_have_other_layers():
 
 def test_a_word_of_the_sentence_is_no_number():
     words = ["#metoo", "#2", "#1", "is", "#"]
-    sentence = SentenceAttention(attended.maps(" ".join(words), "Ja."))
+    attention = SentenceAttention(attended.maps(" ".join(words), "Ja."))
     for word, number in (("#2", 1), ("#1", 2), ("#5", 4)):
-        assert update_view(FIRST, sentence, word=word).word == number
+        assert update_view(FIRST, attention, word=word).word == number
     for word in ("#0", "#\u00b2", "#7"):
         with pytest.raises(InputError):
-            update_view(FIRST, sentence, word=word)
+            update_view(FIRST, attention, word=word)
 
 
 def figure(number, **size):
@@ -90,7 +90,7 @@ def test_figure_3_shows_all_heads_from_making():
     [view], note, _ = figure(3, layers=6, heads=8)
     assert view.heads == tuple(range(8))
     assert FIGURE_SENTENCES[3].split()[view.word] == "making"
-    assert "layer 5 of 6, all heads" in note
+    assert "layer 5 of 6, all 8 heads" in note
 
 
 def test_figure_4_shows_the_heads_that_are_sharpest_from_its():

@@ -23,7 +23,7 @@ LINES = [str(FIRST), ""]
 
 
 def form(several=False, scores=False, pretty=True, skip=False, pictures=None):
-    return tree_format(several, scores, pretty, skip, pictures)
+    return tree_format(1 + several, scores, pretty, skip, pictures)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from trainers.data.corpus import (
 )
 from trainers.data.tatoeba import TatoebaCorpus
 from trainers.data.text_files import TextCorpus
-from trainers.data.trees import TreeCorpus
+from trainers.data.treebank import TreeCorpus
 
 MEGABYTE = 1 << 20
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import ImageFont
 
-from export.attention_views.word_attention import KINDS
+from export.attention_views.word_attention import ATTENTION_KINDS
 from tests.export.attention_views import attended
 from trainers.pictures import attention_pictures
 from trainers.pictures.attention_pictures import (
@@ -82,7 +82,7 @@ def _place(kind, head, row, column):
     return np.array(place)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ATTENTION_KINDS)
 def test_every_weight_can_be_read_off_its_cell(kind):
     """Keys go to the right, queries down, heads lie side by side."""
     rows, columns = getattr(_maps(4, 3), kind).shape[2:]

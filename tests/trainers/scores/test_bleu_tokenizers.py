@@ -72,7 +72,7 @@ def test_refusals(monkeypatch, models):
 
 
 def test_workers_must_not_choose_by_what_is_installed():
-    refuse = bleu_tokenizers.require_explicit_tokenizer
+    refuse = bleu_tokenizers.validate_explicit_tokenizer
     for language in ("ja", "ko_KR", "th"):
         with pytest.raises(InputError, match="--tokenize"):
             refuse(language, None)

@@ -116,7 +116,7 @@ def test_lines_that_cannot_be_scored_are_skipped():
     found, lines = evaluate(texts, with_blanks, "13a", perplexity)
     assert found["not_scored"] == 2
     assert {**found, "not_scored": 0} == expected
-    expected = "perplexity = 2.5000 a token, over 1,234 tokens of 4 "
+    expected = "perplexity = 2.5000 per token, over 1,234 tokens of 4 "
     assert lines[-2].startswith(expected)
 
 
