@@ -68,12 +68,7 @@ class TranslationTask(launch.Task):
         names = ("dataset", "source_language", "target_language")
         data = {name: run[name] for name in names} | {"split": "test"}
         save_scores(
-            directory,
-            translator.model,
-            record,
-            inputs.config,
-            data,
-            run_info,
+            directory, translator.model, record, inputs.config, data, run_info
         )
         _print_samples(texts, evaluation_set)
         print("", f"Test: {lines[0]}", sep="\n", flush=True)

@@ -10,11 +10,7 @@ from tqdm import tqdm
 from export.common.progress_bar import clock
 from trainers.pictures.summaries import EventWriter
 from trainers.training.checkpoints import divergence_error
-from trainers.training.dev_scores import (
-    SCORE_TITLES,
-    has_plateaued,
-    score_name,
-)
+from trainers.training.dev_scores import SCORE_TITLES, has_plateaued, score_name
 
 
 class TokenMeans:

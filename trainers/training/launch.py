@@ -26,11 +26,7 @@ from trainers.data.prepared_corpus import (
     validate_codec,
 )
 from trainers.scores.score_records import describe_run
-from trainers.training import (
-    config_flags,
-    training_inputs,
-    training_options,
-)
+from trainers.training import config_flags, training_inputs, training_options
 from trainers.training.fit import train
 from trainers.training.strategies import (
     STRATEGIES,
@@ -38,10 +34,7 @@ from trainers.training.strategies import (
     make_strategy,
     split_cpu,
 )
-from trainers.training.training_inputs import (
-    LayerInitializer,
-    ModelInitializer,
-)
+from trainers.training.training_inputs import LayerInitializer, ModelInitializer
 from trainers.training.training_options import TrainingOptions
 
 FLAGS = flags.FLAGS
