@@ -21,7 +21,7 @@ FLAGS = flags.FLAGS
 for module in (dataset_flags, training_options, launch):
     flags.adopt_module_key_flags(module)
 
-_SAMPLES = 5
+_NUM_SAMPLES = 5
 
 
 class TranslationTask(launch.Task):
@@ -75,14 +75,12 @@ class TranslationTask(launch.Task):
 
     def print_next_steps(self, inputs):
         """Prints commands to run next."""
-        path = inputs.directory.path
+        logs, path = inputs.directory.logs_path, inputs.directory.path
+        export_dir = f"--export_dir=exports/{path.name}"
         command.print_next(
+            command.command_line("tensorboard", "--logdir", logs),
             command.command_line(
-                "tensorboard", "--logdir", inputs.directory.logs_path
-            ),
-            command.command_line(
-                *("export.saved_model", "--model_dir", path),
-                *("--export_dir", f"exports/{path.name}"),
+                "export.saved_model", f"--model_dir={path}", export_dir
             ),
         )
 
@@ -90,8 +88,8 @@ class TranslationTask(launch.Task):
 def _print_samples(texts, evaluation_set):
     # Evenly spread, so that every training prints the same sentences.
     indices = evaluation_set.scored_indices
-    stride = max(len(indices) // _SAMPLES, 1)
-    for index in indices[::stride][:_SAMPLES]:
+    stride = max(len(indices) // _NUM_SAMPLES, 1)
+    for index in indices[::stride][:_NUM_SAMPLES]:
         print(
             "",
             f"  source:      {evaluation_set.sources[index]}",

@@ -58,7 +58,7 @@ flags.DEFINE_multi_string(
     [],
     "A field of the configuration, such as --set=dropout=0; "
     "help(keras_transformer.TransformerConfig) in Python explains them: "
-    f"{', '.join(config_flags.FIELDS)}.",
+    f"{', '.join(config_flags.FIELD_NAMES)}.",
 )
 flags.DEFINE_string(
     "model_dir",
