@@ -382,8 +382,8 @@ MUTATIONS = [
         (
             "first micro-batch counted twice",
             "trainers/training/training_model.py",
-            "(tf.constant(1), compute_part(0))",
-            "(tf.constant(0), compute_part(0))",
+            "(tf.constant(1), compute(0))",
+            "(tf.constant(0), compute(0))",
             "tests/trainers/training/test_replicas.py",
         ),
         (

@@ -27,7 +27,7 @@ class Parsing(launch.Task):
     """Maps words to a sequence of brackets and tags."""
 
     command = "trainers.parsing"
-    kind = "trees"
+    corpus_kind = "trees"
 
     def validate_flags(self, config):
         """Rejects flags for translations, and shared embeddings."""

@@ -28,7 +28,7 @@ class TranslationTask(launch.Task):
     """The task of training a translation model."""
 
     command = "trainers.wmt"
-    kind = "text"
+    corpus_kind = "text"
 
     def validate_flags(self, config):
         """Rejects settings for parsers."""

@@ -16,8 +16,8 @@ from trainers.training.dev_scores import SCORE_TITLES, has_plateaued, score_name
 class TokenMeans:
     """Loss, perplexity and accuracy, averaged over target tokens.
 
-    Tensors become numbers only when a mean is read, so that `add` does not
-    wait for the step.
+    Tensors are read only when a mean is read, so that `add` does not wait for
+    the step.
     """
 
     def __init__(self):
@@ -124,10 +124,10 @@ class Progress(keras.callbacks.Callback):
 
     def report_dev(self, evaluation):
         """Reports an evaluation on the dev split."""
-        metrics = {n: value for n, value in evaluation.items() if n != "step"}
-        self._print(
-            f"step {self._counter.step:,}: dev {format_metrics(metrics)}"
-        )
+        text = format_metrics(evaluation)
+        self._print(f"step {self._counter.step:,}: dev {text}")
+        metrics = dict(evaluation)
+        del metrics["step"]
         self._write_scalars("dev", metrics)
 
     def on_train_end(self, logs=None):
@@ -286,7 +286,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
             raise divergence_error(f"The loss of step {step:,}")
         self.interrupted = float(previous["signal"]) > 0.0
         time_is_up = float(previous["time_up"]) > 0.0
-        # Checkpoints refuse weights that are not finite.
+        # Saving fails if weights are not finite.
         if self._is_due() or time_is_up or self.model.stop_training:
             self._saved_time = time.monotonic()
             self._save()
