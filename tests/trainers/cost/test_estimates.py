@@ -15,7 +15,7 @@ from trainers.cost.cost_estimate import (
     BatchShape,
     activation_bytes,
     largest_rows,
-    memory_by_part,
+    memory_by_component,
     needed_micro_batches,
     packed_row,
     ring_seconds,
@@ -138,7 +138,7 @@ def test_weights_and_moments_are_their_arrays():
     model = kt.Transformer(config)
     weights = sum(np.asarray(each).nbytes for each in model.trainable_variables)
     one, two = (
-        memory_by_part(config, ROW, "float32", n, cpu_device({}))
+        memory_by_component(config, ROW, "float32", n, cpu_device({}))
         for n in (1, 2)
     )
     assert one["weights"] == one["gradients"] == weights
@@ -162,7 +162,7 @@ def test_measured_memory_peaks():
         ("big", BatchShape(8, 82, 78, 614), "float32", 5.20),
     ):
         config = kt.TransformerConfig.preset(preset)
-        parts = memory_by_part(config, shape, precision, 1, cpu_device({}))
+        parts = memory_by_component(config, shape, precision, 1, cpu_device({}))
         total = sum(parts.values())
         assert total / GIB == pytest.approx(peak, rel=0.1)
 
@@ -191,7 +191,7 @@ def test_micro_batches_are_as_few_as_fit():
     for largest, count in ((single, 1), (several, 2)):
         fitting, more = (
             sum(
-                memory_by_part(
+                memory_by_component(
                     BASE, ROW.scaled(rows), "float32", count, device
                 ).values()
             )
