@@ -43,7 +43,7 @@ LAUNCH = "launching operations"
 INPUT = "input, overlapped"
 
 
-class BatchShape(typing.NamedTuple):
+class MicroBatchShape(typing.NamedTuple):
     """B, S, T of a device's micro-batch, and target positions with logits.
 
     `rows` is a mean, float.
@@ -63,7 +63,7 @@ class BatchShape(typing.NamedTuple):
 
 
 def packed_row(source_mean, target_mean, row_tokens):
-    """Returns the BatchShape of a packed row, `row_tokens` on its longer side.
+    """Returns the shape of one packed row, `row_tokens` on its longer side.
 
     The other side's length follows from the mean lengths of the sentences.
     """
@@ -72,7 +72,7 @@ def packed_row(source_mean, target_mean, row_tokens):
         max(round(row_tokens * mean / longer), 1)
         for mean in (source_mean, target_mean)
     )
-    return BatchShape(1, source, target, target)
+    return MicroBatchShape(1, source, target, target)
 
 
 def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
@@ -96,11 +96,8 @@ def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
     feed_forward = config.d_ff * hidden + residual
     encoder_layer = s * (self_attention(s, False) + feed_forward)
     cross_attention = t * (_query_bytes(config, width, s) + residual)
-    decoder_layer = (
-        t * (self_attention(t, True) + feed_forward)
-        + cross_attention
-        + s * keys_values
-    )
+    decoder_layer = t * (self_attention(t, True) + feed_forward)
+    decoder_layer += cross_attention + s * keys_values
     stacks = (
         (s + t) * residual
         + config.num_layers * encoder_layer
@@ -174,12 +171,10 @@ def needed_micro_batches(config, row, rows, precision, device):
     return math.ceil(rows / fitting)
 
 
-def update_seconds(
-    config, shape, precision, micro_batches, device, num_devices
-):
+def step_seconds(config, shape, precision, micro_batches, device, num_devices):
     """Estimates the seconds of an update, a dict by component.
 
-    Each device computes `micro_batches` of a BatchShape.
+    Each device computes `micro_batches` of a MicroBatchShape.
     """
     activations = sum(activation_bytes(config, shape, precision).values())
     parameters = sum(parameters_by_component(config).values())
@@ -192,14 +187,13 @@ def update_seconds(
     dtype = precision.removeprefix("mixed_")
     others = sum(products.values()) / device.rate(dtype)
     moved_bytes = micro_batches * ACTIVATION_MOVES * activations
+    ring = ring_seconds(_FLOAT32 * parameters, device.link, num_devices)
     return {
         "matrix products": passes * (logits + others),
         "moving activations": moved_bytes / device.bandwidth,
         LAUNCH: passes * layers * device.layer_seconds,
         "Adam": _ADAM_BYTES * parameters / device.bandwidth,
-        "adding gradients in a ring": ring_seconds(
-            _FLOAT32 * parameters, device.link, num_devices
-        ),
+        "adding gradients in a ring": ring,
         INPUT: micro_batches * num_devices * tokens / _INPUT_TOKENS,
     }
 
@@ -219,32 +213,29 @@ def ring_seconds(size, link, num_devices):
     """
     if num_devices == 1:
         return 0.0
-    return (
-        2 * (num_devices - 1) / num_devices * size / (link * LINK_UTILIZATION)
-    )
+    sent = 2 * (num_devices - 1) / num_devices * size
+    return sent / (link * LINK_UTILIZATION)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingCost:
     """Estimated cost of a training on `num_devices` equal devices.
 
-    An update has `rows` packed rows of shape `row` on all devices together.
+    An update has `rows` packed rows of shape `row` on all devices together; a
+    device's micro-batch has `shape`. `seconds` of an update and `memory` bytes
+    of a device are dicts by component.
     """
 
     config: object
     device: Device
     num_devices: int
     precision: str
-    row: BatchShape
+    row: MicroBatchShape
     rows: int
     micro_batches: int
-
-    @property
-    def shape(self):
-        """BatchShape of one micro-batch of one device."""
-        # The last rows may be padding.
-        shares = self.num_devices * self.micro_batches
-        return self.row.scaled(math.ceil(self.rows / shares))
+    shape: MicroBatchShape
+    seconds: dict
+    memory: dict
 
     @property
     def target_tokens(self):
@@ -258,15 +249,6 @@ class TrainingCost:
         update = flops(step_products(self.config, *self.row.scaled(self.rows)))
         return self.config.train_steps * passes * update
 
-    @property
-    def seconds(self):
-        """Seconds of an update by component, see `update_seconds`."""
-        config, shape, precision = self.config, self.shape, self.precision
-        batches, devices = self.micro_batches, self.num_devices
-        return update_seconds(
-            config, shape, precision, batches, self.device, devices
-        )
-
     def hours(self, excluded=()):
         """Returns the hours of all updates, without the excluded components."""
         seconds = total_seconds(self.seconds, excluded)
@@ -278,14 +260,6 @@ class TrainingCost:
         if self.device.watts is None:
             return None
         return self.hours() * self.num_devices * self.device.watts / 1000
-
-    @property
-    def memory(self):
-        """Bytes on each device, a dict by component."""
-        config, shape, batches = self.config, self.shape, self.micro_batches
-        return memory_by_component(
-            config, shape, self.precision, batches, self.device
-        )
 
 
 def training_cost(config, row, device, num_devices, precision, accumulate=None):
@@ -309,6 +283,9 @@ def training_cost(config, row, device, num_devices, precision, accumulate=None):
             f"--accumulate={accumulate} does not fit into the memory of "
             f"{device.name}; use {needed}."
         )
+    micro_batches = accumulate or needed
+    # The last rows may be padding.
+    shape = row.scaled(math.ceil(rows / (num_devices * micro_batches)))
     return TrainingCost(
         config=config,
         device=device,
@@ -316,5 +293,12 @@ def training_cost(config, row, device, num_devices, precision, accumulate=None):
         precision=precision,
         row=row,
         rows=rows,
-        micro_batches=accumulate or needed,
+        micro_batches=micro_batches,
+        shape=shape,
+        seconds=step_seconds(
+            config, shape, precision, micro_batches, device, num_devices
+        ),
+        memory=memory_by_component(
+            config, shape, precision, micro_batches, device
+        ),
     )

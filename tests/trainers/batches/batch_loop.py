@@ -72,7 +72,7 @@ def slowly(texts, batch, packed):
     }
     ends = [[0, 0] for _ in range(rows)]
     segment = [0] * rows
-    for number, row in zip(batch.pairs, batch.rows):
+    for number, row in zip(batch.pair_indices, batch.rows):
         segment[row] += 1
         for side, name in enumerate(SIDES):
             ids = texts[number][side]
