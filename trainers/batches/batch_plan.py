@@ -12,8 +12,8 @@ import numpy as np
 
 # So that 2, 4 and 8 replicas share a batch evenly.
 _ROW_MULTIPLE = 8
-# Cost of one more batch, as a share of a full batch's positions: partly filled
-# batches make updates of fewer tokens.
+# Cost of one more batch, as a fraction of a full batch's positions: partly
+# filled batches make updates of fewer tokens.
 _BATCH_COST = 0.1
 
 
@@ -77,7 +77,7 @@ class Bucket:
         return self.num_batches * self.shape.num_positions
 
     def batch(self, row_order, index):
-        """Returns a Batch of an epoch with this order of rows, int64 [R]."""
+        """Returns a Batch; `row_order`, int64 [R], permutes the rows."""
         # Batches of a bucket differ by one row at most.
         first = self.num_rows * index // self.num_batches
         last = self.num_rows * (index + 1) // self.num_batches
@@ -99,9 +99,7 @@ class BatchPlan:
     def __init__(self, buckets, seed):
         self.buckets = tuple(buckets)
         self.seed = seed
-        self.batches_per_epoch = sum(
-            bucket.num_batches for bucket in self.buckets
-        )
+        self.batches_per_epoch = sum(each.num_batches for each in self.buckets)
 
     def epoch(self, epoch, skip=0):
         """Yields the batches of one epoch without the first `skip` ones."""

@@ -56,10 +56,8 @@ class MicroBatchShape(typing.NamedTuple):
 
     def scaled(self, factor):
         """Returns the shape with `factor` times the rows."""
-        return self._replace(
-            rows=self.rows * factor,
-            logit_positions=self.logit_positions * factor,
-        )
+        logits = self.logit_positions * factor
+        return self._replace(rows=self.rows * factor, logit_positions=logits)
 
 
 def packed_row(source_mean, target_mean, row_tokens):
@@ -68,10 +66,8 @@ def packed_row(source_mean, target_mean, row_tokens):
     The other side's length follows from the mean lengths of the sentences.
     """
     longer = max(source_mean, target_mean)
-    source, target = (
-        max(round(row_tokens * mean / longer), 1)
-        for mean in (source_mean, target_mean)
-    )
+    source = max(round(row_tokens * source_mean / longer), 1)
+    target = max(round(row_tokens * target_mean / longer), 1)
     return MicroBatchShape(1, source, target, target)
 
 

@@ -115,12 +115,9 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
         stop_time = time.monotonic() + 60 * options.train_minutes
     callbacks = [counter]
     if chief:
+        log_dir = inputs.directory.logs_path
         progress = Progress(
-            counter,
-            inputs.directory.logs_path,
-            options.report_steps,
-            stop_time,
-            sys.stdout,
+            counter, log_dir, options.report_steps, stop_time, sys.stdout
         )
         callbacks.append(progress)
 
@@ -153,14 +150,16 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
         options.checkpoint_minutes,
         stop_time,
     )
-    batches = make_plan(inputs.training, inputs.config, options)
+    callbacks.append(saver)
+    plan = make_plan(inputs.training, inputs.config, options)
+    data = input_pipeline.training_data(
+        strategy, inputs.training, plan, counter.first
+    )
     with StopSignals(saver.stop) as signals, report_lost_workers(strategy):
         model.fit(
-            input_pipeline.training_data(
-                strategy, inputs.training, batches, counter.first
-            ),
+            data,
             steps_per_epoch=counter.last - counter.first,
-            callbacks=[*callbacks, saver],
+            callbacks=callbacks,
             shuffle=False,
             verbose=0,
         )
@@ -179,26 +178,22 @@ def _attention_summaries(model, inputs, options, counter):
         inputs.dev, options.attention_sentences
     )
     sources, references = decode_pairs(tokenizer, inputs.dev, indices)
+    log_dir = inputs.directory.logs_path
+    steps = options.attention_steps or options.dev_steps
     return AttentionSummaries(
-        counter,
-        model,
-        tokenizer,
-        sources,
-        references,
-        inputs.directory.logs_path,
-        options.attention_steps or options.dev_steps,
+        counter, model, tokenizer, sources, references, log_dir, steps
     )
 
 
 def _dev_evaluation(model, inputs, options, counter, history, report):
-    batches = make_plan(inputs.dev, inputs.config, options)
+    plan = make_plan(inputs.dev, inputs.config, options)
     data = input_pipeline.evaluation_data(
-        model.distribute_strategy, inputs.dev, batches
+        model.distribute_strategy, inputs.dev, plan
     )
     return EvaluateDev(
         counter,
         data,
-        batches.batches_per_epoch,
+        plan.batches_per_epoch,
         options.dev_steps,
         options.patience,
         history,
