@@ -34,11 +34,9 @@ def rank_evaluations(history):
     Compares the score that the latest evaluation has, or else the loss.
     """
     name = score_name(history[-1]) if history else None
-
-    def sort_key(evaluation):
-        return -evaluation.get(name, 0.0) if name else evaluation["loss"]
-
-    return sorted(history, key=sort_key)
+    if name:
+        return sorted(history, key=lambda each: -each.get(name, 0.0))
+    return sorted(history, key=lambda each: each["loss"])
 
 
 class DevBleu:

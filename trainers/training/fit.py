@@ -85,9 +85,8 @@ def train(inputs, options, strategy, run_info, initializer=None):
         if inputs.dev is None:
             print(f"Final weights: {origin}; there is no dev split.")
         else:
-            evaluation = evaluation or _evaluate_alone(
-                model, inputs, options, step
-            )
+            if evaluation is None:
+                evaluation = _evaluate_alone(model, inputs, options, step)
             _report_final_weights(origin, evaluation, history)
         directory.write_weights(model)
         log.record_weights(step, origin)
@@ -164,10 +163,7 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
             verbose=0,
         )
     if saver.interrupted:
-        print(
-            f"Saved at step {counter.step:,}; the same command resumes.",
-            flush=True,
-        )
+        print(f"Saved at step {counter.step:,}; the same command resumes.")
         # Without a signal of its own, another worker received one.
         sys.exit(128 + (signals.received or 15))
 

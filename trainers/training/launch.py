@@ -27,13 +27,13 @@ from trainers.data.prepared_corpus import (
 from trainers.scores.score_records import describe_run
 from trainers.training import config_flags, training_inputs, training_options
 from trainers.training.fit import train
+from trainers.training.initial_weights import LayerInitializer, ModelInitializer
 from trainers.training.strategies import (
     STRATEGIES,
     is_chief,
     make_strategy,
     split_cpu,
 )
-from trainers.training.training_inputs import LayerInitializer, ModelInitializer
 from trainers.training.training_options import TrainingOptions
 
 FLAGS = flags.FLAGS

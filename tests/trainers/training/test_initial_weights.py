@@ -9,7 +9,7 @@ from tests.trainers.helpers import (
     minute_model,
     weights_of,
 )
-from trainers.training.training_inputs import (
+from trainers.training.initial_weights import (
     LayerInitializer,
     ModelInitializer,
     select_teacher_layers,
