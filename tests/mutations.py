@@ -411,7 +411,7 @@ MUTATIONS = [
         (
             "average divided by what was asked for",
             "trainers/training/checkpoints.py",
-            "(total / len(used))",
+            "(total / len(averaged))",
             "(total / count)",
             _CHECKPOINTS,
         ),

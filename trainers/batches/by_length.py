@@ -81,8 +81,8 @@ def _assign_buckets(cells, batch_tokens, shapes):
     for count in np.unique(np.clip(counts, 1, len(strips))):
         strip_ids = strips[count - 1]
         # Alternating directions: each strip begins where the previous one ends.
-        across = (source - target) * (-1) ** strip_ids
-        order = np.lexsort([across, strip_ids])
+        difference = (source - target) * (-1) ** strip_ids
+        order = np.lexsort([difference, strip_ids])
         segments = optimal_segments(cells, order, limit, batch_tokens)
         candidates.append(
             _select_buckets(segments, cells, batch_tokens, max_positions)

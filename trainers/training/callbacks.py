@@ -190,15 +190,15 @@ class EvaluateDev(keras.callbacks.Callback):
     With a moving average of the weights, evaluates the average. An evaluation
     is a dict of step, loss, perplexity, accuracy and the dev score `score`, if
     any; it is appended to `history` and passed to the function `report`. Stops
-    fit when `patience` evaluations, if not 0, brought no improvement. The whole
-    split is `batches` batches of `data`.
+    fit when `patience` evaluations, if not 0, brought no improvement. An
+    evaluation takes `num_batches` batches of `data`.
     """
 
     def __init__(
         self,
         counter,
         data,
-        batches,
+        num_batches,
         every_steps,
         patience,
         history,
@@ -209,7 +209,7 @@ class EvaluateDev(keras.callbacks.Callback):
         self.history = history
         self._counter = counter
         self._data = data
-        self._batches = batches
+        self._num_batches = num_batches
         self._every_steps = every_steps
         self._patience = patience
         self._report = report
@@ -233,7 +233,7 @@ class EvaluateDev(keras.callbacks.Callback):
             InputError: the loss is not finite.
         """
         metrics = self.model.evaluate(
-            self._data, steps=self._batches, return_dict=True, verbose=0
+            self._data, steps=self._num_batches, return_dict=True, verbose=0
         )
         if not math.isfinite(metrics["loss"]):
             raise divergence_error(f"The dev loss after step {step:,}")
@@ -248,8 +248,8 @@ class SaveCheckpoints(keras.callbacks.Callback):
 
     Fit stops when a worker receives a signal (`interrupted` is then True) or at
     its `stop_time`, a `time.monotonic()`. Each training step sums the stop
-    flags of all workers, so all stop after the same step: the second one, since
-    the sums of a step are read after the next one, in order not to wait for it.
+    flags of all workers, so all stop after the same step. The sums are read
+    one step later, so that no step waits for them.
 
     `save` saves a checkpoint of the current step, `save_stop` one for a step
     saved only due to a signal. Raises InputError if a loss is not finite.

@@ -126,21 +126,21 @@ class Checkpoints:
         Averages the latest `count` ones or fewer, none from before step
         `first`, and returns their steps. Does not change the optimizer.
         """
-        used = []
+        averaged = []
         sums = [np.zeros(weight.shape) for _, weight in _named_weights(model)]
         for step in reversed(self.steps()):
-            if len(used) == count or step < first:
+            if len(averaged) == count or step < first:
                 break
             arrays = _read_arrays(self.path(step))
             if arrays is None:
                 continue
             for total, (name, _) in zip(sums, _named_weights(model)):
                 total += arrays[name]
-            used.append(step)
-        if used:
+            averaged.append(step)
+        if averaged:
             for (_, variable), total in zip(_named_weights(model), sums):
-                variable.assign((total / len(used)).astype(np.float32))
-        return sorted(used)
+                variable.assign((total / len(averaged)).astype(np.float32))
+        return sorted(averaged)
 
     def _list_files(self):
         """Returns (step, prefix) of each file, ascending."""

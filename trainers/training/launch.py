@@ -273,7 +273,7 @@ def _open_data(task, config, options, init_directory):
 
 
 def _source_from_flags(corpus, manifest, config, options):
-    """Returns a DataSource; by default as that of the manifest, if any."""
+    """Returns the DataSource of a Corpus, by default like the prepared one."""
     max_tokens = max(MAX_STORED_TOKENS, options.max_tokens)
     normalization = FLAGS.normalization
     if manifest:
