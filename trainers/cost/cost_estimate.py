@@ -26,7 +26,7 @@ _FLOAT32, _BFLOAT16, _BOOL = 4, 2, 1
 # Assumed: bytes of a GPU for driver, libraries and framework, and the fraction
 # of the rest that can be filled before the allocator finds no block.
 RESERVE_BYTES = 2**30
-FILLED = 0.9
+MEMORY_UTILIZATION = 0.9
 # Assumed number of times that each activation passes through memory.
 ACTIVATION_MOVES = 8
 # Adam reads weight, gradient and two moments, and writes all but the gradient.
@@ -37,7 +37,7 @@ LINK_UTILIZATION = 0.7
 # (docs/measured/data.md).
 _INPUT_TOKENS = 6e6
 # Fraction of padding in packed rows (docs/measured/data.md).
-PADDING = 0.01
+PADDING_FRACTION = 0.01
 # Components of an update that `total_seconds` may exclude.
 LAUNCH = "launching operations"
 INPUT = "input, overlapped"
@@ -46,7 +46,7 @@ INPUT = "input, overlapped"
 class MicroBatchShape(typing.NamedTuple):
     """B, S, T of a device's micro-batch, and target positions with logits.
 
-    `rows` is a mean, float.
+    `rows` may be a mean.
     """
 
     rows: float
@@ -148,7 +148,7 @@ def largest_rows(config, row, precision, micro_batches, device):
         return sum(memory.values())
 
     empty, one = total(0), total(1)
-    available = FILLED * device.memory - empty
+    available = MEMORY_UTILIZATION * device.memory - empty
     return max(math.floor(available / (one - empty)), 0)
 
 
@@ -236,7 +236,7 @@ class TrainingCost:
     @property
     def target_tokens(self):
         """Target tokens of an update, without padding."""
-        return self.rows * self.row.target_length * (1 - PADDING)
+        return self.rows * self.row.target_length * (1 - PADDING_FRACTION)
 
     @property
     def flops(self):

@@ -74,7 +74,7 @@ def parameters_by_component(config):
 
 def encoder_matrices(config):
     """Returns the matrices of an encoder layer, a list of Matrix."""
-    d, queries, values = _widths(config)
+    d, queries, values = _projection_widths(config)
     return [
         Matrix(PROJECTIONS, d, 2 * queries + values),
         Matrix(PROJECTIONS, values, d),
@@ -85,7 +85,7 @@ def encoder_matrices(config):
 
 def decoder_matrices(config):
     """Returns the matrices of a decoder layer used at target positions."""
-    d, queries, values = _widths(config)
+    d, queries, values = _projection_widths(config)
     cross = [Matrix(PROJECTIONS, d, queries), Matrix(PROJECTIONS, values, d)]
     shared = encoder_matrices(config)
     return [*shared[:2], *cross, *shared[2:]]
@@ -93,7 +93,7 @@ def decoder_matrices(config):
 
 def memory_matrix(config):
     """Returns a decoder layer's matrix of cross-attention keys and values."""
-    d, queries, values = _widths(config)
+    d, queries, values = _projection_widths(config)
     return Matrix(PROJECTIONS, d, queries + values)
 
 
@@ -102,7 +102,7 @@ def softmax_matrix(config):
     return Matrix(EMBEDDINGS, config.d_model, config.vocabulary_size)
 
 
-def _widths(config):
+def _projection_widths(config):
     heads = config.num_heads
     return config.d_model, heads * config.d_k, heads * config.d_v
 

@@ -8,10 +8,10 @@ import pytest
 import keras_transformer as kt
 from export.common.errors import InputError
 from trainers.cost.cost_estimate import (
-    FILLED,
     INPUT,
     LAUNCH,
     LINK_UTILIZATION,
+    MEMORY_UTILIZATION,
     MicroBatchShape,
     activation_bytes,
     largest_rows,
@@ -197,7 +197,7 @@ def test_micro_batches_are_as_few_as_fit():
             )
             for rows in (largest, largest + 1)
         )
-        assert fitting <= FILLED * device.memory < more
+        assert fitting <= MEMORY_UTILIZATION * device.memory < more
     for rows, expected in (
         (single, 1),
         (single + 1, 2),
