@@ -23,10 +23,10 @@ from trainers.batches.packed import plan_packed
 
 def _plan(contents, seed=0):
     """A plan of buckets, given by the number of pairs of each row."""
-    numbers = itertools.count()
+    indices = itertools.count()
     buckets = []
     for size, counts in enumerate(contents, start=1):
-        rows = [list(itertools.islice(numbers, count)) for count in counts]
+        rows = [list(itertools.islice(indices, count)) for count in counts]
         starts = np.cumsum([0, *map(len, rows)])
         pairs = np.concatenate(rows)
         shape = BatchShape(8 * (size % 3 + 1), size, size + 1)

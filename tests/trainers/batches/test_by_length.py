@@ -89,11 +89,11 @@ def test_segments_are_the_best_of_all(order, cells, tokens):
     found = list(optimal_segments(counted, order, 4, tokens))
     assert len(found) == min(4, len(cells))
     for count, segment_of in enumerate(found, start=1):
-        numbers = segment_of[order]
-        assert numbers[0] == 0 and set(np.diff(numbers)) <= {0, 1}
+        indices = segment_of[order]
+        assert indices[0] == 0 and set(np.diff(indices)) <= {0, 1}
         segments = [
-            [item for item, each in zip(items, numbers) if each == number]
-            for number in range(numbers[-1] + 1)
+            [item for item, each in zip(items, indices) if each == number]
+            for number in range(indices[-1] + 1)
         ]
         assert len(segments) <= count
         assert _cost(segments, tokens) == pytest.approx(
