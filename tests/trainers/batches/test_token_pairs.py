@@ -116,10 +116,8 @@ def test_a_batch_equals_a_loop(texts, padding, packed, data):
     steps = st.integers(0, 2) if packed else st.integers(1, 3)
     rows = np.cumsum([data.draw(steps) for _ in indices])
     batch = batch_of(texts, rows.tolist(), indices, padding)
-    assert_equal(
-        make_batch(pairs_of(texts), batch, packed),
-        reference_batch(texts, batch, packed),
-    )
+    expected = reference_batch(texts, batch, packed)
+    assert_equal(make_batch(pairs_of(texts), batch, packed), expected)
 
 
 def test_packed_pairs_get_the_logits_they_get_alone():
