@@ -43,7 +43,7 @@ class TranslationTask(launch.Task):
             bleu_tokenizers.require_explicit_tokenizer(
                 language, options.tokenize
             )
-        return training_inputs.choose_tokenizer(options, directory, language)
+        return training_inputs.resolve_tokenizer(options, directory, language)
 
     def config_from_directory(self, config, directory):
         """Returns the config; raises InputError for a parser's directory."""

@@ -64,7 +64,7 @@ def load_inputs(directory, config, corpus, options):
     )
 
 
-def choose_tokenizer(options, directory, language):
+def resolve_tokenizer(options, directory, language):
     """Returns the TrainingOptions with a tokenizer for sacreBLEU.
 
     `language` is the code of the target language.
