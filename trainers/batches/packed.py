@@ -37,14 +37,14 @@ def plan_packed(source_lengths, target_lengths, batch_tokens, row_tokens, seed):
     # Counting in blocks of positions, long sentences have few distinct lengths.
     block = min(1 + int(mean) // _LONG, batch_tokens)
     max_blocks, row_blocks = batch_tokens // block, max(row_tokens // block, 1)
-    lengths = np.stack([source_lengths, target_lengths]).astype(np.int64)
-    blocks = np.minimum(-(-lengths // block), max_blocks)
+    blocks = np.stack([source_lengths, target_lengths]).astype(np.int64)
+    blocks = np.minimum(-(-blocks // block), max_blocks)
     remaining, buckets = np.arange(blocks.shape[1]), []
     while remaining.size:
         fits = _fits_bucket(blocks[:, remaining], max_blocks, row_blocks)
         indices, remaining = remaining[fits], remaining[~fits]
         bucket_blocks = blocks[:, indices]
-        tokens = lengths[:, indices].sum()
+        tokens = source_lengths[indices].sum() + target_lengths[indices].sum()
         candidates = []
         for block_shape in row_shapes(bucket_blocks, max_blocks, row_blocks):
             packed, starts = _pack(bucket_blocks, block_shape, seed)
@@ -127,12 +127,12 @@ def _pack(lengths, row_shape, seed):
         pattern, repeats = histogram.take_pattern(row_shape, draws)
         packed_ids.append(np.tile(pattern, repeats))
         row_sizes.append(np.full(repeats, len(pattern)))
+    packed_ids = np.concatenate(packed_ids)
     # Pairs of the same lengths take their places at random.
     shuffled = random.permutation(len(length_ids))
     by_lengths = shuffled[np.argsort(length_ids[shuffled], kind="stable")]
     pair_indices = np.empty_like(by_lengths)
-    places = np.argsort(np.concatenate(packed_ids), kind="stable")
-    pair_indices[places] = by_lengths
+    pair_indices[np.argsort(packed_ids, kind="stable")] = by_lengths
     return pair_indices, np.cumsum(np.concatenate([[0], *row_sizes]))
 
 
