@@ -339,8 +339,8 @@ MUTATIONS = [
         (
             "rows lost where replicas do not divide",
             "trainers/batches/token_pairs.py",
-            "len(labels) * end // replicas for end",
-            "len(labels) // replicas * end for end",
+            "last = len(labels) * (replica + 1) // replicas",
+            "last = len(labels) // replicas * (replica + 1)",
             _BATCHES,
         ),
         (
@@ -353,15 +353,15 @@ MUTATIONS = [
         (
             "a resumed epoch begins anew",
             "trainers/batches/batch_plan.py",
-            "for index in order[skip:]:",
-            "for index in order:",
+            "shuffle(0, len(batches))[skip:]",
+            "shuffle(0, len(batches))",
             _BATCHES,
         ),
         (
             "the last row of each batch is lost",
             "trainers/batches/batch_plan.py",
-            "row_numbers = order[first:last]",
-            "row_numbers = order[first : last - 1]",
+            "row_indices = row_order[first:last]",
+            "row_indices = row_order[first : last - 1]",
             _BATCHES,
         ),
         (
@@ -382,8 +382,8 @@ MUTATIONS = [
         (
             "first micro-batch counted twice",
             "trainers/training/training_model.py",
-            "(tf.constant(1), compute_part(0))",
-            "(tf.constant(0), compute_part(0))",
+            "(tf.constant(1), compute(0))",
+            "(tf.constant(0), compute(0))",
             "tests/trainers/training/test_replicas.py",
         ),
         (
@@ -411,7 +411,7 @@ MUTATIONS = [
         (
             "average divided by what was asked for",
             "trainers/training/checkpoints.py",
-            "(total / len(used))",
+            "(total / len(averaged))",
             "(total / count)",
             _CHECKPOINTS,
         ),

@@ -27,7 +27,7 @@ class Parsing(launch.Task):
     """Maps words to a sequence of brackets and tags."""
 
     command = "trainers.parsing"
-    kind = "trees"
+    corpus_kind = "trees"
 
     def validate_flags(self, config):
         """Raises InputError for translation flags and shared embeddings."""

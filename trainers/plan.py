@@ -81,33 +81,31 @@ flags.DEFINE_float(
     "link", None, "GB/s of one direction of its links to others.", 0.001
 )
 flags.DEFINE_float("watts", None, "Its power at full load in W.", 0.001)
-# Field of Device, and unit, of each flag that overrides the table.
-_FIGURES = {
+# Flags that override a field of the Device: its name, and the flag's unit.
+_DEVICE_FLAGS = {
     "memory": ("memory", 2**30),
     "memory_bandwidth": ("bandwidth", 1e9),
     "link": ("link", 1e9),
     "watts": ("watts", 1.0),
 }
-command.require_finite(
-    *("pairs", "source_length", "target_length", "gpu_hour_price"),
-    *("flops", "bfloat16_flops", *_FIGURES),
-)
+command.require_finite("pairs", "source_length", "target_length", "flops")
+command.require_finite("bfloat16_flops", "gpu_hour_price", *_DEVICE_FLAGS)
 
 
 def main(arguments):
     """Prints the estimate."""
     del arguments
     config = make_config(FLAGS.preset, FLAGS.set)
-    pairs, means = _corpus_size(config)
-    row = packed_row(*means, FLAGS.row_tokens)
+    pairs, mean_lengths = _corpus_size(config)
+    row = packed_row(*mean_lengths, FLAGS.row_tokens)
     device, count = _devices()
-    is_fast = "bfloat16" in device.flops
-    precision = FLAGS.precision or ("mixed_bfloat16" if is_fast else "float32")
+    fastest = "mixed_bfloat16" if "bfloat16" in device.flops else "float32"
+    precision = FLAGS.precision or fastest
     cost = training_cost(
         config, row, device, count, precision, FLAGS.accumulate
     )
     name = " ".join([FLAGS.preset, *FLAGS.set])
-    print(make_report(name, cost, FLAGS.gpu_hour_price, pairs, means))
+    print(make_report(name, cost, FLAGS.gpu_hour_price, pairs, mean_lengths))
 
 
 def _corpus_size(config):
@@ -156,21 +154,21 @@ def _devices():
 
 
 def _with_flags(device):
-    """Returns the device with figures replaced by flags."""
-    given = {"float32": FLAGS.flops, "bfloat16": FLAGS.bfloat16_flops}
-    flops = {dtype: rate for dtype, rate in given.items() if rate is not None}
+    """Returns the device with fields replaced by flags."""
+    flops = {"float32": FLAGS.flops, "bfloat16": FLAGS.bfloat16_flops}
+    flops = {dtype: rate for dtype, rate in flops.items() if rate is not None}
     changes = {
         field: unit * FLAGS[flag].value
-        for flag, (field, unit) in _FIGURES.items()
+        for flag, (field, unit) in _DEVICE_FLAGS.items()
         if FLAGS[flag].value is not None
     }
     if not flops and not changes:
         return device
-    default = device.utilization.get("float32", 1.0)
+    utilization = device.utilization.get("float32", 1.0)
     return dataclasses.replace(
         device,
         flops=device.flops | flops,
-        utilization=dict.fromkeys(flops, default) | device.utilization,
+        utilization=dict.fromkeys(flops, utilization) | device.utilization,
         source=f"{device.source}, and flags",
         **changes,
     )

@@ -21,14 +21,14 @@ FLAGS = flags.FLAGS
 for module in (dataset_flags, training_options, launch):
     flags.adopt_module_key_flags(module)
 
-_SAMPLES = 5
+_NUM_SAMPLES = 5
 
 
 class TranslationTask(launch.Task):
     """The task of training a translation model."""
 
     command = "trainers.wmt"
-    kind = "text"
+    corpus_kind = "text"
 
     def validate_flags(self, config):
         """Rejects settings for parsers."""
@@ -43,7 +43,7 @@ class TranslationTask(launch.Task):
             bleu_tokenizers.validate_explicit_tokenizer(
                 language, options.tokenize
             )
-        return training_inputs.choose_tokenizer(options, directory, language)
+        return training_inputs.resolve_tokenizer(options, directory, language)
 
     def config_from_directory(self, config, directory):
         """Returns the config; raises InputError for a parser's directory."""
@@ -68,26 +68,19 @@ class TranslationTask(launch.Task):
         names = ("dataset", "source_language", "target_language")
         data = {name: run[name] for name in names} | {"split": "test"}
         save_scores(
-            directory,
-            translator.model,
-            record,
-            inputs.config,
-            data,
-            run_info,
+            directory, translator.model, record, inputs.config, data, run_info
         )
         _print_samples(texts, evaluation_set)
         print("", f"Test: {lines[0]}", sep="\n", flush=True)
 
     def print_next_steps(self, inputs):
         """Prints commands to run next."""
-        path = inputs.directory.path
+        logs, path = inputs.directory.logs_path, inputs.directory.path
+        export_dir = f"--export_dir=exports/{path.name}"
         command.print_next(
+            command.command_line("tensorboard", "--logdir", logs),
             command.command_line(
-                "tensorboard", "--logdir", inputs.directory.logs_path
-            ),
-            command.command_line(
-                *("export.saved_model", "--model_dir", path),
-                *("--export_dir", f"exports/{path.name}"),
+                "export.saved_model", f"--model_dir={path}", export_dir
             ),
         )
 
@@ -95,8 +88,8 @@ class TranslationTask(launch.Task):
 def _print_samples(texts, evaluation_set):
     # Evenly spread, so that every training prints the same sentences.
     indices = evaluation_set.scored_indices
-    stride = max(len(indices) // _SAMPLES, 1)
-    for index in indices[::stride][:_SAMPLES]:
+    stride = max(len(indices) // _NUM_SAMPLES, 1)
+    for index in indices[::stride][:_NUM_SAMPLES]:
         print(
             "",
             f"  source:      {evaluation_set.sources[index]}",

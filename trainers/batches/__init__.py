@@ -12,8 +12,8 @@ BATCHINGS = ("length", "pack")
 
 def make_plan(pairs, config, options):
     """Returns the BatchPlan for TokenPairs and TrainingOptions."""
-    lengths = pairs.source_lengths, pairs.target_lengths
+    source, target = pairs.source_lengths, pairs.target_lengths
     tokens, seed = config.batch_tokens, options.seed
     if options.batching == "pack":
-        return plan_packed(*lengths, tokens, options.row_tokens, seed)
-    return plan_by_length(*lengths, tokens, options.shapes, seed)
+        return plan_packed(source, target, tokens, options.row_tokens, seed)
+    return plan_by_length(source, target, tokens, options.shapes, seed)

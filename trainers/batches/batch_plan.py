@@ -12,8 +12,8 @@ import numpy as np
 
 # So that 2, 4 and 8 replicas share a batch evenly.
 _ROW_MULTIPLE = 8
-# Cost of one more batch, as a share of a full batch's positions: partly filled
-# batches make updates of fewer tokens.
+# Cost of one more batch, as a fraction of a full batch's positions: partly
+# filled batches make updates of fewer tokens.
 _BATCH_COST = 0.1
 
 
@@ -34,11 +34,11 @@ class BatchShape(NamedTuple):
 class Batch:
     """The global batch of one update; replicas share its rows.
 
-    `pairs`, int64 [N], are indices of pairs, `rows`, int64 [N], their rows,
-    ascending. A row without a pair is padding.
+    `pair_indices` and `rows`, the row of each pair, are int64 [N], ascending by
+    row. A row without a pair is padding.
     """
 
-    pairs: np.ndarray
+    pair_indices: np.ndarray
     rows: np.ndarray
     shape: BatchShape
 
@@ -47,45 +47,47 @@ class Batch:
 class Bucket:
     """Rows whose batches have the same shape.
 
-    `pairs`, int64 [N], are indices of pairs, row by row; row r holds
-    pairs[starts[r]:starts[r + 1]], `starts` being int64 [R + 1].
+    Row r has the pairs pair_indices[starts[r]:starts[r + 1]]; `pair_indices` is
+    int64 [N], `starts` int64 [R + 1].
     """
 
-    pairs: np.ndarray
+    pair_indices: np.ndarray
     starts: np.ndarray
     shape: BatchShape
 
     @classmethod
-    def balanced(
-        cls, pairs, starts, source_length, target_length, batch_tokens
-    ):
+    def balanced(cls, pair_indices, starts, row_shape, batch_tokens):
         """Returns a Bucket of the fewest batches, equally full."""
-        lengths = int(source_length), int(target_length)
-        shape = balanced_shape(len(starts) - 1, *lengths, batch_tokens)
-        return cls(pairs, starts, shape._replace(rows=int(shape.rows)))
+        shape = balanced_shape(len(starts) - 1, *row_shape, batch_tokens)
+        return cls(pair_indices, starts, BatchShape(*map(int, shape)))
+
+    @property
+    def num_rows(self):
+        """Number of rows in an epoch, without padding."""
+        return len(self.starts) - 1
 
     @property
     def num_batches(self):
         """Number of batches in an epoch."""
-        return -(-(len(self.starts) - 1) // self.shape.rows)
+        return -(-self.num_rows // self.shape.rows)
 
     @property
     def num_positions(self):
         """Number of positions in an epoch, with padding."""
         return self.num_batches * self.shape.num_positions
 
-    def batch(self, order, number):
-        """Returns a Batch of an epoch with this order of rows, int64 [R]."""
+    def batch(self, row_order, index):
+        """Returns a Batch; `row_order`, int64 [R], permutes the rows."""
         # Batches of a bucket differ by one row at most.
-        first, last = (
-            len(order) * end // self.num_batches for end in (number, number + 1)
-        )
-        row_numbers = order[first:last]
-        starts = self.starts[row_numbers]
-        counts = self.starts[row_numbers + 1] - starts
-        rows = np.repeat(np.arange(len(row_numbers)), counts)
+        first = self.num_rows * index // self.num_batches
+        last = self.num_rows * (index + 1) // self.num_batches
+        row_indices = row_order[first:last]
+        starts = self.starts[row_indices]
+        counts = self.starts[row_indices + 1] - starts
+        rows = np.repeat(np.arange(len(row_indices)), counts)
         index_in_row = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
-        return Batch(self.pairs[starts[rows] + index_in_row], rows, self.shape)
+        pair_indices = self.pair_indices[starts[rows] + index_in_row]
+        return Batch(pair_indices, rows, self.shape)
 
 
 class BatchPlan:
@@ -97,47 +99,41 @@ class BatchPlan:
     def __init__(self, buckets, seed):
         self.buckets = tuple(buckets)
         self.seed = seed
-        self.batches_per_epoch = sum(
-            bucket.num_batches for bucket in self.buckets
-        )
+        self.batches_per_epoch = sum(each.num_batches for each in self.buckets)
 
-    def epoch(self, number, skip=0):
+    def epoch(self, epoch, skip=0):
         """Yields the batches of one epoch without the first `skip` ones."""
-        counts = [bucket.num_batches for bucket in self.buckets]
-        bucket_of = np.repeat(np.arange(len(counts)), counts)
-        batch_of = np.concatenate([np.arange(count) for count in counts])
-        order = np.random.default_rng([self.seed, number, 0]).permutation(
-            len(bucket_of)
-        )
-        row_orders = [
-            np.random.default_rng([self.seed, number, index]).permutation(
-                len(bucket.starts) - 1
-            )
-            for index, bucket in enumerate(self.buckets, start=1)
-        ]
-        for index in order[skip:]:
-            bucket = bucket_of[index]
-            yield self.buckets[bucket].batch(
-                row_orders[bucket], batch_of[index]
-            )
+
+        def shuffle(stream, count):
+            seeds = [self.seed, epoch, stream]
+            return np.random.default_rng(seeds).permutation(count)
+
+        batches = []
+        for stream, bucket in enumerate(self.buckets, start=1):
+            row_order = shuffle(stream, bucket.num_rows)
+            indices = range(bucket.num_batches)
+            batches += [(bucket, row_order, index) for index in indices]
+        for position in shuffle(0, len(batches))[skip:]:
+            bucket, row_order, index = batches[position]
+            yield bucket.batch(row_order, index)
 
     def from_step(self, step):
         """Yields batches endlessly, skipping the first `step` ones."""
         first, skip = divmod(step, self.batches_per_epoch)
         yield from self.epoch(first, skip)
-        for number in itertools.count(first + 1):
-            yield from self.epoch(number)
+        for epoch in itertools.count(first + 1):
+            yield from self.epoch(epoch)
 
 
 def max_rows(source_length, target_length, batch_tokens):
     """Returns how many rows fit into a batch: a multiple of 8, or 1 to 7.
 
-    `batch_tokens` is the maximum number of positions per side. Here and below,
-    arguments may be arrays.
+    `batch_tokens` is the maximum number of positions per side. Arguments here
+    and below may be arrays.
     """
     rows = batch_tokens // np.maximum(source_length, target_length)
-    few = rows < _ROW_MULTIPLE
-    return np.where(few, np.maximum(rows, 1), rows - rows % _ROW_MULTIPLE)
+    multiple = rows - rows % _ROW_MULTIPLE
+    return np.where(multiple, multiple, np.maximum(rows, 1))
 
 
 def balanced_shape(rows, source_length, target_length, batch_tokens):
@@ -152,5 +148,5 @@ def balanced_shape(rows, source_length, target_length, batch_tokens):
 def batching_cost(rows, source_length, target_length, batch_tokens):
     """Returns the positions of all batches plus a cost for each batch."""
     shape = balanced_shape(rows, source_length, target_length, batch_tokens)
-    price = _BATCH_COST * 2 * batch_tokens
-    return -(-rows // shape.rows) * (shape.num_positions + price)
+    num_batches = -(-rows // shape.rows)
+    return num_batches * (shape.num_positions + _BATCH_COST * 2 * batch_tokens)

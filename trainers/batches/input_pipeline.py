@@ -28,37 +28,37 @@ def evaluation_data(strategy, pairs, plan):
     )
 
 
-def _distribute(strategy, pairs, plan, batches):
+def _distribute(strategy, pairs, plan, iterate_batches):
     replicas = strategy.num_replicas_in_sync
     is_packed = any(
-        len(bucket.pairs) > len(bucket.starts) - 1 for bucket in plan.buckets
+        len(bucket.pair_indices) > bucket.num_rows for bucket in plan.buckets
     )
     names = ["source", "target"]
     if is_packed:
         names += ["source_segments", "source_positions"]
         names += ["target_segments", "target_positions"]
 
-    def dataset_of_worker(context):
-        local = replicas // context.num_input_pipelines
-        first = context.input_pipeline_id * local
+    def make_worker_dataset(context):
+        local_replicas = replicas // context.num_input_pipelines
+        first = context.input_pipeline_id * local_replicas
 
         def shards():
-            for batch in batches():
+            for batch in iterate_batches():
                 arrays = make_batch(pairs, batch, is_packed)
-                for replica in range(first, first + local):
+                for replica in range(first, first + local_replicas):
                     yield shard_for_replica(arrays, replica, replicas)
 
         dataset = tf.data.Dataset.from_generator(
             shards, output_signature=(dict.fromkeys(names, _IDS), _IDS)
         )
-        # Otherwise each step would check on all replicas whether data are left.
+        # Otherwise each step would check on all replicas whether data remain.
         endless = tf.data.experimental.assert_cardinality(
             tf.data.INFINITE_CARDINALITY
         )
         options = tf.data.Options()
         # With autotune, freeing an iterator can wait a minute for its thread.
         options.autotune.enabled = False
-        dataset = dataset.apply(endless).prefetch(4 * local)
+        dataset = dataset.apply(endless).prefetch(4 * local_replicas)
         return dataset.with_options(options)
 
-    return strategy.distribute_datasets_from_function(dataset_of_worker)
+    return strategy.distribute_datasets_from_function(make_worker_dataset)

@@ -13,24 +13,23 @@ from keras_transformer.config import BEGIN_ID
 class TokenPairs:
     """Sentence pairs of ids; every sentence ends with the end id.
 
-    Made from a list of shards (ids, lengths): ids, int [tokens], may be a
-    memory map and hold source and target of each pair in turn; lengths are int
+    Made from a list of shards (ids, lengths): ids, int [tokens], the source and
+    then the target of each pair, may be a memory map; lengths are int
     [pairs, 2]. `dropped` counts the pairs removed by `filter_by_length`.
     """
 
     def __init__(self, shards):
-        lengths = [lengths.astype(np.int32) for _, lengths in shards]
-        joined = np.concatenate([np.zeros((0, 2), np.int32), *lengths])
-        self.source_lengths, self.target_lengths = joined.T.copy()
         self.dropped = 0
         self._ids = [ids for ids, _ in shards]
-        self._shard = np.repeat(
-            np.arange(len(shards), dtype=np.int32), [len(n) for n in lengths]
-        )
-        totals = [n.sum(axis=1, dtype=np.int64) for n in lengths]
-        self._start = np.concatenate(
-            [np.zeros(0, np.int64), *(np.cumsum(n) - n for n in totals)]
-        )
+        lengths = [each.astype(np.int32) for _, each in shards]
+        totals = [each.sum(axis=1, dtype=np.int64) for each in lengths]
+        starts = [np.cumsum(each) - each for each in totals]
+        shard_ids = np.arange(len(shards), dtype=np.int32)
+        self._shard_ids = np.repeat(shard_ids, [len(each) for each in lengths])
+        # The empty arrays are for a split without shards.
+        self._starts = np.concatenate([np.zeros(0, np.int64), *starts])
+        lengths = np.concatenate([np.zeros((0, 2), np.int32), *lengths])
+        self.source_lengths, self.target_lengths = lengths.T.copy()
 
     def __len__(self):
         return len(self.source_lengths)
@@ -44,28 +43,28 @@ class TokenPairs:
         shorter = copy.copy(self)
         shorter.source_lengths = self.source_lengths[fits]
         shorter.target_lengths = self.target_lengths[fits]
-        shorter._shard, shorter._start = self._shard[fits], self._start[fits]
+        shorter._shard_ids = self._shard_ids[fits]
+        shorter._starts = self._starts[fits]
         shorter.dropped += int((~fits).sum())
         return shorter
 
-    def sources(self, pairs):
+    def sources(self, indices):
         """Returns the concatenated source ids of pairs: int32 [tokens]."""
-        return self._gather(
-            pairs, self._start[pairs], self.source_lengths[pairs]
-        )
+        lengths = self.source_lengths[indices]
+        return self._gather(indices, self._starts[indices], lengths)
 
-    def targets(self, pairs):
+    def targets(self, indices):
         """Returns the concatenated target ids of pairs: int32 [tokens]."""
-        starts = self._start[pairs] + self.source_lengths[pairs]
-        return self._gather(pairs, starts, self.target_lengths[pairs])
+        starts = self._starts[indices] + self.source_lengths[indices]
+        return self._gather(indices, starts, self.target_lengths[indices])
 
-    def _gather(self, pairs, starts, lengths):
-        indices = ranges(starts, lengths)
-        shard_of = np.repeat(self._shard[pairs], lengths)
-        result = np.empty(len(indices), np.int32)
-        for shard in np.unique(self._shard[pairs]):
-            in_shard = shard_of == shard
-            result[in_shard] = self._ids[shard][indices[in_shard]]
+    def _gather(self, indices, starts, lengths):
+        positions = ranges(starts, lengths)
+        shard_ids = np.repeat(self._shard_ids[indices], lengths)
+        result = np.empty(len(positions), np.int32)
+        for shard_id in np.unique(self._shard_ids[indices]):
+            in_shard = shard_ids == shard_id
+            result[in_shard] = self._ids[shard_id][positions[in_shard]]
         return result
 
 
@@ -75,12 +74,12 @@ def ranges(starts, lengths):
     return np.repeat(starts - before, lengths) + np.arange(lengths.sum())
 
 
-def decode_pairs(tokenizer, pairs, numbers):
-    """Returns sources and targets of the numbered TokenPairs as text."""
-    sources, targets = pairs.sources(numbers), pairs.targets(numbers)
+def decode_pairs(tokenizer, pairs, indices):
+    """Returns sources and targets of TokenPairs as two lists of text."""
+    sources, targets = pairs.sources(indices), pairs.targets(indices)
     return (
-        _decode(tokenizer.source, sources, pairs.source_lengths[numbers]),
-        _decode(tokenizer.target, targets, pairs.target_lengths[numbers]),
+        _decode(tokenizer.source, sources, pairs.source_lengths[indices]),
+        _decode(tokenizer.target, targets, pairs.target_lengths[indices]),
     )
 
 
@@ -93,12 +92,11 @@ def _decode(tokenizer, ids, lengths):
 def shard_for_replica(arrays, replica, replicas):
     """Returns one replica's rows of the global batch, (inputs, labels).
 
-    Numbers of rows of replicas differ by at most one.
+    Replicas' row counts differ by at most one.
     """
     inputs, labels = arrays
-    first, last = (
-        len(labels) * end // replicas for end in (replica, replica + 1)
-    )
+    first = len(labels) * replica // replicas
+    last = len(labels) * (replica + 1) // replicas
     rows = {name: array[first:last] for name, array in inputs.items()}
     return rows, labels[first:last]
 
@@ -110,16 +108,15 @@ def make_batch(pairs, batch, packed=False):
     If rows are packed with several pairs, the inputs also have segments and
     positions of both sides.
     """
-    rows, *widths = batch.shape
-    source, target = (
-        _Layout(lengths[batch.pairs], batch.rows, (rows, width))
-        for lengths, width in zip(
-            (pairs.source_lengths, pairs.target_lengths), widths
-        )
-    )
-    labels = target.scatter(pairs.targets(batch.pairs))
+    rows, source_length, target_length = batch.shape
+    indices = batch.pair_indices
+    source_lengths = pairs.source_lengths[indices]
+    target_lengths = pairs.target_lengths[indices]
+    source = _Layout(source_lengths, batch.rows, (rows, source_length))
+    target = _Layout(target_lengths, batch.rows, (rows, target_length))
+    labels = target.scatter(pairs.targets(indices))
     inputs = {
-        "source": source.scatter(pairs.sources(batch.pairs)),
+        "source": source.scatter(pairs.sources(indices)),
         "target": target.shift_right(labels),
     }
     if packed:
@@ -155,12 +152,12 @@ class _Layout:
         return target
 
     def segments(self):
-        """Returns the number of each token's sentence in its row, from 1."""
-        numbers = np.arange(len(self._lengths)) - self._first_of_row + 1
-        return self.scatter(np.repeat(numbers, self._lengths))
+        """Returns the 1-based index of each token's sentence in its row."""
+        segment_ids = np.arange(len(self._lengths)) - self._first_of_row + 1
+        return self.scatter(np.repeat(segment_ids, self._lengths))
 
     def positions(self):
-        """Returns the position of each token in its sentence, from 0."""
+        """Returns the 0-based position of each token in its sentence."""
         return self.scatter(
             ranges(np.zeros(len(self._lengths), np.int64), self._lengths)
         )

@@ -1,8 +1,7 @@
 """Estimates memory, seconds, energy and price of a training.
 
-Bytes of weights, moments and gradients are exact. Bytes of activations are what
-the backward pass of a layer needs by its formulas. docs/scaling.md lists what
-is assumed.
+Bytes of weights, moments and gradients are exact; bytes of activations follow
+from the formulas of the layers' gradients. docs/scaling.md lists assumptions.
 """
 
 import dataclasses
@@ -15,8 +14,8 @@ from trainers.cost.devices import UNCOMPILED_LOGITS, Device
 from trainers.cost.flops import (
     EMBEDDINGS,
     flops,
-    flops_by_part,
-    parameters_by_part,
+    flops_by_component,
+    parameters_by_component,
     self_attention_blocks,
     step_products,
 )
@@ -27,7 +26,7 @@ _FLOAT32, _BFLOAT16, _BOOL = 4, 2, 1
 # Assumed: bytes of a GPU for driver, libraries and framework, and the fraction
 # of the rest that can be filled before the allocator finds no block.
 RESERVE_BYTES = 2**30
-FILLED = 0.9
+MEMORY_UTILIZATION = 0.9
 # Assumed number of times that each activation passes through memory.
 ACTIVATION_MOVES = 8
 # Adam reads weight, gradient and two moments, and writes all but the gradient.
@@ -38,45 +37,42 @@ LINK_UTILIZATION = 0.7
 # (docs/measured/data.md).
 _INPUT_TOKENS = 6e6
 # Fraction of padding in packed rows (docs/measured/data.md).
-PADDING = 0.01
-# Parts of an update that `total_seconds` may exclude.
+PADDING_FRACTION = 0.01
+# Components of an update that `total_seconds` may exclude.
 LAUNCH = "launching operations"
 INPUT = "input, overlapped"
 
 
-class BatchShape(typing.NamedTuple):
+class MicroBatchShape(typing.NamedTuple):
     """B, S, T of a device's micro-batch, and target positions with logits.
 
-    `rows` is a mean and may be no integer.
+    `rows` may be a mean.
     """
 
     rows: float
     source_length: int
     target_length: int
-    with_logits: float
+    logit_positions: float
 
     def scaled(self, factor):
         """Returns the shape with `factor` times the rows."""
-        return self._replace(
-            rows=self.rows * factor, with_logits=self.with_logits * factor
-        )
+        logits = self.logit_positions * factor
+        return self._replace(rows=self.rows * factor, logit_positions=logits)
 
 
 def packed_row(source_mean, target_mean, row_tokens):
-    """Returns the BatchShape of a packed row, `row_tokens` on its longer side.
+    """Returns the shape of one packed row, `row_tokens` on its longer side.
 
     The other side's length follows from the mean lengths of the sentences.
     """
     longer = max(source_mean, target_mean)
-    source, target = (
-        max(round(row_tokens * mean / longer), 1)
-        for mean in (source_mean, target_mean)
-    )
-    return BatchShape(1, source, target, target)
+    source = max(round(row_tokens * source_mean / longer), 1)
+    target = max(round(row_tokens * target_mean / longer), 1)
+    return MicroBatchShape(1, source, target, target)
 
 
 def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
-    """Estimates the bytes that a forward pass stores, a dict by part."""
+    """Estimates the bytes that a forward pass stores, a dict by component."""
     width = _BFLOAT16 if precision == "mixed_bfloat16" else _FLOAT32
     s, t = shape.source_length, shape.target_length
     window, dropped = config.attention_window, bool(config.dropout)
@@ -87,59 +83,55 @@ def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
 
     def self_attention(length, causal):
         blocks, queries, keys = self_attention_blocks(length, window, causal)
-        met = blocks * queries * keys / length
-        return _queries(config, width, met) + keys_values + residual
+        mean_keys = blocks * queries * keys / length
+        return _query_bytes(config, width, mean_keys) + keys_values + residual
 
     # The gradient of ReLU needs only its output, others also their input.
     copies = 1 if config.activation == "relu" else 2
-    inner = copies * width + (width + _BOOL) * bool(config.activation_dropout)
-    feed_forward = config.d_ff * inner + residual
+    hidden = copies * width + (width + _BOOL) * bool(config.activation_dropout)
+    feed_forward = config.d_ff * hidden + residual
     encoder_layer = s * (self_attention(s, False) + feed_forward)
-    cross_attention = t * (_queries(config, width, s) + residual)
-    decoder_layer = (
-        t * (self_attention(t, True) + feed_forward)
-        + cross_attention
-        + s * keys_values
-    )
+    cross_attention = t * (_query_bytes(config, width, s) + residual)
+    decoder_layer = t * (self_attention(t, True) + feed_forward)
+    decoder_layer += cross_attention + s * keys_values
     stacks = (
         (s + t) * residual
         + config.num_layers * encoder_layer
         + config.decoder_layers * decoder_layer
     )
     passes = 2 if config.r_drop else 1
-    logits = _FLOAT32 * config.vocabulary_size * shape.with_logits
+    logits = _FLOAT32 * config.vocabulary_size * shape.logit_positions
     return {
         "activations": passes * shape.rows * stacks,
         "logits and softmax": passes * logits_arrays * logits,
     }
 
 
-def _queries(config, width, keys):
-    """Returns the bytes of a query, and of the heads' outputs and weights."""
-    weight = _FLOAT32
+def _query_bytes(config, width, keys):
+    """Returns the bytes of a query, and of the heads' scores and outputs."""
+    score = _FLOAT32
     if width != _FLOAT32:
-        weight += width
+        score += width
     if config.attention_dropout:
-        weight += width + _BOOL
-    return config.num_heads * (
-        width * (config.d_k + config.d_v) + weight * keys
-    )
+        score += width + _BOOL
+    head = width * (config.d_k + config.d_v) + score * keys
+    return config.num_heads * head
 
 
-def memory_by_part(config, shape, precision, micro_batches, device):
-    """Returns the bytes of an update on each device, a dict by part."""
-    parts = parameters_by_part(config)
-    weights = _FLOAT32 * sum(parts.values())
-    matrices = parts["attention"] + parts["feed-forward"]
+def memory_by_component(config, shape, precision, micro_batches, device):
+    """Returns the bytes of an update on each device, a dict by component."""
+    parameters = parameters_by_component(config)
+    weights = _FLOAT32 * sum(parameters.values())
+    matrices = parameters["attention"] + parameters["feed-forward"]
     is_mixed = precision == "mixed_bfloat16"
-    table = _FLOAT32 * config.vocabulary_size * config.d_model
+    embeddings = _FLOAT32 * config.vocabulary_size * config.d_model
     return {
         "weights": weights,
         "Adam's two moments": 2 * weights,
         "gradients": weights,
         "accumulated gradients": weights * (micro_batches > 1),
         # One from the softmax and one from the look-ups, before the sum.
-        "parts of the embeddings' gradient": 2 * table,
+        "parts of the embeddings' gradient": 2 * embeddings,
         "weights in bfloat16": _BFLOAT16 * matrices * is_mixed,
         "driver and framework": RESERVE_BYTES,
         **activation_bytes(config, shape, precision, device.logits_arrays),
@@ -150,12 +142,13 @@ def largest_rows(config, row, precision, micro_batches, device):
     """Returns the number of packed rows that fit in a device's memory."""
 
     def total(rows):
-        shape = row.scaled(rows)
-        parts = memory_by_part(config, shape, precision, micro_batches, device)
-        return sum(parts.values())
+        memory = memory_by_component(
+            config, row.scaled(rows), precision, micro_batches, device
+        )
+        return sum(memory.values())
 
     empty, one = total(0), total(1)
-    available = FILLED * device.memory - empty
+    available = MEMORY_UTILIZATION * device.memory - empty
     return max(math.floor(available / (one - empty)), 0)
 
 
@@ -174,81 +167,76 @@ def needed_micro_batches(config, row, rows, precision, device):
     return math.ceil(rows / fitting)
 
 
-def update_seconds(config, shape, precision, micro_batches, device, count):
-    """Estimates the seconds of an update on `count` devices, a dict by part.
+def step_seconds(config, shape, precision, micro_batches, device, num_devices):
+    """Estimates the seconds of an update, a dict by component.
 
-    Each device computes `micro_batches` of a BatchShape.
+    Each device computes `micro_batches` of a MicroBatchShape.
     """
     activations = sum(activation_bytes(config, shape, precision).values())
-    parameters = sum(parameters_by_part(config).values())
+    parameters = sum(parameters_by_component(config).values())
     layers = config.num_layers + config.decoder_layers
     tokens = shape.rows * (shape.source_length + shape.target_length)
     passes = micro_batches * (2 if config.r_drop else 1)
-    products = flops_by_part(step_products(config, *shape))
+    products = flops_by_component(step_products(config, *shape))
     # Logits are computed in float32 under every policy.
     logits = products.pop(EMBEDDINGS) / device.rate("float32")
     dtype = precision.removeprefix("mixed_")
     others = sum(products.values()) / device.rate(dtype)
+    moved_bytes = micro_batches * ACTIVATION_MOVES * activations
+    ring = ring_seconds(_FLOAT32 * parameters, device.link, num_devices)
     return {
         "matrix products": passes * (logits + others),
-        "moving activations": micro_batches
-        * ACTIVATION_MOVES
-        * activations
-        / device.bandwidth,
+        "moving activations": moved_bytes / device.bandwidth,
         LAUNCH: passes * layers * device.layer_seconds,
         "Adam": _ADAM_BYTES * parameters / device.bandwidth,
-        "adding gradients in a ring": ring_seconds(
-            _FLOAT32 * parameters, device.link, count
-        ),
-        INPUT: micro_batches * count * tokens / _INPUT_TOKENS,
+        "adding gradients in a ring": ring,
+        INPUT: micro_batches * num_devices * tokens / _INPUT_TOKENS,
     }
 
 
-def total_seconds(parts, excluded=()):
-    """Returns the seconds of an update without the excluded parts."""
+def total_seconds(seconds, excluded=()):
+    """Returns the seconds of an update without the excluded components."""
     excluded = (INPUT, *excluded)
-    computing = sum(parts[part] for part in parts if part not in excluded)
-    return max(computing, parts[INPUT])
+    computing = sum(seconds[name] for name in seconds if name not in excluded)
+    return max(computing, seconds[INPUT])
 
 
-def ring_seconds(size, link, count):
-    """Returns the seconds of a ring all-reduce on `count` devices.
+def ring_seconds(size, link, num_devices):
+    """Returns the seconds of a ring all-reduce on G devices.
 
-    Each sends 2 (count - 1) / count of its `size` bytes, over a link of `link`
-    bytes/s in one direction (Patarasuk and Yuan 2009).
+    Each sends 2 (G - 1) / G of its `size` bytes, over a link of `link` bytes/s
+    in one direction (Patarasuk and Yuan 2009).
     """
-    if count == 1:
+    if num_devices == 1:
         return 0.0
-    return 2 * (count - 1) / count * size / (link * LINK_UTILIZATION)
+    sent = 2 * (num_devices - 1) / num_devices * size
+    return sent / (link * LINK_UTILIZATION)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingCost:
-    """Estimated cost of a training on `count` equal devices.
+    """Estimated cost of a training on `num_devices` equal devices.
 
-    An update has `rows` packed rows of shape `row` on all devices together.
+    An update has `rows` packed rows of shape `row` on all devices together; a
+    device's micro-batch has `shape`. `seconds` of an update and `memory` bytes
+    of a device are dicts by component.
     """
 
     config: object
     device: Device
-    count: int
+    num_devices: int
     precision: str
-    row: BatchShape
+    row: MicroBatchShape
     rows: int
     micro_batches: int
-
-    @property
-    def shape(self):
-        """BatchShape of one micro-batch of one device."""
-        # Rounded up: the last rows may be padding.
-        return self.row.scaled(
-            -(-self.rows // (self.count * self.micro_batches))
-        )
+    shape: MicroBatchShape
+    seconds: dict
+    memory: dict
 
     @property
     def target_tokens(self):
         """Target tokens of an update, without padding."""
-        return self.rows * self.row.target_length * (1 - PADDING)
+        return self.rows * self.row.target_length * (1 - PADDING_FRACTION)
 
     @property
     def flops(self):
@@ -257,18 +245,8 @@ class TrainingCost:
         update = flops(step_products(self.config, *self.row.scaled(self.rows)))
         return self.config.train_steps * passes * update
 
-    @property
-    def _update(self):
-        numbers = self.precision, self.micro_batches
-        return self.config, self.shape, *numbers, self.device
-
-    @property
-    def seconds(self):
-        """Seconds of an update by part, see `update_seconds`."""
-        return update_seconds(*self._update, self.count)
-
     def hours(self, excluded=()):
-        """Returns the hours of all updates, without the excluded parts."""
+        """Returns the hours of all updates, without the excluded components."""
         seconds = total_seconds(self.seconds, excluded)
         return self.config.train_steps * seconds / 3600
 
@@ -277,16 +255,11 @@ class TrainingCost:
         """Energy of the devices at full load; None if unknown."""
         if self.device.watts is None:
             return None
-        return self.hours() * self.count * self.device.watts / 1000
-
-    @property
-    def memory(self):
-        """Bytes on each device, a dict of part to float."""
-        return memory_by_part(*self._update)
+        return self.hours() * self.num_devices * self.device.watts / 1000
 
 
-def training_cost(config, row, device, count, precision, accumulate=None):
-    """Returns the TrainingCost of a configuration on `count` devices.
+def training_cost(config, row, device, num_devices, precision, accumulate=None):
+    """Returns the TrainingCost of a configuration on `num_devices` devices.
 
     `accumulate` is the number of micro-batches, by default as few as fit.
     InputError if the memory is exceeded, or there are more devices than rows.
@@ -294,24 +267,34 @@ def training_cost(config, row, device, count, precision, accumulate=None):
     rows = int(
         max_rows(row.source_length, row.target_length, config.batch_tokens)
     )
-    if count > rows:
+    if num_devices > rows:
         raise InputError(
             f"Expected at most {rows:,} devices, one for each row, got "
-            f"{count:,}; use fewer, or raise --set=batch_tokens."
+            f"{num_devices:,}; use fewer, or raise --set=batch_tokens."
         )
-    share = -(-rows // count)
-    needed = needed_micro_batches(config, row, share, precision, device)
+    device_rows = math.ceil(rows / num_devices)
+    needed = needed_micro_batches(config, row, device_rows, precision, device)
     if accumulate is not None and accumulate < needed:
         raise InputError(
             f"--accumulate={accumulate} does not fit into the memory of "
             f"{device.name}; use {needed}."
         )
+    micro_batches = accumulate or needed
+    # The last rows may be padding.
+    shape = row.scaled(math.ceil(rows / (num_devices * micro_batches)))
     return TrainingCost(
         config=config,
         device=device,
-        count=count,
+        num_devices=num_devices,
         precision=precision,
         row=row,
         rows=rows,
-        micro_batches=accumulate or needed,
+        micro_batches=micro_batches,
+        shape=shape,
+        seconds=step_seconds(
+            config, shape, precision, micro_batches, device, num_devices
+        ),
+        memory=memory_by_component(
+            config, shape, precision, micro_batches, device
+        ),
     )

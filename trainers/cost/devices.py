@@ -16,7 +16,7 @@ MAX_GPUS = 16
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Device:
-    """A GPU, or a CPU with all its cores; None is unknown."""
+    """A GPU, or a CPU with all its cores; None if unknown."""
 
     name: str
     # Peak FLOP/s of dense matrix products by dtype: float32 (TF32 where
@@ -27,7 +27,7 @@ class Device:
     # Bytes, and bytes/s.
     memory: float | None = None
     bandwidth: float
-    # Bytes/s of one direction of its links to other devices.
+    # Bytes/s of its links to other devices, in one direction.
     link: float | None = None
     # Power at full load.
     watts: float | None = None
@@ -47,13 +47,17 @@ class Device:
         return self.flops[dtype] * self.utilization[dtype]
 
 
-# Fitted to published figures of single GPUs; those of several GPUs are then
-# predictions (docs/scaling.md).
+# Fitted to published figures of single GPUs (docs/scaling.md).
 _UTILIZATION = {
     "P100": {"float32": 0.38},
     "V100": {"float32": 0.95},
     "A100": {"float32": 0.75, "bfloat16": 0.75},
 }
+# TFLOP/s by dtype.
+_VOLTA = {"float32": 15.7}
+_AMPERE = {"float32": 156, "bfloat16": 312}
+# The datasheet gives the rates with sparsity, which doubles them.
+_HOPPER = {"float32": 989 / 2, "bfloat16": 1979 / 2}
 # PyTorch without a compiler, on V100 and A100: about 50 ms for 6 + 6 layers.
 _LAYER_SECONDS = 0.050 / 12
 
@@ -74,11 +78,6 @@ def _gpu(name, tflops, gib, memory_gb, nvlink_gb, watts):
         source=f"NVIDIA {family} datasheet, the SXM module",
     )
 
-
-_VOLTA = {"float32": 15.7}
-_AMPERE = {"float32": 156, "bfloat16": 312}
-# The datasheet gives the rates with sparsity, which doubles them.
-_HOPPER = {"float32": 989 / 2, "bfloat16": 1979 / 2}
 
 DEVICES = {
     device.name: device
@@ -113,7 +112,7 @@ def parse_gpus(text):
     match = re.fullmatch(r"(?:(\d{1,6})x)?([\w-]+)", text)
     if not match or match[1] and not int(match[1]):
         raise InputError(
-            f"--gpus={text} must be a number and a name, such as 8xH100."
+            f"--gpus={text} must be a count and a name, such as 8xH100."
         )
     names = {name.lower(): name for name in (*DEVICES, "cpu")}
     if match[2].lower() not in names:

@@ -1,4 +1,4 @@
-"""Counts parameters, and the matrix products of a training step.
+"""Counts the parameters and matrix products of a training step.
 
 A product [m, k] @ [k, n] has 2 m k n FLOPs, and a training step computes three:
 forward, and for the gradient of each factor.
@@ -13,15 +13,15 @@ EMBEDDINGS = "embeddings and softmax"
 PROJECTIONS = "attention projections"
 SCORES = "attention scores"
 FEED_FORWARD = "feed-forward"
-PARTS = (EMBEDDINGS, PROJECTIONS, SCORES, FEED_FORWARD)
+COMPONENTS = (EMBEDDINGS, PROJECTIONS, SCORES, FEED_FORWARD)
 
 PRODUCTS_PER_STEP = 3
 
 
 class Matrix(typing.NamedTuple):
-    """A weight matrix [rows, columns], and the one of PARTS it belongs to."""
+    """A weight matrix [rows, columns] of one of the COMPONENTS."""
 
-    part: str
+    component: str
     rows: int
     columns: int
 
@@ -30,7 +30,7 @@ class Matrix(typing.NamedTuple):
 class Product:
     """`count` products [batch, m, k] @ [batch, k, n] of a forward pass.
 
-    `part` is one of PARTS, or empty.
+    `component` is one of the COMPONENTS.
     """
 
     count: int
@@ -38,7 +38,7 @@ class Product:
     m: int
     k: int
     n: int
-    part: str = ""
+    component: str
 
     @property
     def flops(self):
@@ -47,25 +47,25 @@ class Product:
         return PRODUCTS_PER_STEP * forward
 
 
-def parameters_by_part(config):
-    """Returns the number of trained parameters, a dict of part to int."""
-    c = config
-    d, heads = c.d_model, c.num_heads
-    attention = 2 * d * heads * (c.d_k + c.d_v)
-    if c.attention_bias:
-        attention += heads * (2 * c.d_k + c.d_v) + d
-    feed_forward = 2 * d * c.d_ff + c.d_ff + d
-    encoder, decoder = c.num_layers, c.decoder_layers
-    norms = 2 * encoder + 3 * decoder + 2 * (c.norm == "pre")
+def parameters_by_component(config):
+    """Returns the number of trained parameters, a dict by component."""
+    d, d_ff, d_k, d_v = config.d_model, config.d_ff, config.d_k, config.d_v
+    attention = 2 * d * config.num_heads * (d_k + d_v)
+    if config.attention_bias:
+        attention += config.num_heads * (2 * d_k + d_v) + d
+    feed_forward = 2 * d * d_ff + d_ff + d
+    encoder, decoder = config.num_layers, config.decoder_layers
+    norms = 2 * encoder + 3 * decoder + 2 * (config.norm == "pre")
+    source, target = config.encoder_vocabulary_size, config.vocabulary_size
     rows = {
-        "all": c.vocabulary_size,
-        "target-softmax": c.encoder_vocabulary_size + c.vocabulary_size,
-        "none": c.encoder_vocabulary_size + 2 * c.vocabulary_size,
-    }[c.share_embeddings]
-    if c.positions == "learned":
-        rows += 2 * c.max_positions
+        "all": target,
+        "target-softmax": source + target,
+        "none": source + 2 * target,
+    }[config.share_embeddings]
+    if config.positions == "learned":
+        rows += 2 * config.max_positions
     return {
-        "embeddings": rows * d + c.vocabulary_size * c.output_bias,
+        "embeddings": rows * d + target * config.output_bias,
         "attention": (encoder + 2 * decoder) * attention,
         "feed-forward": (encoder + decoder) * feed_forward,
         "layer norms": norms * 2 * d,
@@ -74,7 +74,7 @@ def parameters_by_part(config):
 
 def encoder_matrices(config):
     """Returns the matrices of an encoder layer, a list of Matrix."""
-    d, queries, values = _widths(config)
+    d, queries, values = _projection_widths(config)
     return [
         Matrix(PROJECTIONS, d, 2 * queries + values),
         Matrix(PROJECTIONS, values, d),
@@ -85,7 +85,7 @@ def encoder_matrices(config):
 
 def decoder_matrices(config):
     """Returns the matrices of a decoder layer used at target positions."""
-    d, queries, values = _widths(config)
+    d, queries, values = _projection_widths(config)
     cross = [Matrix(PROJECTIONS, d, queries), Matrix(PROJECTIONS, values, d)]
     shared = encoder_matrices(config)
     return [*shared[:2], *cross, *shared[2:]]
@@ -93,7 +93,7 @@ def decoder_matrices(config):
 
 def memory_matrix(config):
     """Returns a decoder layer's matrix of cross-attention keys and values."""
-    d, queries, values = _widths(config)
+    d, queries, values = _projection_widths(config)
     return Matrix(PROJECTIONS, d, queries + values)
 
 
@@ -102,29 +102,29 @@ def softmax_matrix(config):
     return Matrix(EMBEDDINGS, config.d_model, config.vocabulary_size)
 
 
-def _widths(config):
+def _projection_widths(config):
     heads = config.num_heads
     return config.d_model, heads * config.d_k, heads * config.d_v
 
 
 def weight_products(
-    config, rows, source_length, target_length, with_logits=None
+    config, rows, source_length, target_length, logit_positions=None
 ):
     """Returns a forward pass's products with weights, a list of Product.
 
-    `with_logits` is the number of target positions with logits, by default all.
+    `logit_positions` is the number of target positions with logits; None: all.
     """
     source, target = rows * source_length, rows * target_length
-    if with_logits is None:
-        with_logits = target
+    if logit_positions is None:
+        logit_positions = target
     stacks = (
         (config.num_layers, source, encoder_matrices(config)),
         (config.decoder_layers, source, [memory_matrix(config)]),
         (config.decoder_layers, target, decoder_matrices(config)),
-        (1, with_logits, [softmax_matrix(config)]),
+        (1, logit_positions, [softmax_matrix(config)]),
     )
     return [
-        Product(layers, 1, positions, each.rows, each.columns, each.part)
+        Product(layers, 1, positions, each.rows, each.columns, each.component)
         for layers, positions, matrices in stacks
         for each in matrices
     ]
@@ -139,14 +139,16 @@ def self_attention_blocks(length, window, causal):
 
 
 def attention_products(config, rows, source_length, target_length):
-    """Returns the products of queries, keys and values, masked ones too."""
-    s, t = source_length, target_length
+    """Returns the products of attention scores, masked ones included."""
     window = config.attention_window
+    encoder = self_attention_blocks(source_length, window, causal=False)
+    decoder = self_attention_blocks(target_length, window, causal=True)
+    cross = 1, target_length, source_length
     products = []
     for layers, (blocks, queries, keys) in (
-        (config.num_layers, self_attention_blocks(s, window, causal=False)),
-        (config.decoder_layers, self_attention_blocks(t, window, causal=True)),
-        (config.decoder_layers, (1, t, s)),
+        (config.num_layers, encoder),
+        (config.decoder_layers, decoder),
+        (config.decoder_layers, cross),
     ):
         batch = rows * config.num_heads * blocks
         products += [
@@ -156,10 +158,13 @@ def attention_products(config, rows, source_length, target_length):
     return products
 
 
-def step_products(config, rows, source_length, target_length, with_logits=None):
+def step_products(
+    config, rows, source_length, target_length, logit_positions=None
+):
     """Returns all products of a forward pass."""
-    sizes = (config, rows, source_length, target_length)
-    return weight_products(*sizes, with_logits) + attention_products(*sizes)
+    return weight_products(
+        config, rows, source_length, target_length, logit_positions
+    ) + attention_products(config, rows, source_length, target_length)
 
 
 def flops(products):
@@ -167,9 +172,9 @@ def flops(products):
     return sum(product.flops for product in products)
 
 
-def flops_by_part(products):
-    """Returns the FLOPs of a training step, a dict by PARTS."""
-    return {
-        part: flops(each for each in products if each.part == part)
-        for part in PARTS
-    }
+def flops_by_component(products):
+    """Returns the FLOPs of a training step, a dict by component."""
+    totals = dict.fromkeys(COMPONENTS, 0)
+    for product in products:
+        totals[product.component] += product.flops
+    return totals

@@ -10,18 +10,14 @@ from tqdm import tqdm
 from export.common.progress_bar import clock
 from trainers.pictures.summaries import EventWriter
 from trainers.training.checkpoints import divergence_error
-from trainers.training.dev_scores import (
-    SCORE_TITLES,
-    has_plateaued,
-    score_name,
-)
+from trainers.training.dev_scores import SCORE_TITLES, has_plateaued, score_name
 
 
 class TokenMeans:
     """Loss, perplexity and accuracy, averaged over target tokens.
 
-    Tensors become numbers only when a mean is read, so that `add` does not
-    wait for the step.
+    Tensors are read only when a mean is read, so that `add` does not wait for
+    the step.
     """
 
     def __init__(self):
@@ -128,10 +124,10 @@ class Progress(keras.callbacks.Callback):
 
     def report_dev(self, evaluation):
         """Reports an evaluation on the dev split."""
-        metrics = {n: value for n, value in evaluation.items() if n != "step"}
-        self._print(
-            f"step {self._counter.step:,}: dev {format_metrics(metrics)}"
-        )
+        text = format_metrics(evaluation)
+        self._print(f"step {self._counter.step:,}: dev {text}")
+        metrics = dict(evaluation)
+        del metrics["step"]
         self._write_scalars("dev", metrics)
 
     def on_train_end(self, logs=None):
@@ -194,15 +190,15 @@ class EvaluateDev(keras.callbacks.Callback):
     With a moving average of the weights, evaluates the average. An evaluation
     is a dict of step, loss, perplexity, accuracy and the dev score `score`, if
     any; it is appended to `history` and passed to the function `report`. Stops
-    fit when `patience` evaluations, if not 0, brought no improvement. The whole
-    split is `batches` batches of `data`.
+    fit when `patience` evaluations, if not 0, brought no improvement. An
+    evaluation takes `num_batches` batches of `data`.
     """
 
     def __init__(
         self,
         counter,
         data,
-        batches,
+        num_batches,
         every_steps,
         patience,
         history,
@@ -213,7 +209,7 @@ class EvaluateDev(keras.callbacks.Callback):
         self.history = history
         self._counter = counter
         self._data = data
-        self._batches = batches
+        self._num_batches = num_batches
         self._every_steps = every_steps
         self._patience = patience
         self._report = report
@@ -237,7 +233,7 @@ class EvaluateDev(keras.callbacks.Callback):
             InputError: the loss is not finite.
         """
         metrics = self.model.evaluate(
-            self._data, steps=self._batches, return_dict=True, verbose=0
+            self._data, steps=self._num_batches, return_dict=True, verbose=0
         )
         if not math.isfinite(metrics["loss"]):
             raise divergence_error(f"The dev loss after step {step:,}")
@@ -252,8 +248,8 @@ class SaveCheckpoints(keras.callbacks.Callback):
 
     Fit stops when a worker receives a signal (`interrupted` is then True) or at
     its `stop_time`, a `time.monotonic()`. Each training step sums the stop
-    flags of all workers, so all stop after the same step: the second one, since
-    the sums of a step are read after the next one, in order not to wait for it.
+    flags of all workers, so all stop after the same step. The sums are read
+    one step later, so that no step waits for them.
 
     `save` saves a checkpoint of the current step, `save_stop` one for a step
     saved only due to a signal. Raises InputError if a loss is not finite.
@@ -290,7 +286,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
             raise divergence_error(f"The loss of step {step:,}")
         self.interrupted = float(previous["signal"]) > 0.0
         time_is_up = float(previous["time_up"]) > 0.0
-        # Checkpoints refuse weights that are not finite.
+        # Saving fails if weights are not finite.
         if self._is_due() or time_is_up or self.model.stop_training:
             self._saved_time = time.monotonic()
             self._save()

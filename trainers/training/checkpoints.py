@@ -7,7 +7,7 @@
 - `optimizer/*`: Adam's moments, number of updates, moving average if any,
 - `step`: the number of updates, which also gives the position in the data,
 - `history`: JSON of the evaluations on dev so far,
-- `names`: all of the above, since the zip format has no checksum of names.
+- `names`: all names above, since zip files have no checksum of names.
 
 A resumed training computes the same bits as an uninterrupted one (on GPUs with
 `--deterministic`) unless `--precision`, `--jit`, `--accumulate`, `--strategy`
@@ -40,10 +40,10 @@ class TrainingState(typing.NamedTuple):
     history: list
 
 
-def divergence_error(what):
-    """Returns an InputError that `what` ("The loss of step 7") diverged."""
+def divergence_error(quantity):
+    """Returns an InputError for a `quantity` such as "The loss of step 7"."""
     return InputError(
-        f"{what} is not a finite number: training diverged. The earlier "
+        f"{quantity} is not a finite number: training diverged. The earlier "
         "checkpoints are kept; start again with a lower learning_rate_scale or "
         "more warmup_steps, in another --model_dir."
     )
@@ -58,11 +58,11 @@ class Checkpoints:
 
     def steps(self):
         """Returns the steps of the latest checkpoints, ascending."""
-        return [step for step, kind in self._list() if kind == "step"]
+        return [step for step, prefix in self._list_files() if prefix == "step"]
 
-    def path(self, step, kind="step"):
-        """Returns the path of a step; kind is "step", "best" or "stop"."""
-        return self.folder / f"{kind}-{step:08d}.npz"
+    def path(self, step, prefix="step"):
+        """Returns the path of a step; prefix "step", "best" or "stop"."""
+        return self.folder / f"{prefix}-{step:08d}.npz"
 
     def save(self, model, step, history=()):
         """Writes a checkpoint and removes outdated ones.
@@ -97,12 +97,12 @@ class Checkpoints:
         Returns its TrainingState, step 0 if there is none. Raises InputError if
         a checkpoint is of another model or all are damaged.
         """
-        files = self._list()
-        for step, kind in reversed(files):
-            path = self.path(step, kind)
-            arrays = _read(path)
+        files = self._list_files()
+        for step, prefix in reversed(files):
+            path = self.path(step, prefix)
+            arrays = _read_arrays(path)
             if arrays is not None:
-                _assign(model, arrays, path)
+                _assign_arrays(model, arrays, path)
                 return TrainingState(step, json.loads(str(arrays[_HISTORY])))
         if files:
             raise InputError(
@@ -114,9 +114,9 @@ class Checkpoints:
     def restore_step(self, model, step):
         """Loads the checkpoint of a step; returns whether it succeeded."""
         for path in (self.path(step, "best"), self.path(step)):
-            arrays = _read(path) if path.exists() else None
+            arrays = _read_arrays(path) if path.exists() else None
             if arrays is not None:
-                _assign(model, arrays, path)
+                _assign_arrays(model, arrays, path)
                 return True
         return False
 
@@ -126,31 +126,31 @@ class Checkpoints:
         Averages the latest `count` ones or fewer, none from before step
         `first`, and returns their steps. Does not change the optimizer.
         """
-        used = []
-        sums = [np.zeros(weight.shape) for _, weight in _weights(model)]
+        averaged = []
+        sums = [np.zeros(weight.shape) for _, weight in _named_weights(model)]
         for step in reversed(self.steps()):
-            if len(used) == count or step < first:
+            if len(averaged) == count or step < first:
                 break
-            arrays = _read(self.path(step))
+            arrays = _read_arrays(self.path(step))
             if arrays is None:
                 continue
-            for total, (name, _) in zip(sums, _weights(model)):
+            for total, (name, _) in zip(sums, _named_weights(model)):
                 total += arrays[name]
-            used.append(step)
-        if used:
-            for (_, variable), total in zip(_weights(model), sums):
-                variable.assign((total / len(used)).astype(np.float32))
-        return sorted(used)
+            averaged.append(step)
+        if averaged:
+            for (_, variable), total in zip(_named_weights(model), sums):
+                variable.assign((total / len(averaged)).astype(np.float32))
+        return sorted(averaged)
 
-    def _list(self):
-        """Returns (step, kind) of each file, ascending."""
+    def _list_files(self):
+        """Returns (step, prefix) of each file, ascending."""
         matches = [_FILE.fullmatch(each.name) for each in self.folder.glob("*")]
         return sorted((int(match[2]), match[1]) for match in matches if match)
 
-    def _remove(self, kind, except_step=None):
-        for step, each in self._list():
-            if each == kind and step != except_step:
-                self.path(step, kind).unlink()
+    def _remove(self, prefix, except_step=None):
+        for step, file_prefix in self._list_files():
+            if file_prefix == prefix and step != except_step:
+                self.path(step, prefix).unlink()
 
     def _write(self, path, model, step, history):
         arrays = {
@@ -167,11 +167,11 @@ class Checkpoints:
             np.savez(temporary, **arrays)
 
 
-def _name_variables(kind, variables):
-    return [(f"{kind}/{n:04d}", each) for n, each in enumerate(variables)]
+def _name_variables(prefix, variables):
+    return [(f"{prefix}/{i:04d}", each) for i, each in enumerate(variables)]
 
 
-def _weights(model):
+def _named_weights(model):
     return _name_variables("weight", model.weights)
 
 
@@ -183,13 +183,13 @@ def _named_variables(model):
         if id(variable) not in weights
     ]
     return [
-        *_weights(model),
+        *_named_weights(model),
         *_name_variables("state", state),
         *_name_variables("optimizer", model.optimizer.variables),
     ]
 
 
-def _read(path):
+def _read_arrays(path):
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -204,7 +204,7 @@ def _read(path):
         return None
 
 
-def _assign(model, arrays, path):
+def _assign_arrays(model, arrays, path):
     named = _named_variables(model)
     names = {name for name, _ in named} | {"step", _HISTORY}
     fits = names == set(arrays) and all(

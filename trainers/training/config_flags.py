@@ -6,22 +6,22 @@ import keras_transformer as kt
 from export.common.errors import InputError
 from keras_transformer.presets import PRESETS
 
-_KINDS = {
+_FIELD_TYPES = {
     field.name: field.type for field in dataclasses.fields(kt.TransformerConfig)
 }
-FIELDS = tuple(_KINDS)
+FIELD_NAMES = tuple(_FIELD_TYPES)
 
 
-def make_config(preset, assignments, **own):
+def make_config(preset, assignments, **overrides):
     """Returns the TransformerConfig of a preset with "name=value" changes.
 
-    The keyword arguments, fields with flags of their own, take precedence.
+    The overrides, fields that have their own flags, take precedence.
 
     Raises:
         InputError: an unknown preset or field, or a value out of range.
     """
     try:
-        changes = parse_assignments(assignments) | own
+        changes = parse_assignments(assignments) | overrides
         changes |= scale_cooldown(PRESETS.get(preset, {}), changes)
         return kt.TransformerConfig.preset(preset, **changes)
     except ValueError as error:
@@ -31,9 +31,9 @@ def make_config(preset, assignments, **own):
 def scale_cooldown(defaults, changes):
     """Scales the default cooldown if `train_steps` is below it.
 
-    `defaults` are fields of a preset or model, `changes` those set by flags.
-    Returns {"cooldown_steps": the same share of the steps}; {} if the default
-    fits or the flags set the cooldown.
+    `defaults` are fields of a preset or model, `changes` are set by flags.
+    Returns {"cooldown_steps": the same fraction of the steps}; {} if the
+    default fits or the flags set the cooldown.
     """
     cooldown = defaults.get("cooldown_steps", 0)
     steps = changes.get("train_steps", cooldown)
@@ -74,34 +74,34 @@ def validate_translator_config(config):
 
 def parse_assignments(assignments):
     """Parses a list of "name=value" into a dict."""
-    return dict(map(_parse, assignments))
+    return dict(map(_parse_assignment, assignments))
 
 
-def _parse(assignment):
+def _parse_assignment(assignment):
     name, equals, text = assignment.partition("=")
     if not equals:
         raise InputError(
             "Expected --set=name=value, such as --set=dropout=0, got "
             f"--set={assignment}."
         )
-    if name not in _KINDS:
+    if name not in _FIELD_TYPES:
         raise InputError(
-            f"--set={assignment}: there is no field {name!r}; there are: "
-            f"{', '.join(FIELDS)}."
+            f"--set={assignment}: there is no field {name!r}; the fields are "
+            f"{', '.join(FIELD_NAMES)}."
         )
     try:
-        return name, _value(_KINDS[name], text)
+        return name, _parse_value(_FIELD_TYPES[name], text)
     except ValueError:
         raise InputError(
             f"--set={assignment}: {name} must be of type "
-            f"{_KINDS[name].__name__}."
+            f"{_FIELD_TYPES[name].__name__}."
         ) from None
 
 
-def _value(kind, text):
-    if kind is not bool:
-        return kind(text)
-    words = {"true": True, "1": True, "false": False, "0": False}
-    if text.lower() not in words:
+def _parse_value(field_type, text):
+    if field_type is not bool:
+        return field_type(text)
+    booleans = {"true": True, "1": True, "false": False, "0": False}
+    if text.lower() not in booleans:
         raise ValueError(text)
-    return words[text.lower()]
+    return booleans[text.lower()]

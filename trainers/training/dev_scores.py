@@ -34,15 +34,13 @@ def rank_evaluations(history):
     Compares the score that the latest evaluation has, or else the loss.
     """
     name = score_name(history[-1]) if history else None
-
-    def badness(evaluation):
-        return -evaluation.get(name, 0.0) if name else evaluation["loss"]
-
-    return sorted(history, key=badness)
+    if name:
+        return sorted(history, key=lambda each: -each.get(name, 0.0))
+    return sorted(history, key=lambda each: each["loss"])
 
 
 class DevBleu:
-    """BLEU of translations of `sentences` dev pairs, evenly spaced.
+    """BLEU of `sentences` dev pairs, evenly spaced.
 
     The references are decoded from the stored tokens, so they have the
     vocabulary's normalization; final scores use the original text.
@@ -51,10 +49,11 @@ class DevBleu:
     name = "bleu"
 
     def __init__(self, model, tokenizer, pairs, sentences, tokenize):
-        sample = _spread(pairs, sentences)
         self._translator = Translator(model, tokenizer)
         self._metric = bleu_tokenizers.make_bleu(tokenize)
-        self._sources, self._references = decode_pairs(tokenizer, pairs, sample)
+        indices = _evenly_spaced_indices(pairs, sentences)
+        texts = decode_pairs(tokenizer, pairs, indices)
+        self._sources, self._references = texts
 
     def __call__(self):
         """Returns the BLEU of the current weights."""
@@ -67,9 +66,9 @@ class DevF1:
     """EVALB's F1 of `sentences` dev trees, evenly spaced.
 
     Gold trees have the stored symbols, over words named by their token ids; ids
-    from `first_word_id` on begin a word. As for the loss, trees with a label or
-    tag that train lacks and trees over --max_tokens are excluded; final scores
-    use the original trees.
+    of at least `first_word_id` begin a word. As for the loss, trees with a
+    label or tag that train lacks and trees over --max_tokens are excluded;
+    final scores use the original trees.
     """
 
     name = "f1"
@@ -80,11 +79,11 @@ class DevF1:
         from trainers.scores.brackets import score_brackets
 
         self._parser = parser
-        self._score = score_brackets
-        sample = _spread(pairs, sentences)[:, None]
-        self._sources = [pairs.sources(one) for one in sample]
-        self._words = [_words(ids, first_word_id) for ids in self._sources]
-        targets = [pairs.targets(one) for one in sample]
+        self._score_brackets = score_brackets
+        indices = _evenly_spaced_indices(pairs, sentences)
+        self._sources = [pairs.sources([index]) for index in indices]
+        self._words = [_name_words(ids, first_word_id) for ids in self._sources]
+        targets = [pairs.targets([index]) for index in indices]
         self._gold = [
             delinearize(symbols.decode(ids[ids != END_ID]), words)
             for ids, words in zip(targets, self._words)
@@ -94,17 +93,16 @@ class DevF1:
         """Returns the F1 of the current weights."""
         parses = self._parser.parse_ids(self._sources, self._words)
         trees = [best.tree for best, *_ in parses]
-        return self._score(trees, self._gold).overall.f1
+        return self._score_brackets(trees, self._gold).overall.f1
 
 
 def make_dev_score(model, inputs, options):
     """Returns DevBleu or DevF1 as the TrainingOptions say, or None."""
     directory, dev = inputs.directory, inputs.dev
-    if options.dev_bleu_sentences:
+    if sentences := options.dev_bleu_sentences:
         tokenizer = directory.load_tokenizer()
-        sentences = options.dev_bleu_sentences
         return DevBleu(model, tokenizer, dev, sentences, options.tokenize)
-    if options.dev_f1_sentences:
+    if sentences := options.dev_f1_sentences:
         # nltk takes seconds to load.
         from export.parsing.parser import Parser, load_symbols
         from export.parsing.word_tokenizer import WordTokenizer
@@ -112,22 +110,21 @@ def make_dev_score(model, inputs, options):
         symbols = load_symbols(directory)
         words = WordTokenizer(directory.read_vocabulary())
         parser = Parser(model, words, symbols)
-        sentences = options.dev_f1_sentences
         return DevF1(parser, words.first_word_id, symbols, dev, sentences)
     return None
 
 
-def _spread(pairs, count):
+def _evenly_spaced_indices(pairs, count):
     stride = max(len(pairs) // count, 1)
     return np.arange(0, len(pairs), stride)[:count]
 
 
-def _words(ids, first_word_id):
+def _name_words(ids, first_word_id):
     """Returns a name for each word of a source: its token ids."""
-    words = []
+    names = []
     for token in ids[ids != END_ID].tolist():
         if token >= first_word_id:
-            words.append(f"{token}")
+            names.append(f"{token}")
         else:
-            words[-1] += f"-{token}"
-    return words
+            names[-1] += f"-{token}"
+    return names

@@ -43,8 +43,8 @@ def train(inputs, options, strategy, run_info, initializer=None):
 
     Then writes the final weights into the model directory. `run_info`, a dict
     of command, hardware and date, goes into training.json. `initializer` is a
-    ModelInitializer, or None. Raises SystemExit after SIGINT or SIGTERM, when
-    a checkpoint was saved.
+    ModelInitializer, or None. Raises SystemExit after SIGINT or SIGTERM, with
+    a checkpoint saved.
     """
     config, directory = inputs.config, inputs.directory
     model = _make_model(config, options, strategy)
@@ -85,9 +85,8 @@ def train(inputs, options, strategy, run_info, initializer=None):
         if inputs.dev is None:
             print(f"Final weights: {origin}; there is no dev split.")
         else:
-            evaluation = evaluation or _evaluate_alone(
-                model, inputs, options, step
-            )
+            if evaluation is None:
+                evaluation = _evaluate_alone(model, inputs, options, step)
             _report_final_weights(origin, evaluation, history)
         directory.write_weights(model)
         log.record_weights(step, origin)
@@ -115,12 +114,9 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
         stop_time = time.monotonic() + 60 * options.train_minutes
     callbacks = [counter]
     if chief:
+        log_dir = inputs.directory.logs_path
         progress = Progress(
-            counter,
-            inputs.directory.logs_path,
-            options.report_steps,
-            stop_time,
-            sys.stdout,
+            counter, log_dir, options.report_steps, stop_time, sys.stdout
         )
         callbacks.append(progress)
 
@@ -131,14 +127,14 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
         if options.saves_best and rank_evaluations(history)[0] is evaluation:
             checkpoints.save_best(model, counter.step, history)
 
-    def save(write):
+    def save(save_checkpoint):
         if chief:
-            write(model, counter.step, history)
+            save_checkpoint(model, counter.step, history)
             log.record_step(counter.step)
 
     if inputs.dev is not None:
         callbacks.append(
-            _evaluate_dev(model, inputs, options, counter, history, report)
+            _dev_evaluation(model, inputs, options, counter, history, report)
         )
         if chief and options.attention_steps != 0:
             callbacks.append(
@@ -153,50 +149,47 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
         options.checkpoint_minutes,
         stop_time,
     )
-    batches = make_plan(inputs.training, inputs.config, options)
+    callbacks.append(saver)
+    plan = make_plan(inputs.training, inputs.config, options)
+    data = input_pipeline.training_data(
+        strategy, inputs.training, plan, counter.first
+    )
     with StopSignals(saver.stop) as signals, report_lost_workers(strategy):
         model.fit(
-            input_pipeline.training_data(
-                strategy, inputs.training, batches, counter.first
-            ),
+            data,
             steps_per_epoch=counter.last - counter.first,
-            callbacks=[*callbacks, saver],
+            callbacks=callbacks,
             shuffle=False,
             verbose=0,
         )
     if saver.interrupted:
-        print(
-            f"Saved at step {counter.step:,}; the same command resumes.",
-            flush=True,
-        )
+        print(f"Saved at step {counter.step:,}; the same command resumes.")
         # Without a signal of its own, another worker received one.
         sys.exit(128 + (signals.received or 15))
 
 
 def _attention_summaries(model, inputs, options, counter):
     tokenizer = inputs.directory.load_tokenizer()
-    numbers = choose_attention_sentences(
+    indices = choose_attention_sentences(
         inputs.dev, options.attention_sentences
     )
+    sources, references = decode_pairs(tokenizer, inputs.dev, indices)
+    log_dir = inputs.directory.logs_path
+    steps = options.attention_steps or options.dev_steps
     return AttentionSummaries(
-        counter,
-        model,
-        tokenizer,
-        *decode_pairs(tokenizer, inputs.dev, numbers),
-        inputs.directory.logs_path,
-        options.attention_steps or options.dev_steps,
+        counter, model, tokenizer, sources, references, log_dir, steps
     )
 
 
-def _evaluate_dev(model, inputs, options, counter, history, report):
-    batches = make_plan(inputs.dev, inputs.config, options)
+def _dev_evaluation(model, inputs, options, counter, history, report):
+    plan = make_plan(inputs.dev, inputs.config, options)
     data = input_pipeline.evaluation_data(
-        model.distribute_strategy, inputs.dev, batches
+        model.distribute_strategy, inputs.dev, plan
     )
     return EvaluateDev(
         counter,
         data,
-        batches.batches_per_epoch,
+        plan.batches_per_epoch,
         options.dev_steps,
         options.patience,
         history,
@@ -209,31 +202,30 @@ def _load_final_weights(model, options, config, checkpoints, step, history):
     """Loads the final weights; returns step, origin, dev evaluation or None."""
     if options.keep_best:
         for rank, evaluation in enumerate(rank_evaluations(history)):
-            if checkpoints.restore_step(model, evaluation["step"]):
+            best_step = evaluation["step"]
+            if checkpoints.restore_step(model, best_step):
                 model.use_average()
-                name = score_name(evaluation)
-                kind = SCORE_TITLES[name] if name else "loss"
+                metric = SCORE_TITLES.get(score_name(evaluation), "loss")
                 # Checkpoints of better steps may be missing or damaged.
-                best = "the best left" if rank else "the best"
-                origin = f"step {evaluation['step']:,}, {best} by dev {kind}"
-                return evaluation["step"], origin, evaluation
+                best = "the best available" if rank else "the best"
+                origin = f"step {best_step:,}, {best} by dev {metric}"
+                return best_step, origin, evaluation
         print("No evaluated step has a checkpoint: the last step is used.")
     model.use_average()
-    last = next((each for each in history if each["step"] == step), None)
+    evaluation = next((each for each in history if each["step"] == step), None)
     if options.ema:
-        return step, f"moving average of momentum {options.ema}", last
+        return step, f"moving average of momentum {options.ema}", evaluation
     if config.average_checkpoints > 1:
-        used = checkpoints.load_average(
-            model,
-            config.average_checkpoints,
-            _first_step_to_average(config, step),
+        first = _first_step_to_average(config, step)
+        averaged = checkpoints.load_average(
+            model, config.average_checkpoints, first
         )
-        if used:
-            steps = ", ".join(map(str, used))
-            last = last if used == [step] else None
-            return step, f"average of the checkpoints of steps {steps}", last
+        if averaged:
+            steps = ", ".join(map(str, averaged))
+            origin = f"average of the checkpoints of steps {steps}"
+            return step, origin, evaluation if averaged == [step] else None
         print("There is no checkpoint to average: the last step is used.")
-    return step, "the last step", last
+    return step, "the last step", evaluation
 
 
 def _first_step_to_average(config, step):
@@ -252,7 +244,7 @@ def _evaluate_alone(model, inputs, options, step):
             inputs.config, options, tf.distribute.get_strategy()
         )
         model.set_weights(trained.get_weights())
-    dev = _evaluate_dev(model, inputs, options, None, [], None)
+    dev = _dev_evaluation(model, inputs, options, None, [], None)
     dev.set_model(model)
     return dev.evaluate(step)
 
@@ -263,10 +255,10 @@ def _report_final_weights(origin, evaluation, history):
         f"Final weights: {origin}; dev {format_metrics(evaluation)}.",
         flush=True,
     )
-    *_, worst = rank_evaluations([*history[-1:], evaluation])
-    if history and worst is evaluation and worst is not history[-1]:
+    last = history[-1] if history else evaluation
+    if rank_evaluations([last, evaluation])[0] is not evaluation:
         print(
-            f"Warning: that is worse than at step {history[-1]['step']:,}, "
-            f"dev {format_metrics(history[-1])}; --average_checkpoints=0 takes "
-            "the last weights, --keep_best the best."
+            f"Warning: that is worse than at step {last['step']:,}, dev "
+            f"{format_metrics(last)}; --average_checkpoints=0 takes the last "
+            "weights, --keep_best the best."
         )

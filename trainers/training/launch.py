@@ -1,7 +1,6 @@
 """Runs a training command, from flags to a trained model.
 
-Commands differ in their `Task`: kind of corpus, options and sizes that depend
-on the data, and scores.
+Commands differ in their `Task`: corpus, data-dependent options, and scores.
 """
 
 import abc
@@ -26,21 +25,14 @@ from trainers.data.prepared_corpus import (
     validate_codec,
 )
 from trainers.scores.score_records import describe_run
-from trainers.training import (
-    config_flags,
-    training_inputs,
-    training_options,
-)
+from trainers.training import config_flags, training_inputs, training_options
 from trainers.training.fit import train
+from trainers.training.initial_weights import LayerInitializer, ModelInitializer
 from trainers.training.strategies import (
     STRATEGIES,
     is_chief,
     make_strategy,
     split_cpu,
-)
-from trainers.training.training_inputs import (
-    LayerInitializer,
-    ModelInitializer,
 )
 from trainers.training.training_options import TrainingOptions
 
@@ -65,7 +57,7 @@ flags.DEFINE_multi_string(
     [],
     "A field of the configuration, such as --set=dropout=0; "
     "help(keras_transformer.TransformerConfig) in Python explains them: "
-    f"{', '.join(config_flags.FIELDS)}.",
+    f"{', '.join(config_flags.FIELD_NAMES)}.",
 )
 flags.DEFINE_string(
     "model_dir",
@@ -125,13 +117,13 @@ flags.DEFINE_string(
 
 
 class Task(abc.ABC):
-    """The specific parts of a training command.
+    """The steps in which training commands differ.
 
-    `command` is its name, `kind` the kind of its corpus, "text" or "trees".
+    `corpus_kind` is "text" or "trees".
     """
 
     command: str
-    kind: str
+    corpus_kind: str
 
     @abc.abstractmethod
     def validate_flags(self, config):
@@ -139,7 +131,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def finalize_options(self, options, directory, source):
-        """Returns TrainingOptions that suit the Source of the data."""
+        """Returns TrainingOptions that suit the DataSource."""
 
     def symbols_from_directory(self, directory):
         """Returns the SymbolVocabulary of a ModelDirectory, or None."""
@@ -181,8 +173,8 @@ def launch(task):
     # Before any TensorFlow operation, since it connects the workers.
     strategy = make_strategy(FLAGS.strategy)
     if init_directory:
-        known = task.config_from_directory(config, init_directory)
-        initializer.validate_config(known or config)
+        init_config = task.config_from_directory(config, init_directory)
+        initializer.validate_config(init_config or config)
     corpus, directory, options = _open_data(
         task, config, options, init_directory
     )
@@ -213,75 +205,84 @@ def _initializer_from_flags():
         raise InputError(
             "--init_from and --init_layers_from exclude each other; drop one."
         )
-    for kind in (ModelInitializer, LayerInitializer):
-        if FLAGS[kind.flag].value:
-            return kind(ModelDirectory(FLAGS[kind.flag].value))
+    if FLAGS.init_from:
+        return ModelInitializer(ModelDirectory(FLAGS.init_from))
+    if FLAGS.init_layers_from:
+        return LayerInitializer(ModelDirectory(FLAGS.init_layers_from))
     return None
 
 
 def _config_from_flags(task, initializer):
     """Returns the TransformerConfig of --preset, or of the initial model."""
-    own = {
+    overrides = {
         name: FLAGS[name].value
         for name in ("train_steps", "batch_tokens", "average_checkpoints")
         if FLAGS[name].value is not None
     }
-    if initializer is None or FLAGS["preset"].present or task.kind != "text":
-        return config_flags.make_config(FLAGS.preset, FLAGS.set, **own)
+    uses_preset = FLAGS["preset"].present or task.corpus_kind != "text"
+    if initializer is None or uses_preset:
+        return config_flags.make_config(FLAGS.preset, FLAGS.set, **overrides)
     task.config_from_directory(None, initializer.directory)
-    return initializer.config(config_flags.parse_assignments(FLAGS.set) | own)
+    changes = config_flags.parse_assignments(FLAGS.set) | overrides
+    return initializer.config(changes)
 
 
 def _open_data(task, config, options, init_directory):
     """Opens or prepares the data; returns corpus, directory and options."""
     folder = FLAGS.prepared_dir and pathlib.Path(FLAGS.prepared_dir)
-    if FLAGS.strategy == "multiworker" and not folder:
+    is_multiworker = FLAGS.strategy == "multiworker"
+    if is_multiworker and not folder:
         raise InputError(
             "--strategy=multiworker needs --prepared_dir, a folder that all "
             "workers read; make it with python -m trainers.prepare."
         )
     manifest = folder and read_manifest(folder)
-    is_prepared = FLAGS.strategy == "multiworker" or (
-        manifest and not FLAGS["dataset"].present
-    )
+    dataset_given = FLAGS["dataset"].present
+    is_prepared = is_multiworker or (manifest and not dataset_given)
     if is_prepared:
         corpus = PreparedCorpus(folder)
         source = corpus.manifest.source
-        validate_kind(folder, corpus.manifest.kind, task.kind)
+        validate_kind(folder, corpus.manifest.kind, task.corpus_kind)
         _validate_data_flags(folder, source)
     else:
-        raw = dataset_flags.corpus()
-        validate_kind(raw.name, raw.kind, task.kind)
-        max_tokens = max(MAX_STORED_TOKENS, options.max_tokens)
-        normalization = FLAGS.normalization
-        if manifest:
-            max_tokens = manifest.source.max_tokens
-            if not FLAGS["normalization"].present:
-                normalization = manifest.source.normalization
-        source = make_data_source(
-            raw, config.encoder_vocabulary_size, max_tokens, normalization
-        )
+        raw_corpus = dataset_flags.corpus()
+        validate_kind(raw_corpus.name, raw_corpus.kind, task.corpus_kind)
+        source = _source_from_flags(raw_corpus, manifest, config, options)
     directory = _model_directory(source, init_directory)
     options = task.finalize_options(options, directory, source)
-    required = _read_vocabularies(task, directory, init_directory)
+    vocabulary, symbols = _read_vocabularies(task, directory, init_directory)
     if is_prepared:
-        validate_codec(folder, corpus.manifest, *required)
+        validate_codec(folder, corpus.manifest, vocabulary, symbols)
         return corpus, directory, options
     # Before preparing the data, which may take hours.
-    known = task.config_from_directory(config, directory)
-    if known is not None:
+    known_config = task.config_from_directory(config, directory)
+    if known_config is not None:
         training_inputs.validate_same_training(
-            directory, known, source, options
+            directory, known_config, source, options
         )
     corpus = prepare_corpus(
         folder or directory.path / "data",
-        raw,
+        raw_corpus,
         source,
         dataset_flags.workers(),
-        *required,
+        vocabulary,
+        symbols,
         FLAGS.max_unknown,
     )
     return corpus, directory, options
+
+
+def _source_from_flags(corpus, manifest, config, options):
+    """Returns the DataSource of a Corpus, by default like the prepared one."""
+    max_tokens = max(MAX_STORED_TOKENS, options.max_tokens)
+    normalization = FLAGS.normalization
+    if manifest:
+        max_tokens = manifest.source.max_tokens
+        if not FLAGS["normalization"].present:
+            normalization = manifest.source.normalization
+    return make_data_source(
+        corpus, config.encoder_vocabulary_size, max_tokens, normalization
+    )
 
 
 def _validate_data_flags(folder, source):
@@ -297,11 +298,11 @@ def _validate_data_flags(folder, source):
 
 
 def _model_directory(source, init_directory):
-    kind = FLAGS.preset
+    model = FLAGS.preset
     if init_directory and not FLAGS["preset"].present:
-        kind = f"{init_directory.path.resolve().name}-tuned"
-    name = f"{kind}-{source.source_language}-{source.target_language}"
-    return ModelDirectory(FLAGS.model_dir or f"runs/{name}")
+        model = f"{init_directory.path.resolve().name}-tuned"
+    languages = f"{source.source_language}-{source.target_language}"
+    return ModelDirectory(FLAGS.model_dir or f"runs/{model}-{languages}")
 
 
 def _read_vocabularies(task, directory, init_directory):

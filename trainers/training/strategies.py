@@ -11,12 +11,12 @@ import tensorflow as tf
 
 from export.common.errors import InputError
 
+STRATEGIES = ("auto", "one", "mirrored", "multiworker")
 _ADDRESS = re.compile(r".+:\d+")
 # Finds workers in TensorFlow's long messages.
 _WORKER = re.compile(r"/job:worker/replica:\d+/task:(\d+)")
 # Bits of the golden ratio; its multiples are far apart.
-_STRIDE = 0x9E3779B9
-STRATEGIES = ("auto", "one", "mirrored", "multiworker")
+_SEED_STRIDE = 0x9E3779B9
 
 
 def split_cpu(count):
@@ -105,10 +105,11 @@ def report_lost_workers(strategy):
         if strategy.cluster_resolver is None:
             raise
         resolver = strategy.cluster_resolver
-        numbers = set(map(int, _WORKER.findall(error.message)))
+        cluster = resolver.cluster_spec()
+        task_ids = set(map(int, _WORKER.findall(error.message)))
         lost = [
-            f"worker {n}, {resolver.cluster_spec().task_address('worker', n)}"
-            for n in sorted(numbers - {resolver.task_id})
+            f"worker {task_id}, {cluster.task_address('worker', task_id)}"
+            for task_id in sorted(task_ids - {resolver.task_id})
         ]
         raise InputError(
             "Another worker stopped or cannot be reached "
@@ -126,25 +127,25 @@ class ReplicaSeeds:
         # A private method of Keras; test_replicas detects if it changes.
         for layer in model._flatten_layers(include_self=False):
             if isinstance(layer, keras.layers.Dropout) and layer.rate:
-                self._transform_seeds(layer.seed_generator)
+                self._offset_seeds(layer.seed_generator)
 
     @contextlib.contextmanager
     def for_replica(self, replica_id):
-        """Context with the seeds of a replica; its id is an int32 scalar."""
+        """Context with the seeds of a replica, whose id is int32 []."""
         self._replica_id = replica_id
         try:
             yield
         finally:
             self._replica_id = None
 
-    def _transform_seeds(self, generator):
+    def _offset_seeds(self, generator):
         draw_seed = generator.next
 
         def draw_for_replica(ordered=True):
             seed = draw_seed(ordered)
             if self._replica_id is None:
                 return seed
-            stride = tf.cast(_STRIDE, seed.dtype)
+            stride = tf.cast(_SEED_STRIDE, seed.dtype)
             offset = tf.cast(self._replica_id, seed.dtype) * stride
             return seed + tf.stack([offset, tf.zeros_like(offset)])
 

@@ -1,15 +1,6 @@
-"""Loads and checks what a training begins with.
-
-Its directory, configuration and data, and initial weights of another model:
-`--init_from` (fine-tuning) copies all weights; `--init_layers_from` copies
-embeddings and evenly spaced layers of a teacher ("shrink and fine-tune":
-Shleifer & Rush 2020, arXiv 2010.13002). Additional layers of a deeper student
-start as the identity, with norm=post nearly (Net2DeeperNet: Chen et al. 2016,
-arXiv 1511.05641).
-"""
+"""Loads and validates the data and run files of a training."""
 
 import dataclasses
-import re
 
 import keras_transformer as kt
 from export.common.errors import InputError
@@ -18,24 +9,8 @@ from keras_transformer.config import field_names
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
 from trainers.scores import bleu_tokenizers
-from trainers.training import config_flags
 
-# What must be equal when a training resumes. Options that change an update's
-# bits (precision, jit, accumulate, strategy) are only in training.json.
-_RECORDED_SOURCE = (
-    *("dataset", "source_language", "target_language", "fingerprint"),
-)
-_RECORDED_OPTIONS = (
-    *("seed", "max_tokens", "batching", "shapes", "row_tokens", "ema"),
-    "tokenize",
-)
-_NEED_DEV = ("keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences")
-
-_NUMBERS = ("num_layers", "num_decoder_layers")
-_STACKS = dict(zip(("encoder", "decoder"), _NUMBERS))
-_LAYER_WEIGHT = re.compile(r"(encoder|decoder)/layer_(\d+)/(.*)")
-_RESIDUAL = re.compile(r"\w+_residual/")
-_OUTPUT = re.compile(r"/output_projection/(kernel|bias)$")
+_DEV_FLAGS = ("keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +26,7 @@ class TrainingInputs:
 
 
 def load_inputs(directory, config, corpus, options):
-    """Returns checked TrainingInputs, without writing anything.
+    """Returns validated TrainingInputs, without writing anything.
 
     Raises:
         InputError: the directory is of another training, or the data are
@@ -77,7 +52,7 @@ def load_inputs(directory, config, corpus, options):
             f"{corpus.folder} has no train split; prepare data that have one."
         )
     dev = _load_pairs(corpus, "dev", limits)
-    for name in _NEED_DEV:
+    for name in _DEV_FLAGS:
         if dev is None and getattr(options, name):
             raise InputError(
                 f"{corpus.folder} has no dev split, which --{name} needs; "
@@ -89,7 +64,7 @@ def load_inputs(directory, config, corpus, options):
     )
 
 
-def choose_tokenizer(options, directory, language):
+def resolve_tokenizer(options, directory, language):
     """Returns the TrainingOptions with a tokenizer for sacreBLEU.
 
     `language` is the code of the target language.
@@ -105,7 +80,7 @@ def choose_tokenizer(options, directory, language):
 def write_run_files(directory, config, corpus, options):
     """Writes config.json, run.json, vocabulary and symbols."""
     source = corpus.manifest.source
-    # Again, since another training may have begun there by now.
+    # Again, since another training may have begun in the meantime.
     validate_same_training(directory, config, source, options)
     directory.write_vocabulary(corpus.vocabulary)
     if corpus.symbols is not None:
@@ -149,12 +124,22 @@ def validate_same_training(directory, config, source, options):
 
 
 def _run_facts(source, options):
-    """Returns run.json: values besides config.json that must not change."""
+    """Returns run.json: values that a resumed training must not change."""
+    # Options that change only an update's bits (precision, jit, accumulate,
+    # strategy) are in training.json.
     return {
-        **{name: getattr(source, name) for name in _RECORDED_SOURCE},
-        **{name: getattr(options, name) for name in _RECORDED_OPTIONS},
+        "dataset": source.dataset,
+        "source_language": source.source_language,
+        "target_language": source.target_language,
+        "fingerprint": source.fingerprint,
+        "seed": options.seed,
         # The lower limit decides which pairs are missing.
         "max_tokens": min(options.max_tokens, source.max_tokens),
+        "batching": options.batching,
+        "shapes": options.shapes,
+        "row_tokens": options.row_tokens,
+        "ema": options.ema,
+        "tokenize": options.tokenize,
     }
 
 
@@ -162,16 +147,16 @@ def _load_pairs(corpus, split, limits):
     pairs = corpus.pairs(split)
     if pairs is None:
         return None
-    flag = min(limits, key=limits.get)
-    max_tokens = limits[flag]
+    flag, max_tokens = min(limits.items(), key=lambda limit: limit[1])
     pairs = pairs.filter_by_length(max_tokens)
     manifest = corpus.manifest
+    too_long = (
+        (manifest.splits[split].num_too_long, manifest.source.max_tokens),
+        (pairs.dropped, max_tokens),
+    )
     skipped = "".join(
         f", {count:,} pairs of more than {limit:,} skipped"
-        for count, limit in (
-            (manifest.splits[split].num_too_long, manifest.source.max_tokens),
-            (pairs.dropped, max_tokens),
-        )
+        for count, limit in too_long
         if count
     )
     print(
@@ -185,109 +170,3 @@ def _load_pairs(corpus, split, limits):
             "tokens on each side; raise it, or check the data."
         )
     return pairs
-
-
-class ModelInitializer:
-    """Initializes with all weights of the model in a ModelDirectory."""
-
-    flag = "init_from"
-    # Fields of the architecture in which the models may differ.
-    _ignored_fields = ()
-
-    def __init__(self, directory):
-        self.directory = directory
-
-    @property
-    def flag_text(self):
-        """The flag and its value."""
-        return f"--{self.flag}={self.directory.path}"
-
-    def config(self, changes):
-        """Returns the model's TransformerConfig with a dict of changes."""
-        try:
-            config = self.directory.read_config()
-            defaults = dataclasses.asdict(config)
-            cooldown = config_flags.scale_cooldown(defaults, changes)
-            return config.replace(**changes, **cooldown)
-        except ValueError as error:
-            raise InputError(str(error)) from error
-
-    def validate_config(self, config):
-        """Raises InputError if the weights do not fit a TransformerConfig."""
-        source = self.directory.read_config()
-        own = config.architecture()
-        for name, needed in source.architecture().items():
-            if name not in self._ignored_fields and needed != own[name]:
-                needed, value = getattr(source, name), getattr(config, name)
-                raise InputError(
-                    f"The model of {self.flag_text} has {name}={needed}, not "
-                    f"{value}; use --set={name}={needed}."
-                )
-
-    def load(self, model):
-        """Sets the weights of a TrainingTransformer."""
-        self.validate_config(model.config)
-        model.set_weights(self.directory.load_model().get_weights())
-
-
-class LayerInitializer(ModelInitializer):
-    """Initializes with embeddings and layers of a teacher."""
-
-    flag = "init_layers_from"
-    _ignored_fields = _NUMBERS
-
-    def load(self, model):
-        """Sets the weights and prints which layers of the teacher are used."""
-        self.validate_config(model.config)
-        teacher = self.directory.load_model()
-        origins = teacher_layers(model.config, teacher.config)
-        weights = {_path(weight): weight for weight in teacher.weights}
-        norm = model.config.norm
-        for weight in model.weights:
-            path, factor = _origin(_path(weight), origins, norm)
-            weight.assign(weights[path].numpy() * factor)
-        for stack, numbers in origins.items():
-            print(
-                f"The {stack} starts with layers of {self.directory.path}: "
-                f"{', '.join(map(str, numbers))}.",
-                flush=True,
-            )
-
-
-def teacher_layers(student, teacher):
-    """Returns the teacher's layer that initializes each student's layer.
-
-    Takes two TransformerConfigs. Returns {"encoder": numbers, "decoder":
-    numbers}, from 1: evenly spaced from the first to the last, which a deeper
-    student repeats.
-    """
-    own, others = student.architecture(), teacher.architecture()
-    return {
-        stack: _space_evenly(own[number], others[number])
-        for stack, number in _STACKS.items()
-    }
-
-
-def _space_evenly(count, layers):
-    steps = max(count - 1, 1)
-    return [1 + round(n * (layers - 1) / steps) for n in range(count)]
-
-
-def _path(weight):
-    """Returns a weight's path without the model's name."""
-    return weight.path.split("/", 1)[1]
-
-
-def _origin(path, origins, norm):
-    """Returns the path of a teacher's weight, and a factor for it."""
-    match = _LAYER_WEIGHT.fullmatch(path)
-    if not match:
-        return path, 1
-    stack, number, rest = match.groups()
-    *before, origin = origins[stack][: int(number)]
-    repeated = origin in before
-    if repeated and norm == "post":
-        # A copy of the previous layer's last norm hardly changes its output.
-        rest = _RESIDUAL.sub("feed_forward_residual/", rest)
-    origin = f"{stack}/layer_{origin}/{rest}"
-    return origin, 0 if repeated and _OUTPUT.search(rest) else 1

@@ -4,9 +4,9 @@ An update on several replicas (devices of one or several machines):
 
 1. `shard_for_replica` (`trainers/batches/token_pairs.py`) gives each replica
    rows of the global batch.
-2. `train_step` sums the numbers of target tokens over all replicas.
-3. `_loss_and_gradient` divides the replica's sum of token losses, or that of
-   each micro-batch, by that number.
+2. `train_step` counts the target tokens of all replicas.
+3. `_loss_and_gradient` divides the sum of token losses of the replica, or of
+   each micro-batch, by that count.
 4. The optimizer sums the gradients over replicas: the gradient of the mean
    loss per token of the global batch. Keras would average the replicas' means.
 
@@ -48,11 +48,11 @@ class FusedAdam(keras.optimizers.Adam):
 
     def update_step(self, gradient, variable, learning_rate):
         """Updates a tf.Variable with the bias-corrected rate."""
-        number = self._get_variable_index(variable)
+        index = self._get_variable_index(variable)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
-            m=self._momentums[number].value.handle,
-            v=self._velocities[number].value.handle,
+            m=self._momentums[index].value.handle,
+            v=self._velocities[index].value.handle,
             # 0 disables the kernel's own bias correction.
             beta1_power=tf.zeros((), variable.dtype),
             beta2_power=tf.zeros((), variable.dtype),
@@ -98,8 +98,8 @@ class TrainingTransformer(kt.Transformer):
 
     With `compile_gradient`, XLA compiles loss and gradient, once for each
     shape; Keras' `jit_compile` includes the strategy, which fails with several
-    replicas. `micro_batches` is the number of parts of a replica's batch,
-    computed one after the other to save memory; the update is the same.
+    replicas. A replica's batch is divided into `micro_batches`, computed one
+    after the other to save memory; the update is the same.
 
     `signal_stop_flag` is 1.0 after a signal to stop, `time_stop_flag` after the
     end of the training time. Each step returns their sums over all workers.
@@ -146,14 +146,14 @@ class TrainingTransformer(kt.Transformer):
     @contextlib.contextmanager
     def averaged_weights(self):
         """Context with the moving average as weights, if there is one."""
-        before = []
+        saved = []
         if self.optimizer.use_ema:
-            before = [each.numpy() for each in self.trainable_variables]
+            saved = [each.numpy() for each in self.trainable_variables]
         self.use_average()
         try:
             yield
         finally:
-            for variable, value in zip(self.trainable_variables, before):
+            for variable, value in zip(self.trainable_variables, saved):
                 variable.assign(value)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
@@ -243,34 +243,31 @@ class TrainingTransformer(kt.Transformer):
         inputs, labels = data
         context = tf.distribute.get_replica_context()
         _, states = self.hidden_states(inputs)
-        positions = non_padding_positions(labels, states)
+        labels, states = non_padding_positions(labels, states)
         output = self.output_embedding
-        sums = self._loss_sums(*positions, output.embeddings, output.bias)
+        sums = self._loss_sums(labels, states, output.embeddings, output.bias)
         sums, tokens = context.all_reduce("SUM", [sums, _count_tokens(labels)])
         return _mean_metrics(sums, tokens)
 
     def _accumulated_gradient(self, inputs, labels, tokens, replica_id):
         """Sums metrics and gradients over the micro-batches."""
-        rows = tf.shape(labels)[0]
+        num_rows = tf.shape(labels)[0]
 
-        def compute_part(number):
-            first, last = (
-                rows * end // self.micro_batches for end in (number, number + 1)
-            )
-            part = tf.nest.map_structure(
-                lambda each: each[first:last], (inputs, labels)
-            )
-            return self._gradient(*part, tokens, replica_id)
+        def compute(index):
+            first = num_rows * index // self.micro_batches
+            last = num_rows * (index + 1) // self.micro_batches
+            rows = {name: ids[first:last] for name, ids in inputs.items()}
+            return self._gradient(rows, labels[first:last], tokens, replica_id)
 
-        def add_part(number, totals):
-            part = compute_part(number)
-            return number + 1, tf.nest.map_structure(tf.add, totals, part)
+        def add_micro_batch(index, totals):
+            totals = tf.nest.map_structure(tf.add, totals, compute(index))
+            return index + 1, totals
 
-        # A loop, so that activations of only one part exist at a time.
+        # A loop, so that activations of one micro-batch exist at a time.
         _, totals = tf.while_loop(
-            lambda number, _: number < self.micro_batches,
-            add_part,
-            (tf.constant(1), compute_part(0)),
+            lambda index, _: index < self.micro_batches,
+            add_micro_batch,
+            (tf.constant(1), compute(0)),
             parallel_iterations=1,
         )
         return totals
@@ -290,8 +287,8 @@ class TrainingTransformer(kt.Transformer):
                 sums = self._r_drop_sums(inputs, labels, *copies)
             else:
                 _, states = self.hidden_states(inputs, training=True)
-                positions = self._select_target_positions(labels, states)
-                sums = self._loss_sums(*positions, *copies)
+                labels, states = self._select_target_positions(labels, states)
+                sums = self._loss_sums(labels, states, *copies)
             loss = sums["loss"] / global_tokens
         variables = self.trainable_variables
         gradients, dense = tape.gradient(loss, [variables, copies])
@@ -315,11 +312,11 @@ class TrainingTransformer(kt.Transformer):
             linear(tf.cast(states, tf.float32), projection, bias, training=True)
             for _, states in passes
         ]
-        losses = [self.token_loss.token_losses(labels, each) for each in logits]
-        sums = tf.nest.map_structure(
-            lambda one, other: (one + other) / 2.0,
-            *map(_sum_over_tokens, losses),
+        first, second = (
+            _sum_over_tokens(self.token_loss.token_losses(labels, each))
+            for each in logits
         )
+        sums = {name: (first[name] + second[name]) / 2.0 for name in first}
         divergences = symmetric_divergence(*logits)
         mask = tf.cast(labels != PAD_ID, tf.float32)
         # Half of alpha, since the paper adds it to the sum of two losses.

@@ -45,10 +45,7 @@ class TrainingOptions:
     @classmethod
     def from_flags(cls):
         """Returns the TrainingOptions of the flags."""
-        for name, batching in {
-            "shapes": "length",
-            "row_tokens": "pack",
-        }.items():
+        for name, batching in (("shapes", "length"), ("row_tokens", "pack")):
             if FLAGS[name].present and FLAGS.batching != batching:
                 raise InputError(
                     f"--{name} has no effect with --batching={FLAGS.batching}; "
@@ -193,7 +190,7 @@ command.require_finite("train_minutes", "ema", "checkpoint_minutes")
 
 
 def validate_unused_flags(names, tasks):
-    """Raises InputError if a flag only for `tasks` is given."""
+    """Raises InputError if one of these flags, for `tasks`, is given."""
     for name in names:
         if FLAGS[name].present:
             raise InputError(f"--{name} is for {tasks}; drop it.")

@@ -42,23 +42,23 @@ def padding_share(plan, source_lengths, target_lengths):
     return 1 - tokens / positions_of(plan)
 
 
-def batch_of(texts, rows, numbers=None, room=(0, 0, 0)):
-    """Some pairs in some rows, with room for more on every side."""
-    numbers = range(len(texts)) if numbers is None else numbers
+def batch_of(texts, rows, indices=None, padding=(0, 0, 0)):
+    """A Batch of pairs in rows, with additional padding of each axis."""
+    indices = range(len(texts)) if indices is None else indices
     widths = [
         max(
-            sum(len(texts[n][side]) for n, r in zip(numbers, rows) if r == row)
+            sum(len(texts[n][side]) for n, r in zip(indices, rows) if r == row)
             for row in set(rows)
         )
         for side in (0, 1)
     ]
     sizes = (max(rows) + 1, *widths)
-    shape = BatchShape(*(size + more for size, more in zip(sizes, room)))
-    return Batch(np.array(numbers), np.array(rows), shape)
+    shape = BatchShape(*(size + more for size, more in zip(sizes, padding)))
+    return Batch(np.array(indices), np.array(rows), shape)
 
 
-def slowly(texts, batch, packed):
-    """What the model is to be given: (inputs, labels) as lists."""
+def reference_batch(texts, batch, packed):
+    """Expected inputs and labels of a Batch, as lists."""
     rows, *lengths = batch.shape
     widths = {
         f"{side}{kind}": length
@@ -72,12 +72,12 @@ def slowly(texts, batch, packed):
     }
     ends = [[0, 0] for _ in range(rows)]
     segment = [0] * rows
-    for number, row in zip(batch.pairs, batch.rows):
+    for number, row in zip(batch.pair_indices, batch.rows):
         segment[row] += 1
         for side, name in enumerate(SIDES):
             ids = texts[number][side]
-            shown = ids if name == "source" else [BEGIN, *ids[:-1]]
-            for position, (token, label) in enumerate(zip(shown, ids)):
+            fed = ids if name == "source" else [BEGIN, *ids[:-1]]
+            for position, (token, label) in enumerate(zip(fed, ids)):
                 column = ends[row][side]
                 ends[row][side] += 1
                 matrices[name][row][column] = token

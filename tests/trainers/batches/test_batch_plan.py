@@ -23,10 +23,10 @@ from trainers.batches.packed import plan_packed
 
 def _plan(contents, seed=0):
     """A plan of buckets, given by the number of pairs of each row."""
-    numbers = itertools.count()
+    indices = itertools.count()
     buckets = []
     for size, counts in enumerate(contents, start=1):
-        rows = [list(itertools.islice(numbers, count)) for count in counts]
+        rows = [list(itertools.islice(indices, count)) for count in counts]
         starts = np.cumsum([0, *map(len, rows)])
         pairs = np.concatenate(rows)
         shape = BatchShape(8 * (size % 3 + 1), size, size + 1)
@@ -47,7 +47,7 @@ PLANS = st.builds(
 
 def _listed(batches):
     return [
-        (batch.pairs.tolist(), batch.rows.tolist(), batch.shape)
+        (batch.pair_indices.tolist(), batch.rows.tolist(), batch.shape)
         for batch in batches
     ]
 
@@ -68,10 +68,10 @@ def test_every_row_comes_once_an_epoch_as_it_was_planned(plan, epoch):
         ends = np.flatnonzero(np.diff(batch.rows)) + 1
         found += [
             (tuple(row.tolist()), batch.shape)
-            for row in np.split(batch.pairs, ends)
+            for row in np.split(batch.pair_indices, ends)
         ]
     assert sorted(found) == sorted(
-        (tuple(bucket.pairs[first:last].tolist()), bucket.shape)
+        (tuple(bucket.pair_indices[first:last].tolist()), bucket.shape)
         for bucket in plan.buckets
         for first, last in itertools.pairwise(bucket.starts)
     )
@@ -96,8 +96,8 @@ def test_epochs_and_seeds_differ_in_batches_and_in_their_order():
     for one, other in itertools.combinations(orders, 2):
         assert [batch.shape for batch in one] != [b.shape for b in other]
         # Pairs meet others in the next epoch.
-        same = {frozenset(batch.pairs.tolist()) for batch in one}
-        same &= {frozenset(batch.pairs.tolist()) for batch in other}
+        same = {frozenset(batch.pair_indices.tolist()) for batch in one}
+        same &= {frozenset(batch.pair_indices.tolist()) for batch in other}
         assert len(same) < len(one) / 10
     shapes = [batch.shape for batch in orders[0]]
     changes = sum(a != b for a, b in itertools.pairwise(shapes))
@@ -128,7 +128,7 @@ def test_rows_by_hand():
         assert max_rows(source, target, tokens) == rows
     # 1,600 rows fit; 1,700 make two batches of 850, rounded up to eights.
     bucket = Bucket.balanced(
-        np.arange(1700), np.arange(1701), np.int64(10), np.int64(4), 16_000
+        np.arange(1700), np.arange(1701), np.array([10, 4]), 16_000
     )
     assert bucket.shape == (856, 10, 4)
     assert {type(size) for size in bucket.shape} == {int}

@@ -39,22 +39,22 @@ def test_every_pair_is_in_one_batch_within_the_budget(lengths, tokens, shapes):
     seen = []
     for batch in plan.epoch(0):
         rows, *longest = batch.shape
-        assert batch.rows.tolist() == list(range(len(batch.pairs)))
-        assert 0 < len(batch.pairs) <= rows
+        assert batch.rows.tolist() == list(range(len(batch.pair_indices)))
+        assert 0 < len(batch.pair_indices) <= rows
         for side, width in zip(lengths, longest):
-            assert side[batch.pairs].max() <= width
+            assert side[batch.pair_indices].max() <= width
         assert rows % 8 == 0 or rows < 8
         assert rows * max(longest) <= tokens
-        seen += batch.pairs.tolist()
+        seen += batch.pair_indices.tolist()
     assert sorted(seen) == list(range(len(source)))
     assert not shapes or len(shapes_of(plan)) <= shapes
     # No needless padding, and no needless batches.
     for bucket in plan.buckets:
         rows, *longest = bucket.shape
-        assert [side[bucket.pairs].max() for side in lengths] == longest
-        batches = -(-len(bucket.pairs) // _max_rows(*longest, tokens))
+        assert [side[bucket.pair_indices].max() for side in lengths] == longest
+        batches = -(-len(bucket.pair_indices) // _max_rows(*longest, tokens))
         assert bucket.num_batches == batches
-        assert batches * rows - len(bucket.pairs) < 8 * batches
+        assert batches * rows - len(bucket.pair_indices) < 8 * batches
 
 
 def _segmentations(items, count):
@@ -89,11 +89,11 @@ def test_segments_are_the_best_of_all(order, cells, tokens):
     found = list(optimal_segments(counted, order, 4, tokens))
     assert len(found) == min(4, len(cells))
     for count, segment_of in enumerate(found, start=1):
-        numbers = segment_of[order]
-        assert numbers[0] == 0 and set(np.diff(numbers)) <= {0, 1}
+        indices = segment_of[order]
+        assert indices[0] == 0 and set(np.diff(indices)) <= {0, 1}
         segments = [
-            [item for item, each in zip(items, numbers) if each == number]
-            for number in range(numbers[-1] + 1)
+            [item for item, each in zip(items, indices) if each == number]
+            for number in range(indices[-1] + 1)
         ]
         assert len(segments) <= count
         assert _cost(segments, tokens) == pytest.approx(
@@ -121,7 +121,7 @@ def test_merging_rare_lengths_costs_little(monkeypatch):
     exact = plan_by_length(source, target, 4096, 16, seed=0)
     monkeypatch.setattr(by_length, "_MAX_CELLS", 100)
     merged = plan_by_length(source, target, 4096, 16, seed=0)
-    pairs = np.concatenate([bucket.pairs for bucket in merged.buckets])
+    pairs = np.concatenate([bucket.pair_indices for bucket in merged.buckets])
     assert sorted(pairs.tolist()) == list(range(len(source)))
     assert (
         positions_of(exact) < positions_of(merged) < 1.05 * positions_of(exact)

@@ -12,7 +12,7 @@ from tests.trainers.batches.batch_loop import (
     assert_equal,
     batch_of,
     pairs_of,
-    slowly,
+    reference_batch,
     some_texts,
 )
 from trainers.batches.batch_plan import BatchPlan, Bucket
@@ -48,7 +48,7 @@ def test_evaluation_data_repeat_the_first_epoch(kind):
         batches = itertools.islice(data, 2 * plan.batches_per_epoch)
         expected = 2 * list(plan.epoch(0))
         for batch, planned in zip(batches, expected, strict=True):
-            assert_equal(batch, slowly(TEXT, planned, kind == "pack"))
+            assert_equal(batch, reference_batch(TEXT, planned, kind == "pack"))
 
 
 class _Strategy:
@@ -89,7 +89,7 @@ def test_any_number_of_replicas_gets_the_same_global_batch(sizes, step, kind):
             name: np.concatenate([each[name] for each in inputs])
             for name in inputs[0]
         }
-        expected = slowly(TEXT, planned, kind == "pack")
+        expected = reference_batch(TEXT, planned, kind == "pack")
         assert_equal((joined, np.concatenate(labels)), expected)
 
 

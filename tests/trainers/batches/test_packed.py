@@ -13,7 +13,7 @@ from tests.trainers.batches.batch_loop import (
     shapes_of,
 )
 from trainers.batches.by_length import plan_by_length
-from trainers.batches.packed import plan_packed, row_lengths
+from trainers.batches.packed import plan_packed, row_shapes
 
 
 def _tatoeba_like(count, seed=0):
@@ -26,7 +26,7 @@ def _tatoeba_like(count, seed=0):
 
 def _rows(plan):
     return [
-        bucket.pairs[first:last]
+        bucket.pair_indices[first:last]
         for bucket in plan.buckets
         for first, last in itertools.pairwise(bucket.starts)
     ]
@@ -44,10 +44,10 @@ def test_every_pair_is_in_one_row_that_it_fits(
         assert rows % 8 == 0 or rows < 8
         assert rows * max(widths) <= tokens
         for side, width in zip(lengths, widths):
-            used = np.bincount(batch.rows, side[batch.pairs])
+            used = np.bincount(batch.rows, side[batch.pair_indices])
             assert used.min() > 0 and used.max() <= width
             assert len(used) <= rows
-        seen += batch.pairs.tolist()
+        seen += batch.pair_indices.tolist()
     assert sorted(seen) == list(range(len(source)))
 
 
@@ -58,7 +58,7 @@ def test_the_sides_of_a_row_have_the_ratio_of_the_data(
     totals, longest = lengths.sum(axis=1), lengths.max(axis=1)
     share = totals / totals.max()
     needed = min(np.ceil((longest / share).max()), tokens)
-    rows = row_lengths(*lengths, tokens, row_tokens)
+    rows = row_shapes(lengths, tokens, row_tokens)
     assert len(set(rows)) == len(rows) > 0
     for sides in rows:
         assert (sides >= longest).all()
@@ -75,7 +75,7 @@ def test_a_plan_depends_on_lengths_and_seed_only(plan):
     lengths = _tatoeba_like(300)
     one, again, other = (
         [
-            (batch.pairs.tolist(), batch.rows.tolist())
+            (batch.pair_indices.tolist(), batch.rows.tolist())
             for batch in plan(*lengths.astype(dtype), 80, 20, seed).epoch(2)
         ]
         for dtype, seed in (("int64", 1), ("int32", 1), ("int64", 2))
@@ -114,7 +114,7 @@ def test_seeds_pack_differently_and_neighbors_are_parted():
     assert neighbors < 5000 / 50
 
 
-def test_long_sentences_are_packed_in_coarser_units():
+def test_long_sentences_are_packed_in_blocks_of_positions():
     lengths = np.random.default_rng(0).integers(1, 1025, (2, 8_000))
     plan = plan_packed(*lengths, 25_000, 2048, seed=0)
     assert padding_share(plan, *lengths) < 0.02

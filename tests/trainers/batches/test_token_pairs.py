@@ -10,7 +10,7 @@ from tests.trainers.batches.batch_loop import (
     assert_equal,
     batch_of,
     pairs_of,
-    slowly,
+    reference_batch,
     some_texts,
 )
 from tests.trainers.helpers import END, minute_config
@@ -35,10 +35,10 @@ def _shard(pairs, dtype=np.uint16):
 
 
 def _assert_holds(pairs, expected):
-    numbers = [np.array([number]) for number in range(len(pairs))]
+    indices = [np.array([number]) for number in range(len(pairs))]
     assert expected == [
         (pairs.sources(one).tolist(), pairs.targets(one).tolist())
-        for one in numbers
+        for one in indices
     ]
     assert pairs.source_lengths.tolist() == [len(s) for s, _ in expected]
     assert pairs.target_lengths.tolist() == [len(t) for _, t in expected]
@@ -67,13 +67,13 @@ def test_pairs_are_found_and_filtered_by_length(shards, dtype, limits):
 def test_ids_are_concatenated_in_the_order_asked_for(shards, data):
     pairs = TokenPairs([_shard(shard) for shard in shards])
     every = [pair for shard in shards for pair in shard]
-    numbers = data.draw(
+    indices = data.draw(
         st.lists(st.integers(0, len(every) - 1)) if every else st.just([])
     )
-    asked = np.array(numbers, np.int64)
+    asked = np.array(indices, np.int64)
     for side, actual in enumerate((pairs.sources(asked), pairs.targets(asked))):
         assert actual.dtype == np.int32
-        expected = [number for n in numbers for number in every[n][side]]
+        expected = [number for n in indices for number in every[n][side]]
         assert actual.tolist() == expected
 
 
@@ -112,13 +112,12 @@ PADDING = st.tuples(*[st.integers(0, 3)] * 3)
 
 @given(TEXTS, PADDING, st.booleans(), st.data())
 def test_a_batch_equals_a_loop(texts, padding, packed, data):
-    numbers = data.draw(st.permutations(range(len(texts))))
+    indices = data.draw(st.permutations(range(len(texts))))
     steps = st.integers(0, 2) if packed else st.integers(1, 3)
-    rows = np.cumsum([data.draw(steps) for _ in numbers])
-    batch = batch_of(texts, rows.tolist(), numbers, padding)
-    assert_equal(
-        make_batch(pairs_of(texts), batch, packed), slowly(texts, batch, packed)
-    )
+    rows = np.cumsum([data.draw(steps) for _ in indices])
+    batch = batch_of(texts, rows.tolist(), indices, padding)
+    expected = reference_batch(texts, batch, packed)
+    assert_equal(make_batch(pairs_of(texts), batch, packed), expected)
 
 
 def test_packed_pairs_get_the_logits_they_get_alone():
@@ -127,8 +126,8 @@ def test_packed_pairs_get_the_logits_they_get_alone():
     model = kt.Transformer(minute_config(attention_window=2, norm="pre"))
     randomise(model)
     rows = sorted(np.random.default_rng(2).integers(0, 4, len(texts)).tolist())
-    packed = batch_of(texts, rows, room=(1, 2, 3))
-    alone = batch_of(texts, list(range(len(texts))), room=(0, 0, 1))
+    packed = batch_of(texts, rows, padding=(1, 2, 3))
+    alone = batch_of(texts, list(range(len(texts))), padding=(0, 0, 1))
     packed_logits = model(make_batch(pairs, packed, packed=True)[0]).numpy()
     logits = model(make_batch(pairs, alone)[0]).numpy()
     ends = collections.Counter()

@@ -8,10 +8,10 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from trainers.cost.flops import (
-    PARTS,
+    COMPONENTS,
     flops,
-    flops_by_part,
-    parameters_by_part,
+    flops_by_component,
+    parameters_by_component,
     step_products,
 )
 
@@ -93,21 +93,21 @@ def test_parameters_are_those_of_the_model():
         {"positions": "learned", "max_positions": 7, "norm": "pre"},
     ):
         config = kt.TransformerConfig(**SMALL | changes)
-        counted = sum(parameters_by_part(config).values())
+        counted = sum(parameters_by_component(config).values())
         assert counted == kt.Transformer(config).count_params()
     # Base with the authors' vocabulary.
     config = kt.TransformerConfig.preset("base", vocabulary_size=40_960)
-    assert sum(parameters_by_part(config).values()) == 65_110_016
+    assert sum(parameters_by_component(config).values()) == 65_110_016
 
 
 def test_parts_sum_to_all_products():
     config = kt.TransformerConfig(**SMALL)
     products = step_products(config, 4, 11, 7)
-    parts = flops_by_part(products)
-    assert tuple(parts) == PARTS
+    parts = flops_by_component(products)
+    assert tuple(parts) == COMPONENTS
     assert sum(parts.values()) == flops(products)
     # Section 3.3: two matrices of 8 x 12 in each layer; 6 FLOPs a weight.
     positions = 2 * 4 * 11 + 1 * 4 * 7
     assert parts["feed-forward"] == 6 * 2 * 8 * 12 * positions
-    fewer = step_products(config, 4, 11, 7, with_logits=20)
+    fewer = step_products(config, 4, 11, 7, logit_positions=20)
     assert flops(products) - flops(fewer) == 6 * 8 * 997 * 8

@@ -8,20 +8,20 @@ import pytest
 import keras_transformer as kt
 from export.common.errors import InputError
 from trainers.cost.cost_estimate import (
-    FILLED,
     INPUT,
     LAUNCH,
     LINK_UTILIZATION,
-    BatchShape,
+    MEMORY_UTILIZATION,
+    MicroBatchShape,
     activation_bytes,
     largest_rows,
-    memory_by_part,
+    memory_by_component,
     needed_micro_batches,
     packed_row,
     ring_seconds,
+    step_seconds,
     total_seconds,
     training_cost,
-    update_seconds,
 )
 from trainers.cost.devices import DEVICES, cpu_device, parse_gpus
 
@@ -52,8 +52,8 @@ def test_predictions_are_near_the_published_updates():
     for preset, vocabulary, count, gpu, tokens, seconds in PUBLISHED:
         config = kt.TransformerConfig.preset(preset, vocabulary_size=vocabulary)
         # A mean length of WMT's; only attention scores depend on it.
-        shape = BatchShape(tokens / 30, 30, 30, tokens)
-        parts = update_seconds(config, shape, "float32", 1, DEVICES[gpu], count)
+        shape = MicroBatchShape(tokens / 30, 30, 30, tokens)
+        parts = step_seconds(config, shape, "float32", 1, DEVICES[gpu], count)
         assert total_seconds(parts) == pytest.approx(seconds, rel=0.25), gpu
 
 
@@ -61,14 +61,14 @@ def test_predictions_are_near_our_measured_cpu_updates():
     # Batch of benchmarks/train_step.py, FLOP/s of its products and seconds,
     # from docs/measured.
     for preset, shape, rate, seconds in (
-        ("base", BatchShape(16, 115, 111, 1760), 418e9, 1.917),
-        ("base", BatchShape(196, 20, 19, 1760), 191e9, 6.806),
-        ("tiny", BatchShape(16, 65, 63, 995), 214e9, 0.0776),
-        ("big", BatchShape(8, 82, 78, 614), 289e9, 3.826),
+        ("base", MicroBatchShape(16, 115, 111, 1760), 418e9, 1.917),
+        ("base", MicroBatchShape(196, 20, 19, 1760), 191e9, 6.806),
+        ("tiny", MicroBatchShape(16, 65, 63, 995), 214e9, 0.0776),
+        ("big", MicroBatchShape(8, 82, 78, 614), 289e9, 3.826),
     ):
         config = kt.TransformerConfig.preset(preset)
         device = cpu_device({"float32": rate})
-        parts = update_seconds(config, shape, "float32", 1, device, 1)
+        parts = step_seconds(config, shape, "float32", 1, device, 1)
         assert total_seconds(parts) == pytest.approx(seconds, rel=0.25)
 
 
@@ -80,10 +80,10 @@ def test_a_ring_sends_each_part_twice():
 
 
 def test_parts_of_an_update_scale_with_their_inputs():
-    shape = BatchShape(24, 128, 128, 24 * 128)
+    shape = MicroBatchShape(24, 128, 128, 24 * 128)
 
     def seconds(config=BIG, batches=1, precision="mixed_bfloat16", count=8):
-        return update_seconds(
+        return step_seconds(
             config, shape, precision, batches, DEVICES["H100"], count
         )
 
@@ -101,8 +101,8 @@ def test_parts_of_an_update_scale_with_their_inputs():
 def test_slow_input_determines_the_update():
     config = kt.TransformerConfig.preset("tiny", num_layers=1, d_model=2)
     device = cpu_device({"float32": 1e18}, bandwidth=1e18)
-    parts = update_seconds(
-        config, BatchShape(1e6, 30, 30, 1), "float32", 1, device, 1
+    parts = step_seconds(
+        config, MicroBatchShape(1e6, 30, 30, 1), "float32", 1, device, 1
     )
     assert total_seconds(parts) == parts[INPUT] == pytest.approx(10.0)
 
@@ -138,7 +138,7 @@ def test_weights_and_moments_are_their_arrays():
     model = kt.Transformer(config)
     weights = sum(np.asarray(each).nbytes for each in model.trainable_variables)
     one, two = (
-        memory_by_part(config, ROW, "float32", n, cpu_device({}))
+        memory_by_component(config, ROW, "float32", n, cpu_device({}))
         for n in (1, 2)
     )
     assert one["weights"] == one["gradients"] == weights
@@ -151,18 +151,18 @@ def test_measured_memory_peaks():
     # Batch of benchmarks/train_step.py, precision, and the peak GiB of our
     # step on it, from docs/measured.
     for preset, shape, precision, peak in (
-        ("base", BatchShape(16, 115, 111, 1760), "float32", 3.28),
-        ("base", BatchShape(196, 20, 19, 1760), "float32", 3.95),
-        ("base", BatchShape(273, 15, 15, 2401), "float32", 4.28),
-        ("base", BatchShape(128, 32, 32, 4096), "float32", 5.2),
-        ("base", BatchShape(68, 15, 15, 580), "float32", 2.51),
-        ("base", BatchShape(68, 15, 15, 580), "mixed_bfloat16", 2.37),
-        ("tiny", BatchShape(16, 65, 63, 995), "float32", 1.05),
-        ("base", BatchShape(8, 82, 78, 614), "float32", 2.52),
-        ("big", BatchShape(8, 82, 78, 614), "float32", 5.20),
+        ("base", MicroBatchShape(16, 115, 111, 1760), "float32", 3.28),
+        ("base", MicroBatchShape(196, 20, 19, 1760), "float32", 3.95),
+        ("base", MicroBatchShape(273, 15, 15, 2401), "float32", 4.28),
+        ("base", MicroBatchShape(128, 32, 32, 4096), "float32", 5.2),
+        ("base", MicroBatchShape(68, 15, 15, 580), "float32", 2.51),
+        ("base", MicroBatchShape(68, 15, 15, 580), "mixed_bfloat16", 2.37),
+        ("tiny", MicroBatchShape(16, 65, 63, 995), "float32", 1.05),
+        ("base", MicroBatchShape(8, 82, 78, 614), "float32", 2.52),
+        ("big", MicroBatchShape(8, 82, 78, 614), "float32", 5.20),
     ):
         config = kt.TransformerConfig.preset(preset)
-        parts = memory_by_part(config, shape, precision, 1, cpu_device({}))
+        parts = memory_by_component(config, shape, precision, 1, cpu_device({}))
         total = sum(parts.values())
         assert total / GIB == pytest.approx(peak, rel=0.1)
 
@@ -178,7 +178,7 @@ def test_activations_of_one_layer_by_hand():
     s, t = 7, 9
     encoder = s * (8 + 36 + 2 * s + 8 + 5 + 8)
     decoder = t * (8 + 36 + 2 * t + 8 + 18 + 2 * s + 8 + 5 + 8) + s * 18
-    sizes = activation_bytes(config, BatchShape(1, s, t, t), "float32")
+    sizes = activation_bytes(config, MicroBatchShape(1, s, t, t), "float32")
     assert sizes["activations"] == 4 * (encoder + decoder)
     assert sizes["logits and softmax"] == 4 * 2 * t * 11
 
@@ -191,13 +191,13 @@ def test_micro_batches_are_as_few_as_fit():
     for largest, count in ((single, 1), (several, 2)):
         fitting, more = (
             sum(
-                memory_by_part(
+                memory_by_component(
                     BASE, ROW.scaled(rows), "float32", count, device
                 ).values()
             )
             for rows in (largest, largest + 1)
         )
-        assert fitting <= FILLED * device.memory < more
+        assert fitting <= MEMORY_UTILIZATION * device.memory < more
     for rows, expected in (
         (single, 1),
         (single + 1, 2),

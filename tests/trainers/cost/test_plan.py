@@ -6,7 +6,7 @@ import pytest
 
 from tests.trainers import commands
 from tests.trainers.data.memory_corpus import SIZE, prepare
-from trainers.cost.flops import PARTS
+from trainers.cost.flops import COMPONENTS
 
 
 @pytest.fixture(name="plan", scope="module")
@@ -28,7 +28,7 @@ def test_a_plan(plan):
     assert done.code == 0, done.err
     assert done.out.startswith("# big on 8 x H100, mixed_bfloat16")
     assert "214,245,376 parameters" in done.out
-    parts = [cells(done.out, part) for part in PARTS]
+    parts = [cells(done.out, part) for part in COMPONENTS]
     forward, backward = (
         sum(float(row[column].replace(",", "")) for row in parts)
         for column in (1, 2)

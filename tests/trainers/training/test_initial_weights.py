@@ -9,10 +9,10 @@ from tests.trainers.helpers import (
     minute_model,
     weights_of,
 )
-from trainers.training.training_inputs import (
+from trainers.training.initial_weights import (
     LayerInitializer,
     ModelInitializer,
-    teacher_layers,
+    select_teacher_layers,
 )
 
 
@@ -80,7 +80,7 @@ def test_a_students_layers_are_a_teachers_at_even_distances(layers, origins):
     teacher, student = (
         minute_config(num_layers=5, num_decoder_layers=each) for each in layers
     )
-    assert teacher_layers(student, teacher) == {
+    assert select_teacher_layers(student, teacher) == {
         "encoder": [1, 2, 3, 4, 5],
         "decoder": origins,
     }

@@ -47,7 +47,7 @@ def test_tokens_are_those_of_uneven_global_batches(made):
         if number == replica_training.STEPS:
             break
         lengths = np.zeros(batch.shape.rows, int)
-        np.add.at(lengths, batch.rows, pairs.target_lengths[batch.pairs])
+        np.add.at(lengths, batch.rows, pairs.target_lengths[batch.pair_indices])
         halves = [half.sum() for half in np.split(lengths, [len(lengths) // 2])]
         uneven += abs(halves[0] - halves[1]) >= 2
         tokens.append(lengths.sum())

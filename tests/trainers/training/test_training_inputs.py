@@ -17,8 +17,8 @@ from tests.trainers.data.memory_corpus import (
 )
 from tests.trainers.training_options import CONFIG, OPTIONS, changed
 from trainers.training.training_inputs import (
-    choose_tokenizer,
     load_inputs,
+    resolve_tokenizer,
     validate_positions,
     validate_same_training,
     write_run_files,
@@ -173,10 +173,10 @@ def test_sentences_must_fit_learned_positions():
 def test_the_bleu_tokenizer_is_the_target_languages(corpus, directory):
     options = changed(tokenize=None)
     for language, name in (("de", "13a"), ("zh_CN", "zh")):
-        chosen = choose_tokenizer(options, directory, language)
+        chosen = resolve_tokenizer(options, directory, language)
         assert chosen == changed(tokenize=name)
-    char = choose_tokenizer(changed(tokenize="char"), directory, "zh")
+    char = resolve_tokenizer(changed(tokenize="char"), directory, "zh")
     assert char.tokenize == "char"
     # A resumed training keeps its own.
     write_run_files(directory, CONFIG, corpus, char)
-    assert choose_tokenizer(options, directory, "zh") == char
+    assert resolve_tokenizer(options, directory, "zh") == char

@@ -131,8 +131,8 @@ def test_it_ends_with_samples_and_what_to_do_next(lines, raw_data):
         assert lines[lines.index(line) + 2] == f"  reference:   {reference}"
     assert lines[lines.index("Next:") + 1 :] == [
         "  tensorboard --logdir runs/tiny-en-xx/logs",
-        "  python -m export.saved_model --model_dir runs/tiny-en-xx "
-        "--export_dir exports/tiny-en-xx",
+        "  python -m export.saved_model --model_dir=runs/tiny-en-xx "
+        "--export_dir=exports/tiny-en-xx",
     ]
 
 
