@@ -20,12 +20,12 @@ from export.common.progress_bar import ProgressBar
 from export.common.storage import explain_read_errors
 from export.serving.comparison import COMPARERS
 from export.serving.export_directory import (
+    damaged_file_error,
     newest_version,
     random_texts,
     read_description,
-    read_warm_up,
-    task_of,
-    unusable_error,
+    read_task,
+    read_warm_up_requests,
 )
 from export.serving.session import (
     SERVER_ERRORS,
@@ -36,8 +36,8 @@ from export.serving.session import (
 from export.tokenizers.python_tokenizers import split_vocabulary
 from export.translators.output_vocabulary_files import (
     SHORTLIST_FILE,
-    read_ids,
     read_shortlist,
+    read_target_pieces,
 )
 
 FLAGS = flags.FLAGS
@@ -65,7 +65,7 @@ def main(arguments):
     # Before any of it runs: an export may come from an untrusted source.
     _refuse_unsupported(version)
     description = read_description(version)
-    requests = read_warm_up(version)
+    requests = read_warm_up_requests(version)
     reader = _reader(version, description["limits"])
     outputs, comparisons = {}, {}
     try:
@@ -114,7 +114,7 @@ def _refuse_unsupported(version):
     try:
         foreign = unsupported_operations(read_meta_graph(version))
     except (OSError, ValueError) as error:
-        raise unusable_error(version / "saved_model.pb", error) from error
+        raise damaged_file_error(version / "saved_model.pb", error) from error
     if foreign:
         raise InputError(
             f"{version} was not run: it has operations that a stock TensorFlow "
@@ -127,7 +127,7 @@ def _reader(version, limits):
     """Returns the ExportComparer for --model_dir; None if it is unset."""
     if FLAGS.model_dir is None:
         return None
-    task = task_of(version)
+    task = read_task(version)
     folder = pathlib.Path(FLAGS.model_dir)
     path = folder / "vocabulary.model"
     with explain_read_errors(path):
@@ -183,7 +183,7 @@ def _predict_texts(session, reader):
 def _load_model(version, limits, names):
     """Returns the Translator or Parser of --model_dir with these settings."""
     settings = {name: limits[name] for name in names}
-    if task_of(version) == "parsing":
+    if read_task(version) == "parsing":
         from export.parsing.parser import Parser
 
         return Parser.from_directory(FLAGS.model_dir, **settings)
@@ -193,7 +193,7 @@ def _load_model(version, limits, names):
     directory = ModelDirectory(FLAGS.model_dir)
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
     if limits.get("target_pieces") is not None:
-        settings["target_pieces"] = read_ids(version)
+        settings["target_pieces"] = read_target_pieces(version)
     if limits.get("shortlist") is not None:
         settings["shortlist"] = read_shortlist(
             version / SHORTLIST_FILE,

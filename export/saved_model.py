@@ -20,12 +20,12 @@ from export.model_directory import ModelDirectory
 from export.serving.export_directory import (
     DESCRIPTION_FILES,
     WARM_UP_FILE,
-    describe,
+    make_description,
+    make_warm_up_requests,
     read_description,
-    task_of,
+    read_task,
     version_number,
-    warm_up_requests,
-    write_warm_up,
+    write_warm_up_requests,
 )
 from export.serving.served_translator import ServedTranslator
 from export.translators import output_vocabulary_files, search_flags
@@ -76,7 +76,7 @@ def main(arguments):
         *("max_source_tokens", "target_pieces"),
     )
     save(directory, path, search, FLAGS.check)
-    name = _SERVER_NAMES[task_of(path)]
+    name = _SERVER_NAMES[read_task(path)]
     signatures = ", ".join(read_description(path)["signatures"])
     size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
     volume = f"{export_dir.resolve()}:/models/{name}"
@@ -100,19 +100,19 @@ def save(directory, path, search, check=False):
     fails, or the files cannot be written.
     """
     servable = _servable(directory, search)
-    description = describe(directory, servable)
+    description = make_description(directory, servable)
     signatures = servable.signatures()
-    requests = warm_up_requests(servable.tokenizer, signatures)
+    requests = make_warm_up_requests(servable.tokenizer, signatures)
     with atomic_write(path) as temporary:
         try:
             tf.saved_model.save(servable, str(temporary), signatures=signatures)
         except tf.errors.ResourceExhaustedError as error:
             raise OSError(errno.ENOSPC, error.message) from error
         (temporary / "assets.extra").mkdir()
-        write_warm_up(temporary / WARM_UP_FILE, requests)
+        write_warm_up_requests(temporary / WARM_UP_FILE, requests)
         write_json(temporary / DESCRIPTION_FILES[servable.task], description)
         if servable.target_pieces is not None:
-            text = output_vocabulary_files.format_ids(
+            text = output_vocabulary_files.format_target_pieces(
                 servable.target_pieces, servable.tokenizer.target
             )
             path = temporary / output_vocabulary_files.TARGET_PIECES_FILE

@@ -88,7 +88,7 @@ _FIGURES = {
     "link": ("link", 1e9),
     "watts": ("watts", 1.0),
 }
-command.require_finite(
+command.mark_flags_as_finite(
     *("pairs", "source_length", "target_length", "gpu_hour_price"),
     *("flops", "bfloat16_flops", *_FIGURES),
 )

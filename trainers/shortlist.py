@@ -22,7 +22,7 @@ from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
 from export.common.storage import atomic_write
 from export.lines.files import aligned_lines
-from export.translators.batches import BATCH_TOKENS, by_tokens, pad_ids
+from export.translators.batches import BATCH_TOKENS, batch_by_size, pad_ids
 from export.translators.graph_translator import IDS_SPEC, trace_once
 from export.translators.output_vocabulary_files import ANY_SOURCE
 from export.translators.translator import load_models
@@ -117,7 +117,7 @@ def _encode(tokenizer, lines):
 def _align(attend, pairs):
     """Yields source ids, target ids and weights of all alignments by batch."""
     lengths = [max(map(len, pair)) for pair in pairs]
-    for batch in by_tokens(lengths, BATCH_TOKENS):
+    for batch in batch_by_size(lengths, BATCH_TOKENS):
         source, target = (
             np.asarray(pad_ids(list(side)))
             for side in zip(*[pairs[number] for number in batch])

@@ -144,7 +144,7 @@ flags.DEFINE_float(
     "for each shard, so give many --shard_lines.",
     lower_bound=0.0,
 )
-command.require_finite("word_drop", "max_ratio", "min_score", "ray_gpus")
+command.mark_flags_as_finite("word_drop", "max_ratio", "min_score", "ray_gpus")
 
 
 def main(arguments):

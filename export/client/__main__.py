@@ -36,7 +36,7 @@ flags.DEFINE_float(
     lower_bound=0.001,
     upper_bound=86_400,
 )
-command.require_finite("timeout_seconds")
+command.mark_flags_as_finite("timeout_seconds")
 flags.DEFINE_integer(
     "retries",
     2,

@@ -10,11 +10,11 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from export.client.remote_translator import MAX_ANSWER_BYTES, ModelServer
+from export.client.remote_translator import MAX_RESPONSE_BYTES, ModelServer
 from export.common.errors import InputError
 
 # The alignments of a batch may exceed gRPC's default limit of 4 MB.
-_OPTIONS = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
+_OPTIONS = [("grpc.max_receive_message_length", MAX_RESPONSE_BYTES)]
 _ERROR_KINDS = {
     grpc.StatusCode.UNAVAILABLE: "unreachable",
     grpc.StatusCode.RESOURCE_EXHAUSTED: "busy",

@@ -10,7 +10,7 @@ from export.common.errors import InputError
 from export.translators.text_translator import Sentence, SignatureTranslator
 
 # In bytes; far more than the alignments of a batch take.
-MAX_ANSWER_BYTES = 1 << 30
+MAX_RESPONSE_BYTES = 1 << 30
 _MAX_REASON_LENGTH = 300
 # Messages by kind of error; the reason is the server's message.
 _MESSAGES = {

@@ -7,7 +7,7 @@ import json
 import threading
 import urllib.parse
 
-from export.client.remote_translator import MAX_ANSWER_BYTES, ModelServer
+from export.client.remote_translator import MAX_RESPONSE_BYTES, ModelServer
 from export.common.errors import InputError
 
 _CONNECTIONS = {
@@ -68,9 +68,9 @@ class RestServer(ModelServer):
             headers = {"Content-Type": "application/json"}
             connection.request("POST", self._path, body, headers)
             response = connection.getresponse()
-            answer = response.read(MAX_ANSWER_BYTES + 1)
-        if len(answer) > MAX_ANSWER_BYTES:
-            raise self.error("unreadable", f"over {MAX_ANSWER_BYTES:,} bytes")
+            answer = response.read(MAX_RESPONSE_BYTES + 1)
+        if len(answer) > MAX_RESPONSE_BYTES:
+            raise self.error("unreadable", f"over {MAX_RESPONSE_BYTES:,} bytes")
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)
         return response.status, answer

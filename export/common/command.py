@@ -78,7 +78,7 @@ def serialize_flags(*names):
     return [flag.serialize() for flag in given]
 
 
-def require_new(path, flag):
+def validate_new_path(path, flag):
     """Raises InputError if the path that a flag names exists already."""
     if path.exists():
         raise InputError(
@@ -87,7 +87,7 @@ def require_new(path, flag):
         )
 
 
-def require_finite(*names):
+def mark_flags_as_finite(*names):
     """Makes number flags reject "nan" and "inf", which pass their bounds."""
     for name in names:
         flags.register_validator(

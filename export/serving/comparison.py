@@ -13,7 +13,7 @@ from export.common.errors import InputError
 from export.serving.export_directory import select_inputs
 from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.batches import pad_ids
-from export.translators.text_translator import IMPOSSIBLE, word_alignment
+from export.translators.text_translator import IMPOSSIBLE_SCORE, word_alignment
 
 # Absolute, and relative to the score: rounding differs between batches.
 _TOLERANCE, _RELATIVE_TOLERANCE = 1e-4, 1e-5
@@ -121,7 +121,7 @@ class ExportComparer(abc.ABC):
         """Returns an answer of texts and scores, padded to the beam size."""
         missing = self._beam_size - len(results)
         texts = [each.text for each in results] + [""] * missing
-        scores = [each.score for each in results] + [IMPOSSIBLE] * missing
+        scores = [each.score for each in results] + [IMPOSSIBLE_SCORE] * missing
         return {name: texts}, scores
 
 

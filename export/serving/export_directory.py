@@ -75,13 +75,13 @@ def version_number(export_dir, requested=None):
     return requested
 
 
-def task_of(version):
+def read_task(version):
     """Returns "parsing" for a parser's version, else "translation"."""
     is_parser = (version / DESCRIPTION_FILES["parsing"]).exists()
     return "parsing" if is_parser else "translation"
 
 
-def describe(directory, servable):
+def make_description(directory, servable):
     """Returns the description of an export, a dict."""
     import keras_transformer as kt
 
@@ -110,7 +110,7 @@ def describe(directory, servable):
 
 def read_description(version):
     """Returns a version's description; InputError if it is not valid."""
-    task = task_of(version)
+    task = read_task(version)
     path = version / DESCRIPTION_FILES[task]
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -119,7 +119,7 @@ def read_description(version):
             names = ", ".join(sorted(missing)) or "parameters"
             raise ValueError(f"it lacks {names}")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise unusable_error(path, error) from error
+        raise damaged_file_error(path, error) from error
     return content
 
 
@@ -153,7 +153,7 @@ def random_texts(vocabulary, lengths):
     ]
 
 
-def warm_up_requests(tokenizer, signatures):
+def make_warm_up_requests(tokenizer, signatures):
     """Returns lists of requests, a dict by names of signatures."""
     requests = {name: [] for name in signatures}
     for lengths in _REQUEST_LENGTHS:
@@ -168,8 +168,8 @@ def warm_up_requests(tokenizer, signatures):
     return requests
 
 
-def write_warm_up(path, requests):
-    """Writes the `warm_up_requests` as TFRecords of PredictionLog."""
+def write_warm_up_requests(path, requests):
+    """Writes the `make_warm_up_requests` as TFRecords of PredictionLog."""
     # Not at the top: exports are loaded by a session without Keras.
     import tensorflow as tf
     from tensorflow_serving.apis import prediction_log_pb2
@@ -188,7 +188,7 @@ def write_warm_up(path, requests):
             writer.write(log.SerializeToString())
 
 
-def read_warm_up(version):
+def read_warm_up_requests(version):
     """Returns a version's requests, dicts of arrays, or raises InputError."""
     import tensorflow as tf
     from tensorflow_serving.apis import prediction_log_pb2
@@ -208,11 +208,11 @@ def read_warm_up(version):
             }
             requests.setdefault(name, []).append(inputs)
     except (tf.errors.OpError, DecodeError, ValueError, TypeError) as error:
-        raise unusable_error(path, error) from error
+        raise damaged_file_error(path, error) from error
     return requests
 
 
-def unusable_error(path, error):
+def damaged_file_error(path, error):
     """Returns the InputError for a damaged file of an export."""
     return InputError(
         f"{path} cannot be used ({error}); export the model again with "

@@ -3,11 +3,11 @@
 import pathlib
 
 from export.common.errors import InputError
-from export.serving.export_directory import newest_version, task_of
+from export.serving.export_directory import newest_version, read_task
 from export.translators.batches import (
     BATCH_TOKENS,
-    list_of_texts,
     translate_in_batches,
+    validate_texts,
 )
 from export.translators.text_translator import Sentence, SignatureTranslator
 
@@ -38,8 +38,8 @@ class ExportedTranslator(SignatureTranslator):
 
     def score(self, texts, translations):
         """Scores given translations; see `Translator.score`."""
-        texts = list_of_texts(texts)
-        translations = list_of_texts(translations, "translations")
+        texts = validate_texts(texts)
+        translations = validate_texts(translations, "translations")
         pairs = list(zip(texts, translations, strict=True))
         # At least 2: shorter sentences are in no batch, but blank text is
         # scored too.
@@ -105,7 +105,7 @@ def load_translator(models, batch_tokens, search, needs=()):
     if not versions:
         return _translator_of_directories(paths, batch_tokens, search, needs)
     version = versions[0]
-    if task_of(version) == "parsing":
+    if read_task(version) == "parsing":
         raise InputError(
             f"{version} is the export of a parser, which translates nothing; "
             "name that of a translator."

@@ -8,7 +8,7 @@ import tensorflow as tf
 from export.parsing.linearization import FIRST_SYMBOL_ID
 from export.parsing.trees import ROOT, ROOT_LABELS
 from export.translators.batches import character_limit, truncation_limit
-from export.translators.text_translator import IMPOSSIBLE
+from export.translators.text_translator import IMPOSSIBLE_SCORE
 from keras_transformer.config import END_ID
 
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
@@ -86,8 +86,8 @@ class ServedParser(tf.Module):
         has_words = counts[:, None] > 0
         is_tree = has_words & tf.reduce_any(tokens == END_ID, axis=-1)
         trees = tf.where(is_tree, self._writer.write(tokens, words), "")
-        blank = tf.constant([[0.0] + [IMPOSSIBLE] * (count - 1)])
-        without = tf.where(has_words, IMPOSSIBLE, blank)
+        blank = tf.constant([[0.0] + [IMPOSSIBLE_SCORE] * (count - 1)])
+        without = tf.where(has_words, IMPOSSIBLE_SCORE, blank)
         shape = [tf.shape(ids)[0], count]
         return (
             tf.reshape(trees, shape),

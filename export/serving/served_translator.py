@@ -15,7 +15,7 @@ from export.translators.text_ops import (
     truncate_ids,
     truncate_text,
 )
-from export.translators.text_translator import IMPOSSIBLE
+from export.translators.text_translator import IMPOSSIBLE_SCORE
 from keras_transformer.config import PAD_ID, UNKNOWN_ID
 
 _IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
@@ -170,7 +170,7 @@ class ServedTranslator(tf.Module):
         target, target_truncated = _truncated(
             self.tokenizer.target, translation, self.max_target_tokens
         )
-        blank_score = tf.where(_has_text(target), IMPOSSIBLE, 0.0)
+        blank_score = tf.where(_has_text(target), IMPOSSIBLE_SCORE, 0.0)
         score = self._ids.score(source, target)
         return {
             "score": tf.where(_has_text(source), score, blank_score),
@@ -225,7 +225,9 @@ def _truncated(tokenizer, text, limit):
 def _mask_blank(source, tokens, scores):
     """Returns tokens and scores; empty text gets "" as its only result."""
     is_text = _has_text(source)
-    blank_scores = tf.constant([[0.0] + [IMPOSSIBLE] * (scores.shape[1] - 1)])
+    blank_scores = tf.constant(
+        [[0.0] + [IMPOSSIBLE_SCORE] * (scores.shape[1] - 1)]
+    )
     return (
         tf.where(is_text[:, None, None], tokens, PAD_ID),
         tf.where(is_text[:, None], scores, blank_scores),

@@ -23,14 +23,14 @@ def translate_in_batches(
     num_threads=NUM_THREADS,
     batch_size=None,
 ):
-    """Answers sentences of these lengths, in the batches of `by_tokens`.
+    """Answers sentences of these lengths, in the batches of `batch_by_size`.
 
     `answer_batch` is a thread-safe function of a list of sentence indices that
     returns their answers; `on_progress` gets the number of newly answered
     sentences. Returns a list of answers, None for sentences in no batch.
     """
     answers = [None] * len(lengths)
-    batches = [*by_tokens(lengths, batch_tokens, batch_size)]
+    batches = [*batch_by_size(lengths, batch_tokens, batch_size)]
     with contextlib.closing(
         parallel_map(answer_batch, batches, num_threads)
     ) as results:
@@ -58,7 +58,7 @@ def parallel_map(function, items, num_threads=NUM_THREADS):
         threads.shutdown(cancel_futures=True)
 
 
-def by_tokens(lengths, batch_tokens, batch_size=None):
+def batch_by_size(lengths, batch_tokens, batch_size=None):
     """Yields lists of sentence indices, the longest sentences first.
 
     A batch has at most `batch_tokens` tokens, padding included, or 1 sentence;
@@ -127,7 +127,7 @@ def pad_ids(rows, width=None):
     return matrix
 
 
-def list_of_texts(texts, name="texts"):
+def validate_texts(texts, name="texts"):
     """Returns an iterable of str as a list.
 
     Raises InputError, which names the argument, for a single text or an item

@@ -22,7 +22,7 @@ TARGET_PIECES_FILE = pathlib.PurePath("assets.extra", "target_pieces.txt")
 SHORTLIST_FILE = pathlib.PurePath("assets.extra", "shortlist.gz")
 ANY_SOURCE = "NULL"
 # Default number of tokens in the shortlist of a sentence.
-SHORTLIST_SIZE = 1024
+DEFAULT_SHORTLIST_SIZE = 1024
 
 _CHUNK = 4096
 # Target tokens stored for each source token: the likeliest ones, and the token
@@ -49,11 +49,11 @@ def load_output_vocabulary(search, tokenizer, config):
         raise InputError("Give --shortlist, or omit --shortlist_size.")
     if "target_pieces" in search:
         paths = search["target_pieces"]
-        search["target_pieces"] = collect_ids(tokenizer.target, paths)
+        search["target_pieces"] = collect_target_pieces(tokenizer.target, paths)
     return search
 
 
-def collect_ids(tokenizer, paths):
+def collect_target_pieces(tokenizer, paths):
     """Returns the sorted ids of the tokens in text files.
 
     Tokens of one character or one byte are always included, so that any text
@@ -80,7 +80,7 @@ def collect_ids(tokenizer, paths):
     return np.flatnonzero(is_used[: tokenizer.vocabulary_size]).tolist()
 
 
-def format_ids(ids, tokenizer):
+def format_target_pieces(ids, tokenizer):
     """Returns the text of an export's file: one line for each id and token."""
     names = token_names(tokenizer)
     return "".join(
@@ -90,7 +90,7 @@ def format_ids(ids, tokenizer):
     )
 
 
-def read_ids(version):
+def read_target_pieces(version):
     """Returns the ids in the file of a version; InputError if not valid."""
     path = version / TARGET_PIECES_FILE
     try:
@@ -110,7 +110,7 @@ def read_shortlist(path, tokenizer, config, size=None):
     """
     import keras_transformer as kt
 
-    size = size or SHORTLIST_SIZE
+    size = size or DEFAULT_SHORTLIST_SIZE
     if size >= config.vocabulary_size:
         raise InputError(
             f"Expected --shortlist_size below the vocabulary size, "

@@ -70,7 +70,7 @@ def define_search():
         "one, at its present length, beats the last of these, as in Hugging "
         "Face transformers. The model's own by default.",
     )
-    command.require_finite("alpha")
+    command.mark_flags_as_finite("alpha")
 
 
 def define_sampling():
@@ -94,7 +94,7 @@ def define_sampling():
         lower_bound=1e-4,
         upper_bound=1.0,
     )
-    command.require_finite("temperature", "top_p")
+    command.mark_flags_as_finite("temperature", "top_p")
 
 
 def define_target_pieces():

@@ -14,8 +14,8 @@ from export.common.errors import InputError
 from export.translators.batches import (
     BATCH_TOKENS,
     NUM_THREADS,
-    list_of_texts,
     translate_in_batches,
+    validate_texts,
 )
 
 
@@ -40,8 +40,8 @@ class Translation:
 BLANK = Translation("", 0.0)
 
 # Score of impossible results, and a lower bound of possible scores.
-IMPOSSIBLE = -1e9
-LOWEST_SCORE = -1e8
+IMPOSSIBLE_SCORE = -1e9
+MIN_POSSIBLE_SCORE = -1e8
 
 
 class Sentence(typing.NamedTuple):
@@ -128,12 +128,12 @@ class TextTranslator(abc.ABC):
 
     def sentences(self, texts):
         """Returns a list of Sentence for a list of str."""
-        return self._sentences(list_of_texts(texts))
+        return self._sentences(validate_texts(texts))
 
     def _translate(self, texts, n, align, on_progress, prefixes):
         sentences = self.sentences(texts)
         if prefixes is not None:
-            prefix_ids = self._prefix_ids(list_of_texts(prefixes, "prefixes"))
+            prefix_ids = self._prefix_ids(validate_texts(prefixes, "prefixes"))
             sentences = [
                 sentence._replace(prefix=ids)
                 for sentence, ids in zip(sentences, prefix_ids, strict=True)
@@ -219,7 +219,7 @@ def drop_impossible(texts, scores, alignment=(), truncated=False):
     return [
         Translation(text, score, alignment, truncated)
         for text, score in zip(texts, scores)
-        if score > LOWEST_SCORE
+        if score > MIN_POSSIBLE_SCORE
     ]
 
 

@@ -11,9 +11,9 @@ from export.translators.batches import (
     NUM_THREADS,
     IdPair,
     UnknownCharacter,
-    list_of_texts,
     pad_ids,
     truncation_limit,
+    validate_texts,
 )
 from export.translators.graph_translator import (
     IDS_SPEC,
@@ -27,7 +27,7 @@ from export.translators.text_ops import (
     target_word_spans,
 )
 from export.translators.text_translator import (
-    IMPOSSIBLE,
+    IMPOSSIBLE_SCORE,
     Sentence,
     TextTranslator,
     Translation,
@@ -97,7 +97,7 @@ class ModelTranslator(TextTranslator):
     def _encode_prefixes(self, prefixes):
         """Returns pairs: ids without the end id, and whether truncated."""
         tokenizer = self.tokenizer.target
-        prefixes = list_of_texts(prefixes, "prefixes")
+        prefixes = validate_texts(prefixes, "prefixes")
         rows = encode_texts(tokenizer, prefixes, self.target_limit)
         for index, (ids, _) in enumerate(rows):
             if UNKNOWN_ID in ids:
@@ -178,14 +178,14 @@ class Translator(ModelTranslator):
         for number, score in enumerate(scores):
             if score is None:
                 is_blank = len(pairs[number].target) == 1
-                scores[number] = 0.0 if is_blank else IMPOSSIBLE
+                scores[number] = 0.0 if is_blank else IMPOSSIBLE_SCORE
         return [*map(float, scores)]
 
     def encode_pairs(self, texts, translations):
         """Returns texts and translations as a list of IdPair; see `score`."""
         targets = encode_texts(
             self.tokenizer.target,
-            list_of_texts(translations, "translations"),
+            validate_texts(translations, "translations"),
             self.target_limit,
         )
         return [

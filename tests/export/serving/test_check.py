@@ -11,9 +11,9 @@ from export.serving.comparison import TranslationComparer
 from export.serving.export_directory import (
     WARM_UP_FILE,
     read_description,
-    read_warm_up,
+    read_warm_up_requests,
     select_inputs,
-    write_warm_up,
+    write_warm_up_requests,
 )
 from tests import made_up_text
 from tests.export import commands
@@ -87,11 +87,11 @@ def test_warm_up_requests_are_read_as_they_were_written(tmp_path):
     (tmp_path / "assets.extra").mkdir()
     texts = ["a", "\u00e9\U0001f600", ""]
     ids = np.arange(-3, 3, dtype="int32").reshape(2, 3)
-    write_warm_up(
+    write_warm_up_requests(
         tmp_path / WARM_UP_FILE,
         {"s": [{"text": texts}], "tokens": [{"ids": ids}]},
     )
-    found = read_warm_up(tmp_path)
+    found = read_warm_up_requests(tmp_path)
     assert found["s"][0]["text"].tolist() == [text.encode() for text in texts]
     np.testing.assert_array_equal(found["tokens"][0]["ids"], ids)
     content = bytearray((tmp_path / WARM_UP_FILE).read_bytes())
@@ -99,7 +99,7 @@ def test_warm_up_requests_are_read_as_they_were_written(tmp_path):
     for damaged in (content, content[:-1], b"damaged" * 4):
         (tmp_path / WARM_UP_FILE).write_bytes(damaged)
         with pytest.raises(InputError, match=str(tmp_path / WARM_UP_FILE)):
-            read_warm_up(tmp_path)
+            read_warm_up_requests(tmp_path)
 
 
 def check(*arguments):
@@ -129,7 +129,9 @@ def save(exported, tmp_path):
         )
         tf.saved_model.save(module, str(version), {name: module.call})
         shutil.copytree(exported / "assets.extra", version / "assets.extra")
-        write_warm_up(version / WARM_UP_FILE, {name: [{"text": ["a"]}]})
+        write_warm_up_requests(
+            version / WARM_UP_FILE, {name: [{"text": ["a"]}]}
+        )
         return version
 
     return write_version
