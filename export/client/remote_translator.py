@@ -108,7 +108,7 @@ class RemoteTranslator(SignatureTranslator):
         self._retries = retries
         self._sleep = sleep
 
-    def _sentences(self, texts):
+    def _tokenize(self, texts):
         # Only the server can count tokens; characters sort them equally well.
         return [
             Sentence(text, (), len(text) + 1 if text.strip() else 1, False)

@@ -46,7 +46,7 @@ class ExportedTranslator(SignatureTranslator):
         lengths = [
             max(source.length, target.length, 2)
             for source, target in zip(
-                self._sentences(texts), self._sentences(translations)
+                self._tokenize(texts), self._tokenize(translations)
             )
         ]
 
@@ -57,7 +57,7 @@ class ExportedTranslator(SignatureTranslator):
 
         return translate_in_batches(lengths, self.batch_tokens, score_batch)
 
-    def _sentences(self, texts):
+    def _tokenize(self, texts):
         if not texts:
             return []
         outputs = self._run("lengths", text=texts)

@@ -47,8 +47,8 @@ class ServedTranslator(tf.Module):
     def __init__(self, model, tokenizer, max_source_tokens=256, **search):
         super().__init__(name="served_translator")
         self.tokenizer = tokenizer
-        self._ids = GraphTranslator(model, **search)
-        self.config = self._ids.config
+        self._graph_translator = GraphTranslator(model, **search)
+        self.config = self._graph_translator.config
         self.max_source_tokens = truncation_limit(
             self.config, max_source_tokens
         )
@@ -58,11 +58,14 @@ class ServedTranslator(tf.Module):
         )
         self.parameters = model.count_params()
         self.model_variables = [
-            variable.value for variable in self._ids.searched.weights
+            variable.value
+            for variable in self._graph_translator.search_model.weights
         ]
         # As a tf.function it is shared by two signatures.
         self._all = tf.function(
-            functools.partial(self._ids.search, n_best=self.config.beam_size),
+            functools.partial(
+                self._graph_translator.search, n_best=self.config.beam_size
+            ),
             input_signature=[_IDS],
             autograph=False,
         )
@@ -70,7 +73,7 @@ class ServedTranslator(tf.Module):
     @property
     def target_pieces(self):
         """Ids of the tokens that translations may contain; None for all."""
-        return self._ids.target_pieces
+        return self._graph_translator.target_pieces
 
     def limits(self):
         """Returns the settings and limits of the search, a dict."""
@@ -81,7 +84,8 @@ class ServedTranslator(tf.Module):
             "max_source_tokens": self.max_source_tokens,
             "max_extra_tokens": self.config.max_extra_tokens,
             "target_pieces": self.target_pieces and len(self.target_pieces),
-            "shortlist": self._ids.shortlist and self._ids.shortlist.size,
+            "shortlist": self._graph_translator.shortlist
+            and self._graph_translator.shortlist.size,
         }
 
     def signatures(self):
@@ -100,9 +104,9 @@ class ServedTranslator(tf.Module):
         """The signature `serving_default`; empty text scores 0."""
         source, truncated = self._source(text)
         tokens, scores, _ = kt.translate_ids(
-            **self._ids.search_arguments(source)
+            **self._graph_translator.search_arguments(source)
         )
-        best = self._ids.to_vocabulary_ids(tokens[:, 0], source)
+        best = self._graph_translator.to_vocabulary_ids(tokens[:, 0], source)
         is_text = _has_text(source)
         translation = self.tokenizer.target.detokenize(best)
         return {
@@ -131,7 +135,7 @@ class ServedTranslator(tf.Module):
     def align(self, text):
         """The signature `align`; padding and empty text have "" and 0."""
         source, truncated = self._source(text)
-        output = self._ids.search(source, align=True)
+        output = self._graph_translator.search(source, align=True)
         is_text = _has_text(source)
         target = trim(tf.where(is_text[:, None], output.tokens[:, 0], PAD_ID))
         alignment = output.alignments[:, 0, : tf.shape(target)[1]]
@@ -171,7 +175,7 @@ class ServedTranslator(tf.Module):
             self.tokenizer.target, translation, self.max_target_tokens
         )
         blank_score = tf.where(_has_text(target), IMPOSSIBLE_SCORE, 0.0)
-        score = self._ids.score(source, target)
+        score = self._graph_translator.score(source, target)
         return {
             "score": tf.where(_has_text(source), score, blank_score),
             "truncated": source_truncated | target_truncated,
