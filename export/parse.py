@@ -102,7 +102,12 @@ def main(arguments):
         return parser.parse(sentences, FLAGS.n_best, on_progress)
 
     process_lines(
-        "Parsing", FLAGS.input, FLAGS.output, parse, form, answered=answered
+        "Parsing",
+        FLAGS.input,
+        FLAGS.output,
+        parse,
+        form,
+        num_processed=answered,
     )
 
 

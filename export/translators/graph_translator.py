@@ -57,7 +57,8 @@ class GraphTranslator:
 
     Attributes:
         config: the model's, with the settings of the search.
-        target_pieces: list of the ids, special ids included; None for all.
+        target_pieces: list of the ids that a search may generate, padded to a
+            multiple of 32; None for all.
         search_model: the model, restricted to target_pieces or the shortlist.
 
     Raises ValueError if an argument is out of range.

@@ -67,20 +67,20 @@ CHANGES = {
 @pytest.mark.parametrize("signature", CHANGES)
 def test_equal_answers_pass_and_others_are_named(compare, outputs, signature):
     same = compare(signature)
-    assert (same.texts, same.equal, same.first) == (14, 14, None)
-    assert same.difference <= 1e-3
+    assert (same.num_texts, same.num_equal, same.first_error) == (14, 14, None)
+    assert same.max_difference <= 1e-3
     change, score = CHANGES[signature]
     other = compare(signature, *change)
-    assert (other.texts, other.equal) == (14, 13)
-    assert repr(TEXTS[3]) in other.first
+    assert (other.num_texts, other.num_equal) == (14, 13)
+    assert repr(TEXTS[3]) in other.first_error
     if score is None:
         return
     name, place = score
     right = outputs[signature][0][name][place]
     for difference in (0.01, np.nan):
         found = compare(signature, name, place, right + difference)
-        assert found.equal == 14
-        assert repr(TEXTS[3]) in found.first
+        assert found.num_equal == 14
+        assert repr(TEXTS[3]) in found.first_error
 
 
 def test_warm_up_requests_are_read_as_they_were_written(tmp_path):

@@ -16,7 +16,7 @@ from export.serving import served_translator
 from export.serving.export_directory import read_description
 from export.serving.session import (
     read_meta_graph,
-    signatures_of,
+    read_signatures,
     unsupported_operations,
 )
 from export.translators.output_vocabulary_files import (
@@ -236,7 +236,7 @@ def test_a_stock_server_has_every_operation(exported):
     others = {op for op in operations if not hasattr(tf.raw_ops, op)}
     assert others <= TEXT_OPERATIONS
     assert unsupported_operations(meta_graph) == []
-    for name, signature in signatures_of(meta_graph).items():
+    for name, signature in read_signatures(meta_graph).items():
         inputs, outputs = SIGNATURES[name]
         assert describe(signature.inputs) == inputs
         expected = outputs | {"truncated": ("bool", [None])}

@@ -99,13 +99,14 @@ def test_trees_are_the_parsers(
     arrays = ask(signature, TEXTS).arrays
     assert arrays.keys() == {tree, score}
     same = reader.compare(signature, [arrays], parser)
-    assert (same.texts, same.equal, same.first) == (len(TEXTS),) * 2 + (None,)
+    assert same.num_texts == same.num_equal == len(TEXTS)
+    assert same.first_error is None
     for name, change in ((tree, b")"), (score, 0.01)):
         changed = {key: array.copy() for key, array in arrays.items()}
         changed[name][place] += change
         other = reader.compare(signature, [changed], parser)
-        assert other.equal == len(TEXTS) - (name == tree)
-        assert repr(TEXTS[4]) in other.first
+        assert other.num_equal == len(TEXTS) - (name == tree)
+        assert repr(TEXTS[4]) in other.first_error
 
 
 def test_an_answer_does_not_depend_on_its_batch(ask, parser):
