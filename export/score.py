@@ -48,13 +48,9 @@ def main(arguments):
         del index
         return [f"{translations[0].score:.6f}"]
 
+    parallel = "translations", FLAGS.translations
     process_lines(
-        "Scoring",
-        FLAGS.input,
-        FLAGS.output,
-        score,
-        format_score,
-        parallel=("translations", FLAGS.translations),
+        "Scoring", FLAGS.input, FLAGS.output, score, format_score, parallel
     )
 
 

@@ -45,14 +45,13 @@ class Comparison:
         self.num_equal += content == expected
         largest = float(differences.max(initial=0.0))
         self.max_difference = max(self.max_difference, largest)
-        if content == expected:
-            if (differences <= allowed).all():
-                return
-            content, expected = f"scores {scores}", f"scores {expected_scores}"
-        if self.first_error is None:
-            self.first_error = (
-                f"expected {expected}, got {content} for {text!r}"
-            )
+        error = None
+        if content != expected:
+            error = f"expected {expected}, got {content}"
+        elif not (differences <= allowed).all():
+            error = f"expected scores {expected_scores}, got {scores}"
+        if error is not None and self.first_error is None:
+            self.first_error = f"{error} for {text!r}"
 
 
 class ExportComparer(abc.ABC):

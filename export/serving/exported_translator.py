@@ -101,7 +101,7 @@ def load_translator(models, batch_tokens, search, needs=()):
                 "exported version."
             )
     if not versions:
-        return _translator_of_directories(paths, batch_tokens, search, needs)
+        return _load_model_translator(paths, batch_tokens, search, needs)
     version = versions[0]
     if read_task(version) == "parsing":
         raise InputError(
@@ -117,7 +117,7 @@ def load_translator(models, batch_tokens, search, needs=()):
     return ExportedTranslator(version, batch_tokens)
 
 
-def _translator_of_directories(paths, batch_tokens, search, needs):
+def _load_model_translator(paths, batch_tokens, search, needs):
     # Not at the top: exports do not need Keras.
     from export.translators.output_vocabulary_files import (
         load_output_vocabulary,

@@ -4,7 +4,6 @@ import functools
 
 import tensorflow as tf
 
-import keras_transformer as kt
 from export.translators.batches import character_limit, truncation_limit
 from export.translators.graph_translator import GraphTranslator
 from export.translators.text_ops import (
@@ -100,15 +99,12 @@ class ServedTranslator(tf.Module):
     def translate(self, text):
         """The signature `serving_default`; empty text scores 0."""
         source, truncated = self._tokenize_source(text)
-        tokens, scores, _ = kt.translate_ids(
-            **self._graph_translator.search_arguments(source)
-        )
-        best = self._graph_translator.to_vocabulary_ids(tokens[:, 0], source)
+        output = self._graph_translator.search(source)
         has_text = _has_text(source)
-        translation = self.tokenizer.target.detokenize(best)
+        translation = self.tokenizer.target.detokenize(output.tokens[:, 0])
         return {
             "translation": tf.where(has_text, translation, ""),
-            "score": tf.where(has_text, scores[:, 0], 0.0),
+            "score": tf.where(has_text, output.scores[:, 0], 0.0),
             "truncated": truncated,
         }
 

@@ -124,24 +124,6 @@ class GraphTranslator:
         Returns SearchOutput. Raises ValueError if a prefix is given with a
         restricted vocabulary.
         """
-        tokens, scores, trace = kt.translate_ids(
-            **self.search_arguments(source, prefix, n_best, decoder),
-            trace_alignments=align,
-        )
-        alignments = ()
-        if align:
-            tokens, scores = tokens[:, :1], scores[:, :1]
-            if decoder is None:
-                tokens = trim(tokens)
-            alignments = gather_alignments(trace, tokens)
-        tokens = self.to_vocabulary_ids(tokens, source)
-        return SearchOutput(tokens, scores, alignments)
-
-    def search_arguments(self, source, prefix=(), n_best=1, decoder=None):
-        """Returns the arguments of `kt.translate_ids` for `search`, a dict.
-
-        Pass the tokens that it returns to `to_vocabulary_ids`.
-        """
         has_prefix = not isinstance(prefix, tuple)
         if has_prefix and self._output_vocabulary is not None:
             raise ValueError("A restricted vocabulary takes no prefix.")
@@ -154,22 +136,26 @@ class GraphTranslator:
             # a constant input.
             min_lengths = tf.minimum(limits, self._min_length + 1)
         shrink_batch = decoder is None
-        return {
-            "model": self.search_model,
-            "source": source,
-            "constraints": kt.Constraints(limits, min_lengths, prefix),
-            "config": dataclasses.replace(self._search_config, n_best=n_best),
-            "shrink_batch": shrink_batch,
-            "decoder": decoder,
-            "memory": self._encode(source) if shrink_batch else None,
-            "cache": InPlaceKVCache,
-        }
-
-    def to_vocabulary_ids(self, tokens, source):
-        """Converts tokens of a search to vocabulary ids, int32 [B, ...]."""
-        if self._output_vocabulary is None:
-            return tokens
-        return self._output_vocabulary.to_vocabulary_ids(tokens, source)
+        tokens, scores, trace = kt.translate_ids(
+            self.search_model,
+            source,
+            constraints=kt.Constraints(limits, min_lengths, prefix),
+            config=dataclasses.replace(self._search_config, n_best=n_best),
+            shrink_batch=shrink_batch,
+            trace_alignments=align,
+            decoder=decoder,
+            memory=self._encode(source) if shrink_batch else None,
+            cache=InPlaceKVCache,
+        )
+        alignments = ()
+        if align:
+            tokens, scores = tokens[:, :1], scores[:, :1]
+            if shrink_batch:
+                tokens = trim(tokens)
+            alignments = gather_alignments(trace, tokens)
+        if self._output_vocabulary is not None:
+            tokens = self._output_vocabulary.to_vocabulary_ids(tokens, source)
+        return SearchOutput(tokens, scores, alignments)
 
     def new_decoder(self):
         """Returns a decoder that all calls of `search` can share."""

@@ -146,25 +146,21 @@ class Translator(ModelTranslator):
         self.model = model
         self.batch_tokens = 1 if compiled else batch_tokens
         self.num_threads = num_threads
-        self._graph_translator = GraphTranslator(model, **search)
-        super().__init__(
-            tokenizer, self._graph_translator.config, max_source_tokens
-        )
-        self.target_pieces = self._graph_translator.target_pieces
+        graph_translator = GraphTranslator(model, **search)
+        super().__init__(tokenizer, graph_translator.config, max_source_tokens)
+        self.target_pieces = graph_translator.target_pieces
         limits = (self.source_limit, self.target_limit) if compiled else None
-        self._traced_search = TracedSearch(self._graph_translator, limits)
+        self._traced_search = TracedSearch(graph_translator, limits)
         self._traced_score = trace_once(
-            self._graph_translator.score, IDS_SPEC, IDS_SPEC
+            graph_translator.score, IDS_SPEC, IDS_SPEC
         )
-        self._samplers = {}
+        self._graph_translator, self._samplers = graph_translator, {}
 
     @classmethod
     def from_directory(cls, path, **settings):
         """Returns the Translator of a model directory."""
-        directory = ModelDirectory(path)
-        return cls(
-            directory.load_model(), directory.load_tokenizer(), **settings
-        )
+        model, tokenizer = load_models([path])
+        return cls(model, tokenizer, **settings)
 
     def score(self, texts, translations):
         """Returns a list of the log-probabilities of given translations.
