@@ -59,8 +59,7 @@ class ExportComparer(abc.ABC):
 
     `vocabulary` is the bytes of the model directory's vocabulary, `limits` a
     dict of the export's description. `settings` are the names of the limits to
-    pass to the model's search, and `signatures` a dict of names to functions
-    of a Translator or Parser that return the expected results for the texts.
+    pass to the model's search.
     """
 
     settings = ()
@@ -71,7 +70,8 @@ class ExportComparer(abc.ABC):
         self._translations = texts[::-1]
         self._beam_size = limits["beam_size"]
         self._max_source_tokens = limits["max_source_tokens"]
-        self.signatures = self._signatures()
+        # Each returns the expected results for the texts.
+        self.signatures = self._result_functions()
 
     def validate(self, names):
         """Raises InputError if a name is not a known signature."""
@@ -106,8 +106,8 @@ class ExportComparer(abc.ABC):
         return comparison
 
     @abc.abstractmethod
-    def _signatures(self):
-        pass
+    def _result_functions(self):
+        """Returns functions of a Translator or Parser, by signature."""
 
     def _read_result(self, row):
         """Returns the result in the outputs for one text, a dict."""
@@ -143,7 +143,7 @@ class TranslationComparer(ExportComparer):
         *("max_source_tokens", "max_extra_tokens"),
     )
 
-    def _signatures(self):
+    def _result_functions(self):
         return {
             "serving_default": self._expect_translations,
             "n_best": self._expect_n_best,
@@ -218,7 +218,7 @@ class TreeComparer(ExportComparer):
 
     settings = ("beam_size", "alpha")
 
-    def _signatures(self):
+    def _result_functions(self):
         return {
             "serving_default": self._expect_trees,
             "n_best": self._expect_n_best,

@@ -43,25 +43,19 @@ class ServedTranslator(tf.Module):
 
     def __init__(self, model, tokenizer, max_source_tokens=256, **search):
         super().__init__(name="served_translator")
-        self.tokenizer = tokenizer
-        self._graph_translator = GraphTranslator(model, **search)
-        self.config = self._graph_translator.config
-        self.max_source_tokens = truncation_limit(
-            self.config, max_source_tokens
-        )
-        self.max_target_tokens = truncation_limit(
-            self.config, self.max_source_tokens + self.config.max_extra_tokens
-        )
+        translator = GraphTranslator(model, **search)
+        config = translator.config
+        self.tokenizer, self.config = tokenizer, config
+        self._graph_translator = translator
+        self.max_source_tokens = truncation_limit(config, max_source_tokens)
+        max_target_tokens = self.max_source_tokens + config.max_extra_tokens
+        self.max_target_tokens = truncation_limit(config, max_target_tokens)
         self.parameters = model.count_params()
-        self.model_variables = [
-            variable.value
-            for variable in self._graph_translator.search_model.weights
-        ]
+        weights = translator.search_model.weights
+        self.model_variables = [weight.value for weight in weights]
         # As a tf.function it is shared by two signatures.
         self._search_n_best = tf.function(
-            functools.partial(
-                self._graph_translator.search, n_best=self.config.beam_size
-            ),
+            functools.partial(translator.search, n_best=config.beam_size),
             input_signature=[_IDS],
             autograph=False,
         )

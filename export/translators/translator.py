@@ -198,7 +198,7 @@ class Translator(ModelTranslator):
             )
         ]
 
-    def translate_to_pairs(self, texts, on_progress=None):
+    def translate_to_pairs(self, texts):
         """Translates to IdPairs; the target of blank text is the end id."""
         sentences = self.sentences(texts)
 
@@ -207,7 +207,7 @@ class Translator(ModelTranslator):
             tokens = self._traced_search.search(source).tokens[:, 0].numpy()
             return [row[row != PAD_ID] for row in tokens]
 
-        targets = self._map_batches(search_batch, sentences, on_progress)
+        targets = self._map_batches(search_batch, sentences)
         blank = np.array([END_ID], np.int32)
         targets = [blank if target is None else target for target in targets]
         return [
