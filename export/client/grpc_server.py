@@ -5,10 +5,7 @@ import re
 
 import grpc
 import tensorflow as tf
-from tensorflow_serving.apis import (
-    predict_pb2,
-    prediction_service_pb2_grpc,
-)
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 from export.client.remote_translator import MAX_RESPONSE_BYTES, ModelServer
 from export.common.errors import InputError

@@ -4,10 +4,7 @@ import pathlib
 
 from export.common.errors import InputError
 from export.serving.export_directory import newest_version, read_task
-from export.translators.batches import (
-    BATCH_TOKENS,
-    translate_in_batches,
-)
+from export.translators.batches import BATCH_TOKENS, translate_in_batches
 from export.translators.text_translator import Sentence, SignatureTranslator
 
 

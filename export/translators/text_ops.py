@@ -139,7 +139,7 @@ def _word_spans(ids, before, after, lengths):
     """Returns the spans of `source_word_spans`.
 
     `before` and `after`, int32 [B, S], count visible characters before each
-    token and up to its end; `lengths`, ragged [B, None], those of each word.
+    token and up to its end; `lengths`, ragged [B, None], those in each word.
     """
     totals = tf.reduce_sum(lengths, axis=1)
     indices = tf.ragged.range(lengths.row_lengths()).values
