@@ -23,32 +23,32 @@ TEXTS += ["g " * 40]
 
 
 @pytest.fixture(scope="module")
-def reader(exported):
+def comparer(exported):
     limits = read_description(exported)["limits"]
     return TranslationComparer(made_up_text.vocabulary(), TEXTS, limits)
 
 
 @pytest.fixture(scope="module")
-def outputs(server, exported, reader):
-    """The export's answers: dict, signature to list of one dict of arrays."""
+def outputs(server, exported, comparer):
+    """The export's outputs: dict, signature to list of one dict of arrays."""
     found = {}
     names = {"tokens": ["ids"], "score": ["text", "translation"]}
-    for signature in reader.signatures:
-        inputs = reader.inputs(names.get(signature, ["text"]), 0, len(TEXTS))
+    for signature in comparer.signatures:
+        inputs = comparer.inputs(names.get(signature, ["text"]), 0, len(TEXTS))
         found[signature] = [server.run(exported, signature, **inputs).arrays]
     return found
 
 
 @pytest.fixture
-def compare(reader, outputs, truncating_translator):
-    """Compares a signature's answers after a change of one output."""
+def compare(comparer, outputs, truncating_translator):
+    """Compares a signature's outputs after a change of one output."""
 
     def compare_changed(signature, name=None, place=None, value=None):
         (arrays,) = outputs[signature]
         arrays = {key: array.copy() for key, array in arrays.items()}
         if name is not None:
             arrays[name][place] = value
-        return reader.compare(signature, [arrays], truncating_translator)
+        return comparer.compare(signature, [arrays], truncating_translator)
 
     return compare_changed
 
