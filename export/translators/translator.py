@@ -1,7 +1,5 @@
 """Translates, samples and scores text with models in this process."""
 
-import functools
-
 import numpy as np
 import tensorflow as tf
 
@@ -230,7 +228,9 @@ class Translator(ModelTranslator):
         config = config or kt.SamplingConfig()
         if config not in self._samplers:
             self._samplers[config] = trace_once(
-                functools.partial(self._graph_translator.sample, config=config),
+                lambda source, seeds: self._graph_translator.sample(
+                    source, seeds, config
+                ),
                 IDS_SPEC,
                 tf.TensorSpec([None], tf.int32),
             )
