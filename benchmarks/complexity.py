@@ -74,7 +74,7 @@ flags.DEFINE_integer(
 flags.DEFINE_list(
     "path_lengths", ["16", "64", "128"], "n of the stacks to count paths in."
 )
-command.require_finite("visit_seconds", "memory_gib")
+command.mark_flags_as_finite("visit_seconds", "memory_gib")
 
 
 def main(_):

@@ -1,7 +1,6 @@
 """Uses a trained model: translates, exports, serves and converts it.
 
-Modules at the top level are commands and `model_directory`; their parts are in
-subpackages. Nothing here imports trainers.
+Modules at the top level are commands and `model_directory`.
 """
 
 import os
@@ -16,11 +15,12 @@ _COMMAND = re.compile(r"(export|trainers)(\.\w+)+")
 
 
 def _is_command():
-    """Returns whether this is `python -m` of this project, at its start."""
-    given = sys.orig_argv[1:]
-    if sys.argv[:1] != ["-m"] or "-m" not in given[:-1]:
+    """Returns whether `python -m` is starting a command of this project."""
+    arguments = sys.orig_argv[1:]
+    if sys.argv[:1] != ["-m"] or "-m" not in arguments[:-1]:
         return False
-    return bool(_COMMAND.fullmatch(given[given.index("-m") + 1]))
+    module = arguments[arguments.index("-m") + 1]
+    return bool(_COMMAND.fullmatch(module))
 
 
 if _is_command():
@@ -29,6 +29,6 @@ if _is_command():
         os.execv(
             sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
         )
-    # One that is not installed would end a command before its first line;
-    # `command.run` refuses others by name instead.
+    # Keras fails to import with a backend that is not installed. `command.run`
+    # reports REQUESTED_BACKEND instead.
     os.environ["KERAS_BACKEND"] = "tensorflow"

@@ -1,10 +1,10 @@
 """Runs an export as TensorFlow Serving would: `python -m export.check E`.
 
-E is an exported version, or the folder of versions, whose newest is checked. A
+E is an exported version, or a folder of versions, whose newest is checked. A
 version with operations that a stock server lacks, or that access files, is
 refused. Otherwise it is loaded without Keras, and every signature runs its
 warm-up requests. With --model_dir the outputs for batches of 1, 7 and 64 are
-compared with those of the model directory: texts must be equal and scores
+compared with those of the model directory: texts must be equal, and scores
 within 0.0001. The exit code is 2 if a check fails.
 """
 
@@ -20,12 +20,13 @@ from export.common.progress_bar import ProgressBar
 from export.common.storage import explain_read_errors
 from export.serving.comparison import COMPARERS
 from export.serving.export_directory import (
+    damaged_file_error,
+    folder_size,
     newest_version,
     random_texts,
     read_description,
-    read_warm_up,
-    task_of,
-    unusable_error,
+    read_task,
+    read_warm_up_requests,
 )
 from export.serving.session import (
     SERVER_ERRORS,
@@ -36,21 +37,21 @@ from export.serving.session import (
 from export.tokenizers.python_tokenizers import split_vocabulary
 from export.translators.output_vocabulary_files import (
     SHORTLIST_FILE,
-    read_ids,
     read_shortlist,
+    read_target_pieces,
 )
 
 FLAGS = flags.FLAGS
 
 flags.DEFINE_string(
-    "model_dir", None, "Model directory whose answers must be the same."
+    "model_dir", None, "Model directory whose outputs must be the same."
 )
 
-_BATCHES = (1, 7, 64)
+_BATCH_SIZES = (1, 7, 64)
 # Token counts of the random sentences, empty ones included.
 _LENGTHS = (8, 3, 0, 12, 1, 5, 9, 2, 7)
-# Requests after the first; their median time is printed.
-_REPEATS = 5
+# Requests after the first, whose median time is printed.
+_NUM_REPEATS = 5
 _ROW = "{:16}{:>9}{:>9}{:>9}{:>9}{:>12}{:>12}"
 
 
@@ -63,11 +64,11 @@ def main(arguments):
             "that export.saved_model wrote."
         )
     # Before any of it runs: an export may come from an untrusted source.
-    _refuse_unsupported(version)
+    _validate_operations(version)
     description = read_description(version)
-    requests = read_warm_up(version)
-    reader = _reader(version, description["limits"])
-    outputs, comparisons = {}, {}
+    requests = read_warm_up_requests(version)
+    comparer = _create_comparer(version, description["limits"])
+    comparisons = {}
     try:
         session = ServerSession(version)
     except SERVER_ERRORS as error:
@@ -75,70 +76,65 @@ def main(arguments):
             f"TensorFlow Serving could not load {version}: {_first_line(error)}"
         ) from error
     with session:
-        for name in sorted({*session.signatures} ^ {*requests}):
+        if session.signatures.keys() != requests.keys():
             raise InputError(
-                f"Only one of the signatures of {version} and its warm-up "
-                f"requests has {name}; export the model again with "
-                "export.saved_model."
+                f"{version} has the signatures {', '.join(session.signatures)} "
+                f"and warm-up requests for {', '.join(requests)}; export the "
+                "model again with export.saved_model."
             )
         times = {
             name: _measure(session, name, requests[name]) for name in requests
         }
-        if reader is not None:
-            outputs = _predict_texts(session, reader)
-    if reader is not None:
+        outputs = _predict_texts(session, comparer) if comparer else {}
+    if comparer is not None:
         # Imports Keras, which a server does not have.
-        model = _load_model(version, description["limits"], reader.settings)
+        model = _load_model(version, description["limits"], comparer.settings)
         comparisons = {
-            name: reader.compare(name, each, model)
+            name: comparer.compare(name, each, model)
             for name, each in outputs.items()
         }
-    _print(requests, times, comparisons)
-    size = sum(
-        path.stat().st_size for path in version.rglob("*") if path.is_file()
-    )
+    _print_table(requests, times, comparisons)
     print(
-        f"{size:,} bytes for {description['parameters']:,} parameters; every "
-        "operation is one of a stock server.",
+        f"{folder_size(version):,} bytes for {description['parameters']:,} "
+        "parameters; every operation is in a stock server.",
         flush=True,
     )
     for name, comparison in comparisons.items():
-        if comparison.first is not None:
+        if comparison.first_error is not None:
             raise InputError(
-                f"The signature {name} does not answer as the model directory "
-                f"does: {comparison.first}."
+                f"The signature {name} and the model directory have different "
+                f"results: {comparison.first_error}."
             )
 
 
-def _refuse_unsupported(version):
+def _validate_operations(version):
     try:
-        foreign = unsupported_operations(read_meta_graph(version))
+        unsupported = unsupported_operations(read_meta_graph(version))
     except (OSError, ValueError) as error:
-        raise unusable_error(version / "saved_model.pb", error) from error
-    if foreign:
+        raise damaged_file_error(version / "saved_model.pb", error) from error
+    if unsupported:
         raise InputError(
             f"{version} was not run: it has operations that a stock TensorFlow "
-            f"Serving lacks or that access files, {', '.join(foreign)}; "
+            f"Serving lacks or that access files, {', '.join(unsupported)}; "
             "export the model again with export.saved_model."
         )
 
 
-def _reader(version, limits):
+def _create_comparer(version, limits):
     """Returns the ExportComparer for --model_dir; None if it is unset."""
     if FLAGS.model_dir is None:
         return None
-    task = task_of(version)
+    task = read_task(version)
     folder = pathlib.Path(FLAGS.model_dir)
     path = folder / "vocabulary.model"
     with explain_read_errors(path):
         vocabulary = path.read_bytes()
     if (folder / "symbols.json").exists() != (task == "parsing"):
-        name = "parser" if task == "parsing" else "translator"
         raise InputError(
-            f"{version} is the export of a {name}, and {folder} holds none; "
-            "give the model directory that it was made from."
+            f"{version} was exported for {task}, from another model directory "
+            f"than {folder}; give that one."
         )
-    count = sum(_BATCHES)
+    count = sum(_BATCH_SIZES)
     source, _ = split_vocabulary(vocabulary)
     texts = random_texts(source, (_LENGTHS * count)[:count])
     return COMPARERS[task](vocabulary, texts, limits)
@@ -152,7 +148,7 @@ def _measure(session, name, requests):
     """Returns milliseconds of the warm-up, the next request, and later ones."""
     times = []
     try:
-        for request in (*requests, *requests[:1] * (1 + _REPEATS)):
+        for request in requests + requests[:1] * (1 + _NUM_REPEATS):
             started = time.perf_counter()
             session.run(name, request)
             times.append(1000 * (time.perf_counter() - started))
@@ -165,25 +161,25 @@ def _measure(session, name, requests):
     return sum(times[: len(requests)]), first, statistics.median(later)
 
 
-def _predict_texts(session, reader):
+def _predict_texts(session, comparer):
     """Returns the outputs of each signature: dict of lists of dicts."""
-    reader.validate(session.signatures)
-    outputs, count = {}, len(session.signatures) * sum(_BATCHES)
-    with ProgressBar("Asking", count, "answers") as bar:
+    comparer.validate(session.signatures)
+    outputs, count = {}, len(session.signatures) * sum(_BATCH_SIZES)
+    with ProgressBar("Running signatures", count, "texts") as bar:
         for name, signature in session.signatures.items():
             outputs[name], start = [], 0
-            for rows in _BATCHES:
-                inputs = reader.inputs(signature.inputs, start, start + rows)
+            for size in _BATCH_SIZES:
+                inputs = comparer.inputs(signature.inputs, start, start + size)
                 outputs[name].append(session.run(name, inputs))
-                start += rows
-                bar.update(rows)
+                start += size
+                bar.update(size)
     return outputs
 
 
 def _load_model(version, limits, names):
-    """Returns the Translator or Parser of --model_dir with these settings."""
+    """Returns the Translator or Parser of --model_dir with these limits."""
     settings = {name: limits[name] for name in names}
-    if task_of(version) == "parsing":
+    if read_task(version) == "parsing":
         from export.parsing.parser import Parser
 
         return Parser.from_directory(FLAGS.model_dir, **settings)
@@ -193,30 +189,28 @@ def _load_model(version, limits, names):
     directory = ModelDirectory(FLAGS.model_dir)
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
     if limits.get("target_pieces") is not None:
-        settings["target_pieces"] = read_ids(version)
+        settings["target_pieces"] = read_target_pieces(version)
     if limits.get("shortlist") is not None:
+        path = version / SHORTLIST_FILE
         settings["shortlist"] = read_shortlist(
-            version / SHORTLIST_FILE,
-            tokenizer,
-            model.config,
-            limits["shortlist"],
+            path, tokenizer, model.config, limits["shortlist"]
         )
     return Translator(model, tokenizer, **settings)
 
 
-def _print(requests, times, comparisons):
+def _print_table(requests, times, comparisons):
     heads = ["signature", "requests", "warm-up", "first", "later"]
     print(_ROW.format(*heads, "texts", "largest"))
     print(_ROW.format("", "", "ms", "ms", "ms", "equal", "difference"))
-    for name, row in times.items():
+    for name, milliseconds in times.items():
         equal = difference = "-"
         if name in comparisons:
             comparison = comparisons[name]
-            equal = f"{comparison.equal}/{comparison.texts}"
-            difference = f"{comparison.difference:.1e}"
-        milliseconds = [f"{each:.0f}" for each in row]
+            equal = f"{comparison.num_equal}/{comparison.num_texts}"
+            difference = f"{comparison.max_difference:.1e}"
+        rounded = [f"{each:.0f}" for each in milliseconds]
         count = len(requests[name])
-        print(_ROW.format(name, count, *milliseconds, equal, difference))
+        print(_ROW.format(name, count, *rounded, equal, difference))
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def _import(path):
     if (FLAGS.hf is None) == (FLAGS.npz is None):
         raise InputError("Give either --hf or --npz, the model to import.")
     folder = pathlib.Path(FLAGS.hf or FLAGS.npz)
-    command.require_new(path, "--model_dir")
+    command.validate_new_path(path, "--model_dir")
     # Not at the top: TensorFlow takes seconds to load.
     from export.model_directory import ModelDirectory
     from export.pretrained.hugging_face_reader import read_hugging_face

@@ -50,7 +50,7 @@ def main(arguments):
 
 
 def _write_preset(directory, path):
-    command.require_new(path, "--preset")
+    command.validate_new_path(path, "--preset")
     # Not at the top: KerasHub takes seconds to load.
     from export.keras_hub_task import TransformerSeq2SeqLM
 
@@ -72,7 +72,7 @@ def _write_preset(directory, path):
 
 
 def _write_model_directory(preset, directory):
-    command.require_new(directory.path, "--model_dir")
+    command.validate_new_path(directory.path, "--model_dir")
     from export.keras_hub_task import TransformerSeq2SeqLM
 
     try:

@@ -28,7 +28,7 @@ def main(arguments):
     """Exports a model."""
     del arguments
     path = pathlib.Path(FLAGS.output_dir)
-    command.require_new(path, "--output_dir")
+    command.validate_new_path(path, "--output_dir")
     # Not at the top: TensorFlow takes seconds to load.
     from export.model_directory import ModelDirectory
     from export.pretrained.hugging_face_writer import write_hugging_face

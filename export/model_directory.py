@@ -1,4 +1,4 @@
-"""The model directory: the contract between training and everything else."""
+"""The model directory, which trainers write and all of `export` reads."""
 
 import errno
 import json
@@ -15,23 +15,22 @@ from export.common.storage import atomic_write, write_json
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from keras_transformer.parsing.parser_transformer import new_transformer
 
-_BROKEN_JSON = (ValueError, TypeError, OverflowError, RecursionError)
+_JSON_ERRORS = (ValueError, TypeError, OverflowError, RecursionError)
 
 
 class ModelDirectory:
     """A folder with a model, its vocabulary and its training records.
 
     - `config.json`: TransformerConfig.
-    - `run.json`: data set, languages, seed and whatever else determines the
-      weights; it must not change when a training is resumed.
+    - `run.json`: data set, languages, seed and everything else that determines
+      the weights; a training resumes only with the same ones.
     - `training.json`: command, hardware, date, steps and seconds of each run,
       and the step of the weights to use.
     - `training.lock`: locked while a training runs.
     - `data/`: prepared data, unless stored elsewhere.
-    - `vocabulary.model`: SentencePiece model; for a pretrained model, one for
-      each side.
+    - `vocabulary.model`: SentencePiece model; two for some pretrained models.
     - `symbols.json`: vocabulary of a parser's trees.
-    - `model.weights.h5`: the weights to use (averaged when averaging is on).
+    - `model.weights.h5`: the weights to use, averaged if averaging is on.
     - `checkpoints/`: for resuming.
     - `logs/`: for TensorBoard.
     - `scores.json`: each score and how it was computed.
@@ -60,8 +59,9 @@ class ModelDirectory:
     def read_config(self):
         """Returns the TransformerConfig."""
         try:
-            return kt.TransformerConfig.from_json(self._read(self.config_path))
-        except _BROKEN_JSON as error:
+            text = self._read_text(self.config_path)
+            return kt.TransformerConfig.from_json(text)
+        except _JSON_ERRORS as error:
             raise InputError(
                 f"{self.config_path} is not a configuration: {error}"
             ) from error
@@ -89,7 +89,7 @@ class ModelDirectory:
         write_json(self.scores_path, scores)
 
     def load_tokenizer(self):
-        """Returns the Tokenizer or TokenizerPair; its sizes are validated."""
+        """Returns the Tokenizer or TokenizerPair; validates its sizes."""
         config = self.read_config()
         try:
             tokenizer = load_tokenizer(self.read_vocabulary())
@@ -110,7 +110,7 @@ class ModelDirectory:
                 raise InputError(
                     f"{self.vocabulary_path} has {side.vocabulary_size} "
                     f"tokens, but {self.config_path} expects {expected}; "
-                    "they are not of the same training."
+                    "give files of one training."
                 )
         return tokenizer
 
@@ -130,7 +130,7 @@ class ModelDirectory:
                 f"{self.path} has no {self.symbols_path.name}; give a model "
                 "directory of trainers.parsing."
             )
-        return self._read(self.symbols_path)
+        return self._read_text(self.symbols_path)
 
     def write_symbols(self, text):
         """Writes symbols.json."""
@@ -143,11 +143,11 @@ class ModelDirectory:
             raise InputError(
                 f"{self.weights_path} is missing: the training has not "
                 "finished; resume it with the same flags, or end it with "
-                "--train_steps of the step it reached."
+                "--train_steps set to its last step."
             )
         try:
             model.load_weights(self.weights_path)
-            _validate_count(self.weights_path, model)
+            _validate_array_count(self.weights_path, model)
         # HDF5 raises RuntimeError for a damaged file.
         except (ValueError, OSError, KeyError, RuntimeError) as error:
             raise InputError(
@@ -158,25 +158,26 @@ class ModelDirectory:
 
     def write_weights(self, model):
         """Writes model.weights.h5 from a Transformer."""
-        plain = model
+        uncompiled = model
         if model.compiled:
             # Keras would write the optimizer too.
-            plain = new_transformer(model.config)
-            plain.set_weights(model.get_weights())
+            uncompiled = new_transformer(model.config)
+            uncompiled.set_weights(model.get_weights())
         with atomic_write(self.weights_path) as temporary:
-            _validate_disk_space(temporary.parent, plain)
-            plain.save_weights(temporary)
+            _validate_disk_space(temporary.parent, uncompiled)
+            uncompiled.save_weights(temporary)
 
-    def _read_json(self, path, kind):
+    def _read_json(self, path, expected_type):
         try:
-            content = json.loads(self._read(path))
-        except _BROKEN_JSON as error:
+            content = json.loads(self._read_text(path))
+        except _JSON_ERRORS as error:
             raise InputError(f"{path} is not JSON: {error}.") from error
-        if not isinstance(content, kind):
-            raise InputError(f"{path} must hold a JSON {kind.__name__}.")
+        if not isinstance(content, expected_type):
+            name = expected_type.__name__
+            raise InputError(f"{path} must contain a JSON {name}.")
         return content
 
-    def _read(self, path):
+    def _read_text(self, path):
         return self._read_bytes(path).decode("utf-8")
 
     def _read_bytes(self, path):
@@ -199,20 +200,19 @@ def _validate_disk_space(folder, model):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _validate_count(path, model):
+def _validate_array_count(path, model):
     """Raises ValueError for surplus arrays, which Keras ignores."""
-    arrays = []
+    names = []
 
-    def count(_, item):
+    def add_array(name, item):
         if isinstance(item, h5py.Dataset):
-            arrays.append(item.name)
+            names.append(name)
 
     with h5py.File(path) as file:
-        file.visititems(count)
-    if len(arrays) != len(model.weights):
-        raise ValueError(
-            f"expected {len(model.weights)} arrays, got {len(arrays)}."
-        )
+        file.visititems(add_array)
+    expected = len(model.weights)
+    if len(names) != expected:
+        raise ValueError(f"expected {expected} arrays, got {len(names)}.")
 
 
 def _write_text(path, text):

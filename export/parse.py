@@ -96,7 +96,12 @@ def main(arguments):
 
     count = _count_parsed_lines(split_words) if FLAGS.resume else 0
     process_lines(
-        "Parsing", FLAGS.input, FLAGS.output, parse, to_lines, answered=count
+        "Parsing",
+        FLAGS.input,
+        FLAGS.output,
+        parse,
+        to_lines,
+        num_processed=count,
     )
 
 

@@ -35,8 +35,8 @@ flags.DEFINE_multi_string(
     "Model directory; repeat it for an ensemble.",
     required=True,
 )
-flags.DEFINE_integer("samples", 1, "Samples of a line.", lower_bound=1)
-flags.DEFINE_integer("seed", 1, "Of the first line.", lower_bound=0)
+flags.DEFINE_integer("samples", 1, "Samples per line.", lower_bound=1)
+flags.DEFINE_integer("seed", 1, "Seed of the first line.", lower_bound=0)
 
 # Seeds are non-negative int32.
 _NUM_SEEDS = 2**31
@@ -45,9 +45,11 @@ _NUM_SEEDS = 2**31
 def main(arguments):
     """Samples translations of a file or standard input."""
     del arguments
+    model, tokenizer = load_models(FLAGS.model)
     translator = Translator(
-        *load_models(FLAGS.model),
-        batch_tokens=FLAGS.batch_tokens,
+        model,
+        tokenizer,
+        FLAGS.batch_tokens,
         max_extra_tokens=FLAGS.max_extra_tokens,
     )
     config = kt.SamplingConfig(
@@ -56,8 +58,8 @@ def main(arguments):
     seeds = itertools.count(FLAGS.seed)
 
     def sample(texts, on_progress):
-        chosen = [next(seeds) % _NUM_SEEDS for _ in texts]
-        return translator.sample(texts, chosen, config, on_progress)
+        text_seeds = [next(seeds) % _NUM_SEEDS for _ in texts]
+        return translator.sample(texts, text_seeds, config, on_progress)
 
     process_lines(
         "Sampling",

@@ -20,12 +20,13 @@ from export.model_directory import ModelDirectory
 from export.serving.export_directory import (
     DESCRIPTION_FILES,
     WARM_UP_FILE,
-    describe,
+    folder_size,
+    make_description,
+    make_warm_up_requests,
     read_description,
-    task_of,
+    read_task,
     version_number,
-    warm_up_requests,
-    write_warm_up,
+    write_warm_up_requests,
 )
 from export.serving.served_translator import ServedTranslator
 from export.translators import output_vocabulary_files, search_flags
@@ -39,7 +40,7 @@ flags.DEFINE_string(
     "model_dir", None, "The model directory to export.", required=True
 )
 flags.DEFINE_string(
-    "export_dir", None, "Folder of the versions.", required=True
+    "export_dir", None, "Folder of the model's versions.", required=True
 )
 flags.DEFINE_integer(
     "version", None, "Number of the version; the next free one by default."
@@ -47,15 +48,15 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "max_source_tokens",
     None,
-    "Longer sources are truncated to this many tokens, the end token included; "
-    "256 by default. A parser refuses longer ones; 1024 by default.",
+    "Maximum number of tokens of a source, the end token included. Longer ones "
+    "are truncated (256 by default), or refused by a parser (1024 by default).",
     lower_bound=2,
 )
 flags.DEFINE_boolean(
     "check",
     True,
-    "Run export.check before the version gets its number; where it fails, "
-    "nothing is written.",
+    "Run export.check before the version gets its number; if it fails, nothing "
+    "is written.",
 )
 
 # More than the tokens of a warm-up request.
@@ -71,17 +72,17 @@ def main(arguments):
     export_dir = pathlib.Path(FLAGS.export_dir)
     path = export_dir / str(version_number(export_dir, FLAGS.version))
     search = search_flags.read_given_flags(
-        *search_flags.SEARCH,
-        *search_flags.SHORTLIST,
-        *("max_source_tokens", "target_pieces"),
+        search_flags.SEARCH
+        + search_flags.SHORTLIST
+        + ("max_source_tokens", "target_pieces")
     )
     save(directory, path, search, FLAGS.check)
-    name = _SERVER_NAMES[task_of(path)]
+    name = _SERVER_NAMES[read_task(path)]
     signatures = ", ".join(read_description(path)["signatures"])
-    size = sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
+    megabytes = folder_size(path) / 1e6
     volume = f"{export_dir.resolve()}:/models/{name}"
     print(
-        f"Wrote {path} ({size / 1e6:.1f} MB), signatures {signatures}.",
+        f"Wrote {path} ({megabytes:.1f} MB), signatures {signatures}.",
         "Serve it with the TensorFlow Serving image (see docs/serving.md):",
         f"  docker run --rm -p 8501:8501 -e MODEL_NAME={name} \\",
         f"    -v {shlex.quote(volume)} tensorflow/serving",
@@ -99,34 +100,34 @@ def save(directory, path, search, check=False):
     folder is renamed. Raises InputError if the model, the search or the check
     fails, or the files cannot be written.
     """
-    servable = _servable(directory, search)
-    description = describe(directory, servable)
+    servable = _create_servable(directory, search)
+    description = make_description(directory, servable)
     signatures = servable.signatures()
-    requests = warm_up_requests(servable.tokenizer, signatures)
+    requests = make_warm_up_requests(servable.tokenizer, signatures)
     with atomic_write(path) as temporary:
         try:
             tf.saved_model.save(servable, str(temporary), signatures=signatures)
         except tf.errors.ResourceExhaustedError as error:
             raise OSError(errno.ENOSPC, error.message) from error
         (temporary / "assets.extra").mkdir()
-        write_warm_up(temporary / WARM_UP_FILE, requests)
+        write_warm_up_requests(temporary / WARM_UP_FILE, requests)
         write_json(temporary / DESCRIPTION_FILES[servable.task], description)
         if servable.target_pieces is not None:
-            text = output_vocabulary_files.format_ids(
+            text = output_vocabulary_files.format_target_pieces(
                 servable.target_pieces, servable.tokenizer.target
             )
-            path = temporary / output_vocabulary_files.TARGET_PIECES_FILE
-            path.write_text(text, encoding="utf-8")
+            file = temporary / output_vocabulary_files.TARGET_PIECES_FILE
+            file.write_text(text, encoding="utf-8")
         if "shortlist" in search:
             output_vocabulary_files.copy_shortlist(
                 search["shortlist"],
                 temporary / output_vocabulary_files.SHORTLIST_FILE,
             )
         if check:
-            _check(directory.path, temporary)
+            _run_check(directory.path, temporary)
 
 
-def _servable(directory, search):
+def _create_servable(directory, search):
     if not directory.symbols_path.exists():
         tokenizer = directory.load_tokenizer()
         model = directory.load_model()
@@ -142,26 +143,28 @@ def _servable(directory, search):
     limit = search.pop("max_source_tokens", MAX_SOURCE_TOKENS)
     for name in set(search).difference(_PARSER_FLAGS):
         raise InputError(
-            f"--{name} is for translators, and {directory.path} is a parser; "
-            "omit it."
+            f"--{name} is for translators, not for the parser "
+            f"{directory.path}; omit it."
         )
     if limit < _MIN_PARSER_TOKENS:
         raise InputError(
-            f"--max_source_tokens must be at least {_MIN_PARSER_TOKENS} for a "
-            f"parser, which refuses longer sentences, got {limit}."
+            f"Expected --max_source_tokens of at least {_MIN_PARSER_TOKENS} "
+            f"for a parser, got {limit}."
         )
     return ServedParser(Parser.from_directory(directory.path, **search), limit)
 
 
-def _check(model_dir, version):
+def _run_check(model_dir, version):
     """Runs export.check in a process without Keras, like a server's."""
     print("Checking the export before it gets its number:", flush=True)
-    order = [sys.executable, "-m", "export.check", f"--model_dir={model_dir}"]
-    done = subprocess.run([*order, "--", str(version)], stderr=sys.stderr)
-    if done.returncode:
+    arguments = ["export.check", f"--model_dir={model_dir}", "--", str(version)]
+    process = subprocess.run(
+        [sys.executable, "-m", *arguments], stderr=sys.stderr
+    )
+    if process.returncode:
         raise InputError(
             "The export did not pass export.check, see its error above; "
-            "nothing was written, and --nocheck would skip the check."
+            "nothing was written. --nocheck would skip the check."
         )
 
 

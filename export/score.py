@@ -1,10 +1,10 @@
 """Scores given translations: `python -m export.score --model M ...`.
 
 Line N of --translations is scored as a translation of line N of --input. Each
-pair gives one output line: the natural logarithm of the translation's
-probability under the model, end token included, without length penalty. Use it
-to rerank translations, filter bitexts or compare models. Lines above the
-model's maximum length are truncated.
+pair gives one output line: the log-probability of the translation under the
+model, end token included, without length penalty. Use it to rerank
+translations, filter bitexts or compare models. Lines above the model's maximum
+length are truncated.
 """
 
 from absl import flags
@@ -38,18 +38,19 @@ def main(arguments):
     translator = load_translator(FLAGS.model, FLAGS.batch_tokens, {})
 
     def score(pairs, on_progress):
-        scores = translator.score(*zip(*pairs))
+        texts, translations = zip(*pairs)
+        scores = translator.score(texts, translations)
         if on_progress is not None:
             on_progress(len(pairs))
         return [[Translation("", score)] for score in scores]
 
-    def line_format(number, translations):
-        del number
+    def format_score(index, translations):
+        del index
         return [f"{translations[0].score:.6f}"]
 
     parallel = "translations", FLAGS.translations
     process_lines(
-        "Scoring", FLAGS.input, FLAGS.output, score, line_format, parallel
+        "Scoring", FLAGS.input, FLAGS.output, score, format_score, parallel
     )
 
 

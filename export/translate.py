@@ -10,28 +10,27 @@ M is a model directory, an exported version, or the folder of its versions
 
 A score is log-probability / length penalty. With --n_best=N above 1 each line
 gives up to N lines of Moses' n-best format, "number ||| text ||| score", best
-first; number counts the input lines from 0. A blank line gives blank text with
-score 0. Lines above the model's maximum length are truncated, and counted at
-the end.
+first; number is that of the input line, from 0. A blank line gives blank text
+with score 0. Lines above the model's maximum length are truncated, and counted
+at the end.
 
 Lines are read in chunks of up to 4096; when the input pauses, the lines read so
 far are translated. Only complete lines are written. --compiled has the lowest
 latency for single sentences. "-" means standard input or output.
 
 With --prefixes=FILE the translations of line N are the best that begin with
-line N of that file; its last word may continue. A blank line sets no prefix.
+line N of FILE, whose last word may continue; a blank line is no prefix.
 Translations are truncated to their maximum length even within a prefix.
 Prefixes with characters that the vocabulary lacks are errors; prefixes that the
 vocabulary spells differently are listed at the end.
 """
-
-import sys
 
 from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
 from export.lines import line_flags
+from export.lines.streams import print_line_warning
 from export.serving.exported_translator import load_translator
 from export.translators import search_flags
 from export.translators.batches import UnknownCharacter
@@ -61,7 +60,7 @@ flags.DEFINE_boolean(
 flags.DEFINE_string(
     "prefixes",
     None,
-    "File of the beginnings of translations, a line for each of the input.",
+    "File of the beginning of each translation, one per line of the input.",
 )
 flags.DEFINE_integer(
     "min_length",
@@ -72,8 +71,8 @@ flags.DEFINE_integer(
     upper_bound=search_flags.MAX_EXTRA_TOKENS,
 )
 
-# Maximum number of changed prefixes to show, and of characters of each.
-_SHOWN, _SHOWN_CHARACTERS = 3, 30
+# Longer prefixes are shortened in the warning of changed ones.
+_MAX_PREFIX_LENGTH = 30
 
 
 def main(arguments):
@@ -87,22 +86,28 @@ def main(arguments):
         )
     needs = [name for name in ("compiled", "prefixes") if FLAGS[name].value]
     search = search_flags.read_given_flags(
-        *search_flags.SEARCH,
-        *search_flags.SHORTLIST,
-        *("min_length", "ensemble_mean", "target_pieces"),
+        search_flags.SEARCH
+        + search_flags.SHORTLIST
+        + ("min_length", "ensemble_mean", "target_pieces")
     )
     translator = load_translator(FLAGS.model, FLAGS.batch_tokens, search, needs)
     if translator.beam_size < FLAGS.n_best:
         raise InputError(
-            f"--n_best={FLAGS.n_best} is above the beam size, "
-            f"{translator.beam_size}."
+            f"Expected --n_best up to the beam size, {translator.beam_size}, "
+            f"got {FLAGS.n_best}."
         )
     if FLAGS.prefixes is None:
         line_flags.translate_stream(translator)
         return
-    changed = _ChangedPrefixes(translator)
-    line_flags.translate_stream(translator, FLAGS.prefixes, changed.add)
-    changed.report()
+    changed_prefixes = _ChangedPrefixes(translator)
+    line_flags.translate_stream(
+        translator, FLAGS.prefixes, changed_prefixes.add
+    )
+    print_line_warning(
+        "Prefixes that the vocabulary spells differently",
+        len(changed_prefixes.changes),
+        changed_prefixes.changes[:3],
+    )
 
 
 class _ChangedPrefixes:
@@ -111,18 +116,7 @@ class _ChangedPrefixes:
     def __init__(self, translator):
         self._translator = translator
         self._num_lines = 0
-        self._changed = []
-
-    def report(self):
-        count, shown = len(self._changed), self._changed[:_SHOWN]
-        more = f" and {count - _SHOWN:,} more" if count > _SHOWN else ""
-        if count:
-            print(
-                f"Prefixes that the vocabulary spells otherwise: {count:,} "
-                f"({', '.join(shown)}{more}).",
-                file=sys.stderr,
-                flush=True,
-            )
+        self.changes = []
 
     def add(self, prefixes):
         try:
@@ -134,18 +128,19 @@ class _ChangedPrefixes:
                 f"{error.character!r} ({code}), which the model's vocabulary "
                 "lacks; omit or replace it."
             ) from None
-        for line, texts in enumerate(zip(prefixes, normalized), 1):
-            if texts[0] != texts[1]:
-                given, spelled = (repr(_shorten(text)) for text in texts)
-                number = self._num_lines + line
-                self._changed.append(f"line {number}: {given} as {spelled}")
-        self._num_lines += len(prefixes)
+        for before, after in zip(prefixes, normalized):
+            self._num_lines += 1
+            if before != after:
+                self.changes.append(
+                    f"{self._num_lines}: {_shorten(before)!r} as "
+                    f"{_shorten(after)!r}"
+                )
 
 
 def _shorten(text):
-    if len(text) <= _SHOWN_CHARACTERS:
+    if len(text) <= _MAX_PREFIX_LENGTH:
         return text
-    return f"{text[:_SHOWN_CHARACTERS]}…"
+    return f"{text[:_MAX_PREFIX_LENGTH]}…"
 
 
 if __name__ == "__main__":

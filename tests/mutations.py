@@ -460,10 +460,10 @@ MUTATIONS = [
         ),
         # Export.
         (
-            "answers in the order of the batches",
+            "translations in the order of the batches",
             "export/translators/batches.py",
-            "                answers[number] = answer\n",
-            "                answers[batch.index(number)] = answer\n",
+            "                results[index] = result\n",
+            "                results[batch.index(index)] = result\n",
             "tests/export/translators/test_batches.py",
         ),
         (
@@ -498,8 +498,8 @@ MUTATIONS = [
         (
             "served scores of another beam",
             "export/translators/graph_translator.py",
-            "trim(tokens[:, :1]) if shrink_batch",
-            "trim(tokens[:, -1:]) if shrink_batch",
+            "tokens, scores = tokens[:, :1], scores[:, :1]",
+            "tokens, scores = tokens[:, -1:], scores[:, :1]",
             "tests/export/translators/test_translator.py",
         ),
     ]

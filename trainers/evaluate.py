@@ -62,7 +62,7 @@ flags.DEFINE_float(
     lower_bound=0.0,
     upper_bound=MAX_ALPHA,
 )
-command.require_finite("alpha")
+command.mark_flags_as_finite("alpha")
 flags.DEFINE_integer(
     "limit", None, "Score only the first N lines.", lower_bound=1
 )

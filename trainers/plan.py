@@ -88,8 +88,8 @@ _DEVICE_FLAGS = {
     "link": ("link", 1e9),
     "watts": ("watts", 1.0),
 }
-command.require_finite("pairs", "source_length", "target_length", "flops")
-command.require_finite("bfloat16_flops", "gpu_hour_price", *_DEVICE_FLAGS)
+command.mark_flags_as_finite("pairs", "source_length", "target_length", "flops")
+command.mark_flags_as_finite("bfloat16_flops", "gpu_hour_price", *_DEVICE_FLAGS)
 
 
 def main(arguments):

@@ -126,7 +126,7 @@ flags.DEFINE_float(
     "for each shard, so set --shard_lines high.",
     lower_bound=0.0,
 )
-command.require_finite("word_drop", "max_ratio", "min_score", "ray_gpus")
+command.mark_flags_as_finite("word_drop", "max_ratio", "min_score", "ray_gpus")
 
 
 def main(arguments):

@@ -55,7 +55,7 @@ flags.DEFINE_float(
     "Factor on d_model, d_ff, d_k and d_v, not on the heads.",
     lower_bound=0.0,
 )
-command.require_finite("scale")
+command.mark_flags_as_finite("scale")
 flags.DEFINE_integer("train_steps", 100_000, "Updates of each row.")
 flags.DEFINE_string(
     "output_dir", None, "Folder for rows, data and table.", required=True

@@ -8,9 +8,9 @@ import tensorflow as tf
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.translators.batches import (
-    list_of_texts,
     pad_ids,
     translate_in_batches,
+    validate_texts,
 )
 from export.translators.graph_translator import IDS_SPEC, trace_once
 from export.translators.text_ops import (
@@ -83,12 +83,12 @@ class AttentionReader:
         The model is teacher-forced on `translations`, one for each text, by
         default its beam search's. Raises InputError if a text is blank.
         """
-        texts = list_of_texts(texts)
+        texts = validate_texts(texts)
         is_search = translations is None
         if is_search:
             pairs = self._translator.translate_to_pairs(texts)
         else:
-            translations = list_of_texts(translations, "translations")
+            translations = validate_texts(translations, "translations")
             pairs = self._translator.encode_pairs(texts, translations)
         for text, pair in zip(texts, pairs):
             if len(pair.source) == 1:

@@ -24,19 +24,19 @@ flags.DEFINE_string("model_name", "translator", "Name of the served model.")
 flags.DEFINE_integer(
     "version",
     None,
-    "Version of the model; the server's newest by default.",
+    "Version of the model; the newest on the server by default.",
     lower_bound=1,
 )
 flags.DEFINE_string("label", None, "Label of a version, such as stable.")
-flags.DEFINE_integer("batch_size", 64, "Sentences in a request.", lower_bound=1)
+flags.DEFINE_integer("batch_size", 64, "Sentences per request.", lower_bound=1)
 flags.DEFINE_float(
     "timeout_seconds",
     30.0,
-    "Time limit of an answer, in seconds; at most a day.",
+    "Time limit of a response, in seconds; at most a day.",
     lower_bound=0.001,
     upper_bound=86_400,
 )
-command.require_finite("timeout_seconds")
+command.mark_flags_as_finite("timeout_seconds")
 flags.DEFINE_integer(
     "retries",
     2,

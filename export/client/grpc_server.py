@@ -5,17 +5,14 @@ import re
 
 import grpc
 import tensorflow as tf
-from tensorflow_serving.apis import (
-    predict_pb2,
-    prediction_service_pb2_grpc,
-)
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from export.client.remote_translator import MAX_ANSWER_BYTES, ModelServer
+from export.client.remote_translator import MAX_RESPONSE_BYTES, ModelServer
 from export.common.errors import InputError
 
 # The alignments of a batch may exceed gRPC's default limit of 4 MB.
-_OPTIONS = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
-_ERROR_KINDS = {
+_OPTIONS = [("grpc.max_receive_message_length", MAX_RESPONSE_BYTES)]
+_ERROR_TYPES = {
     grpc.StatusCode.UNAVAILABLE: "unreachable",
     grpc.StatusCode.RESOURCE_EXHAUSTED: "busy",
     grpc.StatusCode.NOT_FOUND: "unknown",
@@ -29,20 +26,20 @@ _MAX_VALUES = 1 << 28
 class GrpcServer(ModelServer):
     """One served model, over an unencrypted gRPC connection.
 
-    The address `target` is like "host:8500"; any other form raises InputError.
+    Raises InputError unless the address is like "host:8500".
     """
 
-    def __init__(self, target, model, timeout_seconds):
-        if not re.fullmatch(r"[^\s/]+:\d{1,5}", target):
+    def __init__(self, address, model, timeout_seconds):
+        if not re.fullmatch(r"[^\s/]+:\d{1,5}", address):
             raise InputError(
-                f"Expected an address like host:8500 as --grpc, got {target}."
+                f"Expected an address like host:8500 as --grpc, got {address}."
             )
-        super().__init__(target, model, timeout_seconds)
-        channel = grpc.insecure_channel(target, options=_OPTIONS)
+        super().__init__(address, model, timeout_seconds)
+        channel = grpc.insecure_channel(address, options=_OPTIONS)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
     def predict(self, signature, texts):
-        """Runs a signature; see `ModelServer.predict`. Outputs are arrays."""
+        """Runs a signature, see `ModelServer.predict`; outputs are arrays."""
         request = predict_pb2.PredictRequest()
         spec = request.model_spec
         spec.name, spec.signature_name = self._model.name, signature
@@ -58,16 +55,16 @@ class GrpcServer(ModelServer):
             if code is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise self.error("timeout", f"{self._timeout:g} s") from None
             reason = f"{code.name}, {error.details()}"
-            raise self.error(_ERROR_KINDS.get(code, "failed"), reason) from None
+            raise self.error(_ERROR_TYPES.get(code, "failed"), reason) from None
         try:
             return {
-                name: _array(each) for name, each in response.outputs.items()
+                name: _to_array(each) for name, each in response.outputs.items()
             }
         except (TypeError, ValueError) as error:
             raise self.error("unreadable", error) from None
 
 
-def _array(tensor):
+def _to_array(tensor):
     shape = [axis.size for axis in tensor.tensor_shape.dim]
     if min(shape, default=0) < 0 or math.prod(shape) > _MAX_VALUES:
         raise ValueError(f"a tensor of shape {shape}")

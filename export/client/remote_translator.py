@@ -10,24 +10,24 @@ from export.common.errors import InputError
 from export.translators.text_translator import Sentence, SignatureTranslator
 
 # In bytes; far more than the alignments of a batch take.
-MAX_ANSWER_BYTES = 1 << 30
+MAX_RESPONSE_BYTES = 1 << 30
 _MAX_REASON_LENGTH = 300
-# Messages by kind of error; the reason is the server's message.
+# Messages by type of error; the reason is the server's message.
 _MESSAGES = {
-    "unreachable": "{server} does not answer: {reason}; check that the server "
+    "unreachable": "{server} does not respond: {reason}; check that the server "
     "runs and that address and port are right",
     "busy": "{server} is too busy: {reason}",
-    "timeout": "{server} did not answer within {reason}; give more "
+    "timeout": "{server} did not respond within {reason}; give more "
     "--timeout_seconds, or a smaller --batch_size",
     "unknown": "{server} does not serve {model}: {reason}; check --model_name, "
     "--version and --label",
     "refused": "{server} refused the request to {model}: {reason}; the model "
     "must be an export of export.saved_model",
     "failed": "{server} failed: {reason}; see its log",
-    "unreadable": "{server} answered {reason}; check that TensorFlow Serving "
+    "unreadable": "{server} responded {reason}; check that TensorFlow Serving "
     "listens there, and that the model is an export of export.saved_model",
 }
-_WORTH_RETRYING = ("unreachable", "busy")
+_RETRIED = ("unreachable", "busy")
 # Required outputs of each signature: dtype, and letters of the axes: B texts, K
 # beams, S source and T target tokens.
 _BEST = {"translation": (object, "B"), "score": ("float32", "B")}
@@ -61,7 +61,7 @@ class UnavailableError(InputError):
 
 
 class ModelServer(abc.ABC):
-    """One model of a server; the time limit is for a complete response."""
+    """One model on a server; the timeout is for a complete response."""
 
     def __init__(self, address, model, timeout_seconds):
         self.address = address
@@ -77,15 +77,15 @@ class ModelServer(abc.ABC):
         busy, else InputError.
         """
 
-    def error(self, kind, reason):
-        """Returns the InputError of a kind in `_MESSAGES`."""
+    def error(self, error_type, reason):
+        """Returns the InputError for a type in `_MESSAGES`."""
         reason = " ".join(str(reason).split()).rstrip(".;")
         if len(reason) > _MAX_REASON_LENGTH:
             reason = f"{reason[:_MAX_REASON_LENGTH]}..."
-        message = _MESSAGES[kind].format(
+        message = _MESSAGES[error_type].format(
             server=self.address, model=self._model, reason=reason
         )
-        error = UnavailableError if kind in _WORTH_RETRYING else InputError
+        error = UnavailableError if error_type in _RETRIED else InputError
         return error(f"{message}.")
 
 
@@ -93,8 +93,8 @@ class RemoteTranslator(SignatureTranslator):
     """A TextTranslator that sends its batches to a ModelServer.
 
     A request is repeated up to `retries` times while the server is unavailable,
-    after pauses of 0.5, 1, 2, 4, ... seconds. Methods raise InputError if there
-    is no answer or a wrong one, or fewer beams than requested translations.
+    after pauses of 0.5, 1, 2, 4, ... seconds. Methods raise InputError for a
+    missing or wrong response, or if more translations than beams are requested.
     """
 
     beam_size = None
@@ -108,8 +108,8 @@ class RemoteTranslator(SignatureTranslator):
         self._retries = retries
         self._sleep = sleep
 
-    def _sentences(self, texts):
-        # Only the server can count tokens; characters sort them equally well.
+    def _tokenize(self, texts):
+        # Only the server can count tokens; characters sort texts equally well.
         return [
             Sentence(text, (), len(text) + 1 if text.strip() else 1, False)
             for text in texts
@@ -122,18 +122,18 @@ class RemoteTranslator(SignatureTranslator):
                 f"Expected translations from {self.name}, got the trees of a "
                 "parser; name a translator with --model_name."
             )
-        kinds = _OUTPUTS[signature] | {"truncated": ("bool", "B")}
-        answer, sizes = {}, {"B": len(texts), "2": 2}
+        specs = _OUTPUTS[signature] | {"truncated": ("bool", "B")}
+        arrays, axis_sizes = {}, {"B": len(texts), "2": 2}
         try:
-            for name, (dtype, axes) in kinds.items():
-                answer[name] = _to_array(name, outputs.get(name), dtype)
-                if not _fits(answer[name].shape, axes, sizes):
+            for name, (dtype, axes) in specs.items():
+                arrays[name] = _to_array(name, outputs.get(name), dtype)
+                if not _has_axes(arrays[name].shape, axes, axis_sizes):
                     raise ValueError(f"with {name} of a wrong shape")
             if signature == "align":
-                _check_words(answer, texts)
+                _validate_words(arrays, texts)
         except ValueError as error:
             raise self._server.error("unreadable", error) from None
-        return answer
+        return arrays
 
     def _predict_with_retries(self, signature, texts):
         pause = _FIRST_PAUSE_SECONDS
@@ -166,8 +166,8 @@ def _to_bytes(text):
     raise TypeError(f"expected text, got {text!r:.60}")
 
 
-def _fits(shape, axes, sizes):
-    """Returns whether a shape fits the known sizes of axes; adds new ones."""
+def _has_axes(shape, axes, sizes):
+    """Returns whether a shape has the `sizes` of axes; adds unknown sizes."""
     if 0 in shape and len(axes) > 1:
         # Empty lists have lost their last axes.
         is_empty = [sizes.setdefault(axis, 0) == 0 for axis in axes[1:]]
@@ -177,15 +177,12 @@ def _fits(shape, axes, sizes):
     )
 
 
-def _check_words(answer, texts):
-    """Raises ValueError for the number of a word that a text has not."""
+def _validate_words(outputs, texts):
+    """Raises ValueError for the index of a word that a text does not have."""
     translations = [
-        each.decode("utf-8", "replace") for each in answer["translation"]
+        each.decode("utf-8", "replace") for each in outputs["translation"]
     ]
-    for name, lines in (
-        ("source_words", texts),
-        ("target_words", translations),
-    ):
-        last = answer[name].reshape(len(lines), -1).max(axis=1, initial=-1)
+    for name, lines in ("source_words", texts), ("target_words", translations):
+        last = outputs[name].reshape(len(lines), -1).max(axis=1, initial=-1)
         if (last >= [len(line.split()) for line in lines]).any():
-            raise ValueError(f"with {name} that the text has not")
+            raise ValueError(f"with {name} that the text does not have")

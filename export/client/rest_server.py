@@ -7,14 +7,14 @@ import json
 import threading
 import urllib.parse
 
-from export.client.remote_translator import MAX_ANSWER_BYTES, ModelServer
+from export.client.remote_translator import MAX_RESPONSE_BYTES, ModelServer
 from export.common.errors import InputError
 
 _CONNECTIONS = {
     "http": http.client.HTTPConnection,
     "https": http.client.HTTPSConnection,
 }
-_ERROR_KINDS = {
+_ERROR_TYPES = {
     400: "refused",
     404: "unknown",
     **dict.fromkeys((429, 502, 503, 504), "busy"),
@@ -24,22 +24,23 @@ _ERROR_KINDS = {
 class RestServer(ModelServer):
     """One served model over REST, with a new connection for each request.
 
-    The server may close an idle connection. `url` is like "http://host:8501",
-    plus a path prefix if the server has one; other forms raise InputError.
+    An open connection may be closed by the server. Raises InputError unless
+    `url` is like "http://host:8501", plus a path prefix if the server has one.
     """
 
     def __init__(self, url, model, timeout_seconds):
         super().__init__(url, model, timeout_seconds)
         self._url = _parse_url(url)
-        self._path = f"{self._url.path.rstrip('/')}{_path(model)}:predict"
+        prefix = self._url.path.rstrip("/")
+        self._path = f"{prefix}{_model_path(model)}:predict"
 
     def predict(self, signature, texts):
         """Runs a signature, see `ModelServer.predict`; outputs are lists."""
         request = {"signature_name": signature, "inputs": {"text": texts}}
         body = json.dumps(request).encode("utf-8")
         try:
-            status, answer = _run_with_timeout(
-                self._timeout, lambda: self._read(body)
+            status, response = _run_with_timeout(
+                self._timeout, lambda: self._post(body)
             )
         except TimeoutError:
             raise self.error("timeout", f"{self._timeout:g} s") from None
@@ -47,20 +48,20 @@ class RestServer(ModelServer):
             reason = getattr(error, "strerror", None) or repr(error)
             raise self.error("unreachable", reason) from error
         try:
-            content = json.loads(answer)
+            content = json.loads(response)
             outputs = content.get("outputs")
             if status == http.client.OK and isinstance(outputs, dict):
                 return outputs
             reason = content["error"]
         except (ValueError, AttributeError, KeyError, RecursionError):
-            reason = repr(answer[:60])
+            reason = repr(response[:60])
         if status == http.client.OK:
             raise self.error("unreadable", f"no prediction: {reason}")
-        kind = _ERROR_KINDS.get(status, "failed")
-        raise self.error(kind, f"HTTP {status}, {reason}")
+        error_type = _ERROR_TYPES.get(status, "failed")
+        raise self.error(error_type, f"HTTP {status}, {reason}")
 
-    def _read(self, body):
-        """Returns the status and the bytes of the response."""
+    def _post(self, body):
+        """Returns the status and the content of the response."""
         connection = _CONNECTIONS[self._url.scheme](
             self._url.hostname, self._url.port, timeout=self._timeout
         )
@@ -68,15 +69,15 @@ class RestServer(ModelServer):
             headers = {"Content-Type": "application/json"}
             connection.request("POST", self._path, body, headers)
             response = connection.getresponse()
-            answer = response.read(MAX_ANSWER_BYTES + 1)
-        if len(answer) > MAX_ANSWER_BYTES:
-            raise self.error("unreadable", f"over {MAX_ANSWER_BYTES:,} bytes")
+            content = response.read(MAX_RESPONSE_BYTES + 1)
+        if len(content) > MAX_RESPONSE_BYTES:
+            raise self.error("unreadable", f"over {MAX_RESPONSE_BYTES:,} bytes")
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)
-        return response.status, answer
+        return response.status, content
 
 
-def _path(model):
+def _model_path(model):
     path = f"/v1/models/{urllib.parse.quote(model.name, safe='')}"
     if model.version is not None:
         return f"{path}/versions/{model.version}"
@@ -87,19 +88,19 @@ def _path(model):
 
 def _parse_url(url):
     try:
-        address = urllib.parse.urlsplit(url)
-        is_valid = address.scheme in _CONNECTIONS and address.hostname
-        address.port  # noqa: B018  # raises where it is no number
+        parsed = urllib.parse.urlsplit(url)
+        is_valid = parsed.scheme in _CONNECTIONS and parsed.hostname
+        parsed.port  # noqa: B018  # raises ValueError if it is not a number
         # HTTP request lines are ASCII.
-        (address.hostname or "").encode("idna")
-        address.path.encode("ascii")
+        (parsed.hostname or "").encode("idna")
+        parsed.path.encode("ascii")
     except ValueError:
         is_valid = False
-    if not is_valid or address.query or address.fragment or address.username:
+    if not is_valid or parsed.query or parsed.fragment or parsed.username:
         raise InputError(
             f"Expected an address like http://host:8501 as --url, got {url}."
         )
-    return address
+    return parsed
 
 
 def _run_with_timeout(seconds, function):

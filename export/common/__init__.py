@@ -1,4 +1,1 @@
-"""Helpers of all commands: errors, start, files, processes and progress.
-
-It imports no other subpackage.
-"""
+"""Helpers of all commands: errors, start, files, processes and progress."""

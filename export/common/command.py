@@ -31,16 +31,16 @@ def run(main, operands=(), any_backend=False, may_be_empty=()):
     """
 
     def run_main(arguments):
-        # Hides TensorFlow's notes on saving.
+        # Hides TensorFlow's messages on saving.
         logging.set_verbosity(logging.WARNING)
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
         try:
-            _check_encoding(sys.argv)
-            _check_empty(may_be_empty)
-            _check_count(arguments[1:], operands)
+            _validate_encoding(sys.argv)
+            _validate_not_empty(may_be_empty)
+            _validate_operands(arguments[1:], operands)
             if not any_backend:
-                _require_tensorflow()
+                _validate_backend()
             return main(arguments)
         except InputError as error:
             print(f"Error: {error}", file=sys.stderr)
@@ -73,13 +73,13 @@ def print_next(*lines):
 
 
 def serialize_flags(*names):
-    """Returns those of these flags that were given, as arguments."""
-    given = [flags.FLAGS[name] for name in names if flags.FLAGS[name].present]
-    return [flag.serialize() for flag in given]
+    """Returns the flags of these names that were given, as arguments."""
+    all_flags = [flags.FLAGS[name] for name in names]
+    return [flag.serialize() for flag in all_flags if flag.present]
 
 
-def require_new(path, flag):
-    """Raises InputError if the path that a flag names exists already."""
+def validate_new_path(path, flag):
+    """Raises InputError if the path in a flag exists already."""
     if path.exists():
         raise InputError(
             f"{path} exists and is never overwritten; name another {flag}, or "
@@ -87,8 +87,8 @@ def require_new(path, flag):
         )
 
 
-def require_finite(*names):
-    """Makes number flags reject "nan" and "inf", which pass their bounds."""
+def mark_flags_as_finite(*names):
+    """Makes float flags reject "nan" and "inf", which pass their bounds."""
     for name in names:
         flags.register_validator(
             name,
@@ -97,31 +97,30 @@ def require_finite(*names):
         )
 
 
-def _check_encoding(given):
-    for argument in given:
+def _validate_encoding(arguments):
+    for argument in arguments:
         try:
             argument.encode("utf-8")
         except UnicodeEncodeError:
             # TensorFlow and JSON accept names in UTF-8 only.
-            shown = ascii(argument)
             raise InputError(
-                f"The argument {shown} is not UTF-8; write it in UTF-8, or "
-                "rename the file."
+                f"The argument {argument!a} is not UTF-8; write it in UTF-8, "
+                "or rename the file."
             ) from None
 
 
-def _check_empty(allowed):
+def _validate_not_empty(may_be_empty):
     """Raises InputError for an empty value, as from an unset shell variable."""
     for name in flags.FLAGS:
         flag = flags.FLAGS[name]
         values = flag.value if isinstance(flag.value, list) else [flag.value]
-        if flag.present and "" in values and name not in allowed:
+        if flag.present and "" in values and name not in may_be_empty:
             raise InputError(
                 f"--{name} has an empty value; give it one, or omit it."
             )
 
 
-def _require_tensorflow():
+def _validate_backend():
     if REQUESTED_BACKEND != "tensorflow":
         raise InputError(
             "This command needs Keras' TensorFlow backend, not "
@@ -129,10 +128,9 @@ def _require_tensorflow():
         )
 
 
-def _check_count(given, operands):
-    if len(given) > len(operands):
-        raise InputError(
-            f"Unknown argument {given[len(operands)]!r}; flags begin with --."
-        )
-    if len(given) < len(operands):
-        raise InputError(f"{operands[len(given)]} is missing; see --help.")
+def _validate_operands(arguments, names):
+    if len(arguments) > len(names):
+        surplus = arguments[len(names)]
+        raise InputError(f"Unknown argument {surplus!r}; flags begin with --.")
+    if len(arguments) < len(names):
+        raise InputError(f"{names[len(arguments)]} is missing; see --help.")

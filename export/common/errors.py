@@ -2,7 +2,7 @@
 
 
 class InputError(Exception):
-    """Something given from outside (a flag, file, text, archive) is wrong.
+    """Input from outside (a flag, file, text or archive) is wrong.
 
     The message is one sentence: what is wrong, what was expected and what to
     do. Commands print it without a traceback and exit with 2.

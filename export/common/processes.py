@@ -19,44 +19,43 @@ def processor_count():
 
 
 class StopSignals:
-    """A context in which the first SIGINT or SIGTERM calls a function.
+    """A context in which the first SIGINT or SIGTERM calls `stop()`.
 
-    A second signal has its previous effect. `stop` takes no arguments.
-
-    Attributes:
-        received: number of the signal, 0 without one.
+    A second signal has its previous effect. The attribute `received` is the
+    number of the signal, 0 before one.
     """
 
     def __init__(self, stop):
         self.received = 0
         self._stop = stop
-        self._previous = {}
+        self._previous_handlers = {}
 
     def __enter__(self):
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._previous[number] = signal.signal(number, self._handle)
+            previous = signal.signal(number, self._handle)
+            self._previous_handlers[number] = previous
         return self
 
     def __exit__(self, *error):
-        self._restore()
+        self._restore_handlers()
 
-    def _restore(self):
-        for number, handler in self._previous.items():
+    def _restore_handlers(self):
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
-        self._previous = {}
+        self._previous_handlers = {}
 
     def _handle(self, number, frame):
         del frame
         self.received = number
-        self._restore()
+        self._restore_handlers()
         self._stop()
 
 
 def run_subcommand(module, arguments):
     """Runs a module in a subprocess; returns its exit code as a shell does.
 
-    The first Ctrl-C or SIGTERM is passed on, so that a training saves; a
-    second one ends both processes at once.
+    The first Ctrl-C or SIGTERM is forwarded, so that a training saves a
+    checkpoint; a second one ends both processes at once.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
@@ -64,7 +63,7 @@ def run_subcommand(module, arguments):
         start_new_session=True,
         stderr=sys.stderr,
     )
-    before = signal.getsignal(signal.SIGTERM)
+    previous_handler = signal.getsignal(signal.SIGTERM)
 
     def exit_now(number, frame):
         del frame
@@ -82,13 +81,13 @@ def run_subcommand(module, arguments):
     finally:
         process.kill()
         process.wait()
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
     return code if code >= 0 else 128 - code
 
 
 @contextlib.contextmanager
 def folder_lock(folder, activity):
-    """Locks a folder for one kind of activity, without waiting.
+    """Locks a folder for one activity, without waiting.
 
     The operating system releases the lock when the process ends. It also
     holds on other machines, if their shared file system has locks. `activity`

@@ -5,7 +5,7 @@ import sys
 from tqdm import tqdm
 
 _SECONDS_BETWEEN_LINES = 30.0
-# Its thread serves bars without `miniters` only.
+# The monitor thread is only for bars without `miniters`.
 tqdm.monitor_interval = 0
 
 
@@ -13,15 +13,15 @@ class ProgressBar:
     """A progress bar on a terminal; elsewhere a line every half minute.
 
     Args:
-        what: description, such as "Tokenizing train".
-        total: number of units; None if unknown.
-        unit: name of the units, in the plural.
+        description: such as "Tokenizing train".
+        total: number of items; None if unknown.
+        unit: name of the items, in the plural.
         stream: stderr by default.
     """
 
-    def __init__(self, what, total, unit, stream=None):
+    def __init__(self, description, total, unit, stream=None):
         stream = stream or sys.stderr
-        options = {}
+        options = {"file": stream}
         if not stream.isatty():
             # A bar could not be overwritten.
             line = "{desc}: {n_fmt} [{elapsed}, {rate_fmt}]"
@@ -38,8 +38,8 @@ class ProgressBar:
                 "leave": False,
             }
         self._bar = tqdm(
-            **{"file": stream} | options,
-            desc=what,
+            **options,
+            desc=description,
             total=total,
             unit=f" {unit}",
             smoothing=0,
@@ -47,12 +47,12 @@ class ProgressBar:
         )
 
     def skip(self, count):
-        """Adds `count` units that were done before; the rate ignores them."""
+        """Adds `count` items that were done before; the rate ignores them."""
         self._bar.initial += count
         self._bar.update(count)
 
     def update(self, count):
-        """Adds `count` units."""
+        """Adds `count` items."""
         self._bar.update(count)
 
     def __enter__(self):

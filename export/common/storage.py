@@ -1,8 +1,8 @@
 """Files and folders: local or at URLs, written atomically.
 
-A name with "://" is a URL that fsspec opens, such as `s3://bucket/train.en`: of
-cloud storage, or of another machine over SFTP. UPath gives it pathlib.Path's
-methods, so most code treats both alike.
+A name with "://" is a URL that fsspec opens, such as `s3://bucket/train.en`, in
+cloud storage or on another machine over SFTP. A UPath has the methods of
+pathlib.Path, so most code treats both alike.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ from export.common.errors import InputError
 def atomic_write(path):
     """Yields a temporary path that replaces `path` at the end of the block.
 
-    Nothing exists there yet; it is in the same folder and has the same suffix.
-    If the block raises, it is removed and `path` is unchanged. If several
-    processes write the same path, the last complete one stays. Parent folders
+    The temporary path does not exist yet; it is in the same folder and has the
+    same suffix. If the block raises, it is removed and `path` is unchanged. If
+    several processes write the same path, the last one wins. Parent folders
     are created, and the target of a symbolic link is written. `path` is a file
     or folder; a URL (UPath) must be a file. Raises InputError if the system
     refuses to write, or `path` is a device or another special file.
@@ -37,9 +37,9 @@ def atomic_write(path):
             yield temporary
     except OSError as error:
         raise InputError(
-            f"Cannot write {path}: {error_reason(error)}; what was there "
-            "before is untouched. Make room or choose another path, then "
-            "run the same command again."
+            f"Cannot write {path}: {error_reason(error)}. It is unchanged; "
+            "free some space or choose another path, then run the same command "
+            "again."
         ) from error
 
 
@@ -92,7 +92,7 @@ def _temporary_path(path):
 
 
 def remove_temporary_files(folder, pattern):
-    """Removes files that killed processes left of `atomic_write` in a folder.
+    """Removes temporary files of `atomic_write` from killed processes.
 
     `pattern` is a glob of their final names. Raises InputError if the system
     refuses to remove one.
@@ -103,7 +103,7 @@ def remove_temporary_files(folder, pattern):
 
 
 def _file_mode(path):
-    """Returns the permissions of an existing file to keep, or None."""
+    """Returns the permissions of an existing file; None if it is missing."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -111,9 +111,7 @@ def _file_mode(path):
     if stat.S_ISDIR(mode) and path != path.parent:
         return None
     if not stat.S_ISREG(mode):
-        raise InputError(
-            f"{path} is no place for a file; give the name of one."
-        )
+        raise InputError(f"{path} cannot be replaced; give the name of a file.")
     return stat.S_IMODE(mode)
 
 
@@ -164,7 +162,7 @@ def is_local(path):
 
 @contextlib.contextmanager
 def convert_remote_errors(path):
-    """Converts any error of a URL in a `with` block to OSError."""
+    """Converts any error of a URL to OSError, in a `with` block."""
     try:
         yield
     except (OSError, InputError):
@@ -176,7 +174,7 @@ def convert_remote_errors(path):
 
 
 def explain_file_errors(path):
-    """Converts errors of a file or folder in a `with` block to InputError."""
+    """Converts OSErrors of a file or folder to InputError."""
     return _explain_errors(
         path,
         "Cannot use {}: {}. Fix that, then run the same command again.",
@@ -184,7 +182,7 @@ def explain_file_errors(path):
 
 
 def explain_read_errors(path):
-    """Converts errors of reading a file in a `with` block to InputError."""
+    """Converts OSErrors of reading a file to InputError."""
     return _explain_errors(path, "Cannot read {}: {}.")
 
 
@@ -198,7 +196,7 @@ def _explain_errors(path, sentence):
 
 
 def list_names(folder):
-    """Returns a list of the names of the files and folders in a folder.
+    """Lists the names of the files and folders in a folder.
 
     Raises OSError if it cannot be listed; FileNotFoundError if it is missing.
     """
@@ -213,12 +211,11 @@ def list_names(folder):
 
 def error_reason(error):
     """Returns the reason of an OSError in words."""
-    number = error.errno
-    # fsspec's has no number, and only the path as its text.
+    if error.errno:
+        return os.strerror(error.errno)
+    # The text of fsspec's error is the path only.
     if isinstance(error, FileNotFoundError):
-        number = errno.ENOENT
-    if number:
-        return os.strerror(number)
+        return os.strerror(errno.ENOENT)
     return _one_line(error) or type(error).__name__
 
 

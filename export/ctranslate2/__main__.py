@@ -27,7 +27,7 @@ from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
 from export.translators import search_flags
 from export.translators.batches import truncation_limit
-from export.translators.output_vocabulary_files import collect_ids
+from export.translators.output_vocabulary_files import collect_target_pieces
 from export.translators.translator import MAX_SOURCE_TOKENS, Translator
 
 FLAGS = flags.FLAGS
@@ -69,13 +69,13 @@ def main(arguments):
             "pip install -r requirements-serving.txt"
         )
     path = pathlib.Path(FLAGS.output_dir)
-    command.require_new(path, "--output_dir")
+    command.validate_new_path(path, "--output_dir")
     sentences, references = _read_comparison()
     directory = ModelDirectory(FLAGS.model_dir)
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
     pieces = None
     if FLAGS.target_pieces:
-        pieces = collect_ids(tokenizer.target, FLAGS.target_pieces)
+        pieces = collect_target_pieces(tokenizer.target, FLAGS.target_pieces)
     vocabulary = directory.read_vocabulary()
     save_ctranslate2(model, vocabulary, path, FLAGS.quantization, pieces)
     size = sum(file.stat().st_size for file in path.iterdir())

@@ -1,4 +1,4 @@
 """Lines of files and standard streams: reading, formats, command flags.
 
-It imports `common` only, and no TensorFlow.
+Needs no TensorFlow.
 """

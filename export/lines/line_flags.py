@@ -20,7 +20,7 @@ def define_files():
     flags.DEFINE_string(
         "output",
         None,
-        "File for the answers, overwritten; standard output by default.",
+        "File of lines to write, overwritten; standard output by default.",
     )
 
 
@@ -34,7 +34,7 @@ def define_n_best():
     flags.DEFINE_integer(
         "n_best",
         1,
-        "Number of results of a line, at most the beam size.",
+        "Number of results per line, at most the beam size.",
         lower_bound=1,
     )
 
@@ -53,15 +53,16 @@ def validate_format():
     """Raises InputError for incompatible flags of `define_translation`."""
     if FLAGS.alignments and FLAGS.n_best > 1:
         raise InputError(
-            "--alignments are those of the best translation; omit --n_best, "
-            "or run the command twice."
+            "--alignments is for the best translation only; omit --n_best, or "
+            "run the command twice."
         )
 
 
 def translate_stream(translator, prefix_file=None, on_prefixes=None):
-    """Translates --input into --output with a TextTranslator.
+    """Translates --input to --output with a TextTranslator.
 
-    `prefix_file` is the path of --prefixes; `on_prefixes` gets their lists.
+    `prefix_file` is the path of --prefixes; `on_prefixes` is called with each
+    list of prefixes.
     """
     parallel = prefix_file and ("prefixes", prefix_file)
 
@@ -71,8 +72,8 @@ def translate_stream(translator, prefix_file=None, on_prefixes=None):
             texts, prefixes = map(list, zip(*lines))
             on_prefixes(prefixes)
         if FLAGS.alignments:
-            best = translator.align(texts, on_progress, prefixes)
-            return [[each] for each in best]
+            translations = translator.align(texts, on_progress, prefixes)
+            return [[each] for each in translations]
         return translator.n_best(texts, FLAGS.n_best, on_progress, prefixes)
 
     process_lines(

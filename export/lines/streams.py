@@ -1,4 +1,4 @@
-"""Answers lines in order, in bounded memory; writes complete lines only."""
+"""Translates lines in order, in bounded memory; writes complete lines only."""
 
 import contextlib
 import itertools
@@ -14,49 +14,46 @@ from export.common.progress_bar import ProgressBar
 from export.lines.files import DecodedLines, join_lines, read_lines
 
 # Linux' PIPE_BUF: writes of at most this many bytes to a pipe are atomic.
-_BLOCK = 4096
+_MAX_WRITE_BYTES = 4096
 # Lines in a chunk, which is sorted by length to fill batches. The first chunks
-# are small, for an early answer.
-_FIRST_CHUNK = 128
-_CHUNK = 4096
-# Seconds without a line after which a chunk is answered, and seconds after
-# which it is answered although lines keep coming.
-_PAUSE = 0.01
-_MAX_WAIT = 1.0
+# are small, for early output.
+_FIRST_CHUNK_SIZE, _MAX_CHUNK_SIZE = 128, 4096
+# A chunk is translated after this time without a line, or after the maximum.
+_PAUSE_SECONDS, _MAX_WAIT_SECONDS = 0.01, 1.0
+# Paths of standard input and output.
 _STANDARD = (None, "-")
 
 
-def line_format(several=False, scores=False, alignments=False):
+def line_format(is_n_best=False, scores=False, alignments=False):
     """Returns the format of output lines.
 
-    It is a function of a sentence's number, from 0, and of its Translations,
-    best first, that returns lines: for `several` Moses' n-best list, "number
-    ||| text ||| score"; else the best translation's score, text and alignment
-    in Pharaoh's format ("0-0 1-2"), separated by tabs.
+    It is a function of a sentence's index and of its Translations, best first,
+    that returns lines: Moses' n-best list, "index ||| text ||| score", or the
+    best translation's score, text and alignment in Pharaoh's format ("0-0
+    1-2"), separated by tabs.
     """
 
-    def n_best_list(number, translations):
+    def format_n_best(index, translations):
         return [
-            f"{number} ||| {_text(each)} ||| {each.score:.6f}"
+            f"{index} ||| {_one_column(each.text)} ||| {each.score:.6f}"
             for each in translations
         ]
 
-    def best_columns(number, translations):
-        del number
+    def format_best(index, translations):
+        del index
         best = translations[0]
-        columns = [_text(best)]
+        columns = [_one_column(best.text)]
         if scores:
             columns.insert(0, f"{best.score:.6f}")
         if alignments:
             columns.append(" ".join(f"{a}-{b}" for a, b in best.alignment))
         return ["\t".join(columns)]
 
-    return n_best_list if several else best_columns
+    return format_n_best if is_n_best else format_best
 
 
-def _text(translation):
-    # Tabs separate columns.
-    return join_lines(translation.text).replace("\t", " ")
+def _one_column(text):
+    return join_lines(text).replace("\t", " ")
 
 
 class LineWriter:
@@ -75,7 +72,7 @@ class LineWriter:
         block = b""
         for line in lines:
             line = line.encode("utf-8") + b"\n"
-            if block and len(block) + len(line) > _BLOCK:
+            if block and len(block) + len(line) > _MAX_WRITE_BYTES:
                 self._write(block)
                 block = b""
             block += line
@@ -92,13 +89,13 @@ class LineWriter:
             except BrokenPipeError:
                 raise
             except OSError as error:
-                self._remove_last(written)
+                self._remove_last_bytes(written)
                 raise InputError(
                     f"{self._name} cannot be written: {error.strerror}. It "
                     "ends with a complete line."
                 ) from error
 
-    def _remove_last(self, count):
+    def _remove_last_bytes(self, count):
         # A file opened to append is at its start until the first write.
         if count and stat.S_ISREG(os.fstat(self._descriptor).st_mode):
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
@@ -107,105 +104,117 @@ class LineWriter:
 
 def read_chunks(lines, sources):
     """Yields lists of lines, shorter ones when the DecodedLines pause."""
-    chunk, size = [], _FIRST_CHUNK
+    chunk, size = [], _FIRST_CHUNK_SIZE
     for line in lines:
         now = time.monotonic()
         if not chunk:
-            latest = now + _MAX_WAIT
+            latest = now + _MAX_WAIT_SECONDS
         chunk.append(line)
-        deadline = min(now + _PAUSE, latest)
+        deadline = min(now + _PAUSE_SECONDS, latest)
         if len(chunk) == size or not all(
             source.has_line(deadline) for source in sources
         ):
             yield chunk
-            chunk, size = [], min(2 * size, _CHUNK)
+            chunk, size = [], min(2 * size, _MAX_CHUNK_SIZE)
     if chunk:
         yield chunk
 
 
-def process_chunks(chunks, translate, to_lines, write, number=0):
+def process_chunks(chunks, translate, format_lines, write, index=0):
     """Translates chunks of lines and writes the output of each.
 
-    `number` is that of the first line, from 0; see `process_lines` for the
-    functions. Returns the numbers, from 1, of the first three lines with
-    truncated sources, and the number of such lines.
+    `index` is that of the first line; see `process_lines` for the functions.
+    Returns the number of truncated lines, and the first three line numbers.
     """
-    first, count = [], 0
+    num_truncated, examples = 0, []
     for chunk in chunks:
         output = []
         for translations in translate(chunk):
-            output += to_lines(number, translations)
-            number += 1
+            output += format_lines(index, translations)
+            index += 1
             if translations[0].source_truncated:
-                count += 1
-                first = [*first, number][:3]
+                num_truncated += 1
+                examples = [*examples, index][:3]
         write(output)
-    return first, count
+    return num_truncated, examples
 
 
-def pair_lines(sources, others, flag):
-    """Yields pairs of lines of --input and of the file that `flag` names."""
+def print_line_warning(message, num_lines, examples):
+    """Prints a message, the number of lines and some of them to stderr."""
+    if num_lines:
+        shown = ", ".join(map(str, examples))
+        if num_lines > len(examples):
+            shown += f" and {num_lines - len(examples):,} more"
+        print(
+            f"{message}: {num_lines:,} of the lines ({shown}).",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def pair_lines(lines, others, flag):
+    """Yields pairs of lines of --input and of the file of another flag."""
     missing = object()
-    lines = itertools.zip_longest(sources, others, fillvalue=missing)
-    for number, (source, other) in enumerate(lines, 1):
-        if source is missing or other is missing:
-            longer = flag if source is missing else "input"
+    pairs = itertools.zip_longest(lines, others, fillvalue=missing)
+    for number, (line, other) in enumerate(pairs, 1):
+        if line is missing or other is missing:
+            longer = flag if line is missing else "input"
             raise InputError(
                 f"--{longer} has a line {number} and the other file does not; "
                 f"--{flag} needs a line for each of --input."
             )
-        yield source, other
+        yield line, other
 
 
 def process_lines(
-    job, source, output, answer, to_lines, parallel=None, answered=0
+    description,
+    input_path,
+    output_path,
+    translate,
+    format_lines,
+    parallel=None,
+    num_processed=0,
 ):
-    """Answers every line of a file or standard input, in order.
+    """Translates every line of a file or standard input, in order.
 
-    `source` and `output` are paths; None or "-" is standard input or output.
-    `answer` is a function of a list of str and of a progress function (or None)
-    that returns lists of Translation, `to_lines` one from `line_format`. With
-    `parallel`, the flag and path of a file parallel to the source, it gets
-    pairs. The first `answered` lines are skipped, and the output is appended
-    to. Raises InputError if a file cannot be read or written, BrokenPipeError
-    if the reader of the output has closed the pipe.
+    A path None or "-" is standard input or output. `translate` is a function of
+    a list of str and of a progress function (or None) that returns lists of
+    Translation, `format_lines` one from `line_format`. With `parallel`, the
+    flag and path of a file parallel to the input, `translate` gets pairs of
+    lines. If the first `num_processed` lines were translated before, they are
+    skipped, and the output is appended. Raises InputError if a file cannot be
+    read or written, BrokenPipeError if the reader closed the output's pipe.
     """
     with contextlib.ExitStack() as stack:
-        lines = DecodedLines(_open_input(stack, source, "input"))
-        sources, paths = [lines], [source]
+        lines = DecodedLines(_open_input(stack, input_path, "input"))
+        sources, paths = [lines], [input_path]
         if parallel is not None:
             flag, path = parallel
-            if source in _STANDARD and path in _STANDARD:
+            if input_path in _STANDARD and path in _STANDARD:
                 raise InputError(
                     f"--input and --{flag} are both standard input; give one "
                     "of them a file."
                 )
-            others = _open_input(stack, path, flag)
-            sources.append(DecodedLines(others, f"--{flag}"))
-            lines = pair_lines(*sources, flag)
+            others = DecodedLines(_open_input(stack, path, flag), f"--{flag}")
+            sources.append(others)
             paths.append(path)
-        writer = _open_output(stack, output, paths, append=answered > 0)
+            lines = pair_lines(lines, others, flag)
+        writer = _open_output(stack, output_path, paths, num_processed > 0)
         on_progress = None
-        # A bar between the answers would make both unreadable.
-        if output not in _STANDARD or not sys.stdout.isatty():
-            bar = stack.enter_context(ProgressBar(job, None, "sentences"))
-            on_progress = bar.update
-        first, count = process_chunks(
-            read_chunks(itertools.islice(lines, answered, None), sources),
-            lambda texts: answer(texts, on_progress),
-            to_lines,
+        # A bar between the output lines would make both unreadable.
+        if output_path not in _STANDARD or not sys.stdout.isatty():
+            bar = ProgressBar(description, None, "sentences")
+            on_progress = stack.enter_context(bar).update
+        num_truncated, examples = process_chunks(
+            read_chunks(itertools.islice(lines, num_processed, None), sources),
+            lambda chunk: translate(chunk, on_progress),
+            format_lines,
             writer.write,
-            answered,
+            num_processed,
         )
-    if count:
-        numbers = ", ".join(map(str, first))
-        more = f" and {count - len(first):,} more" if count > len(first) else ""
-        print(
-            f"Truncated to the model's maximum length: {count:,} of the lines "
-            f"({numbers}{more}).",
-            file=sys.stderr,
-            flush=True,
-        )
+    print_line_warning(
+        "Truncated to the model's maximum length", num_truncated, examples
+    )
 
 
 def _open_input(stack, path, flag):
@@ -221,14 +230,14 @@ def _open_input(stack, path, flag):
         ) from error
 
 
-def _open_output(stack, path, sources, append):
+def _open_output(stack, path, input_paths, append):
     if path in _STANDARD:
         if sys.stdout is None:
             raise InputError("Standard output is closed; give --output=FILE.")
         return LineWriter(sys.stdout.fileno(), "Standard output")
     path = pathlib.Path(path)
-    for source in sources:
-        if _is_same_file(path, source):
+    for input_path in input_paths:
+        if _is_same_file(path, input_path):
             raise InputError(
                 f"--output={path} is also an input and would be overwritten; "
                 "name another --output."
@@ -244,57 +253,53 @@ def _open_output(stack, path, sources, append):
     return LineWriter(descriptor, str(path))
 
 
-def _is_same_file(path, source):
+def _is_same_file(path, input_path):
     # Standard input may be closed, or not a file of the system.
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        if source in _STANDARD:
-            read = os.fstat(sys.stdin.fileno())
+        if input_path in _STANDARD:
+            status = os.fstat(sys.stdin.fileno())
         else:
-            read = pathlib.Path(source).stat()
-        return stat.S_ISREG(read.st_mode) and os.path.samestat(
-            read, path.stat()
-        )
+            status = pathlib.Path(input_path).stat()
+        is_file = stat.S_ISREG(status.st_mode)
+        return is_file and os.path.samestat(status, path.stat())
     return False
 
 
-def count_processed_lines(source, output, has_answer, fits):
+def count_processed_lines(input_path, output_path, has_output, matches):
     """Returns the number of input lines that already have output.
 
-    Removes the incomplete last line that a stopped command left in `output`,
+    Removes the incomplete last line that a stopped command left in the output,
     which need not exist. Raises InputError if a file cannot be read or
-    written, or the output belongs to another source.
+    written, or the output belongs to another input.
 
-    `has_answer(line)` tells whether an input line gives a line of output, and
-    `fits(line, answer)` whether a line of output answers it.
+    `has_output(line)` tells whether an input line gives an output line, and
+    `matches(line, output_line)` whether an output line belongs to it.
     """
-    path = pathlib.Path(output)
+    path = pathlib.Path(output_path)
     if not path.exists():
         return 0
     lines = (
         (number, line)
-        for number, line in enumerate(read_lines(source), 1)
-        if has_answer(line)
+        for number, line in enumerate(read_lines(input_path), 1)
+        if has_output(line)
     )
-    number, line, answer, size = 0, "", b"", 0
+    number, line, last, size = 0, "", b"", 0
     try:
         with path.open("rb") as stream:
-            for complete in itertools.takewhile(_is_complete, stream):
-                number, line = next(lines, (None, ""))
-                answer, size = complete, size + len(complete)
-        text = answer.decode("utf-8", "replace").removesuffix("\n")
-        if number is None or (answer and not fits(line, text)):
+            for output_line in stream:
+                if output_line.endswith(b"\n"):
+                    number, line = next(lines, (None, ""))
+                    last, size = output_line, size + len(output_line)
+        text = last.decode("utf-8", "replace").removesuffix("\n")
+        if number is None or (last and not matches(line, text)):
             raise InputError(
-                f"--output={output} does not hold the answers to the beginning "
-                f"of --input={source}; give the same flags as before, or name "
-                "another --output."
+                f"--output={output_path} does not hold the results of the "
+                f"first lines of --input={input_path}; give the same flags as "
+                "before, or name another --output."
             )
         os.truncate(path, size)
     except OSError as error:
         raise InputError(
-            f"--output={output} cannot be resumed: {error.strerror}."
+            f"--output={output_path} cannot be resumed: {error.strerror}."
         ) from error
     return number
-
-
-def _is_complete(line):
-    return line.endswith(b"\n")

@@ -14,10 +14,10 @@ from export.parsing.trees import escape_brackets, format_tree
 from export.parsing.word_tokenizer import WordTokenizer
 from export.translators.batches import (
     BATCH_TOKENS,
-    list_of_texts,
     pad_ids,
     translate_in_batches,
     truncation_limit,
+    validate_texts,
 )
 from export.translators.graph_translator import (
     IDS_SPEC,
@@ -145,7 +145,7 @@ class Parser:
         sentence has more than `MAX_SOURCE_IDS` ids, or it or its tree needs
         more learned positions than the model has.
         """
-        sentences = list_of_texts(sentences, "sentences")
+        sentences = validate_texts(sentences, "sentences")
         if not sentences:
             return []
         self.tokenizer.subwords.restore_resources()

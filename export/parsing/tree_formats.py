@@ -6,7 +6,7 @@ A format is a function like those from `export.lines.streams.line_format`.
 import pathlib
 
 from export.common import svg
-from export.common.command import require_new
+from export.common.command import validate_new_path
 from export.common.storage import atomic_write, explain_file_errors
 from export.lines.streams import line_format
 from export.parsing.trees import is_preterminal, tree_words
@@ -29,7 +29,7 @@ def tree_format(n_best, scores, pretty, skip_blank, svg_folder):
     format_text = text_format(is_n_best, scores)
     if svg_folder is not None:
         svg_folder = pathlib.Path(svg_folder)
-        require_new(svg_folder, "--svg")
+        validate_new_path(svg_folder, "--svg")
         with explain_file_errors(svg_folder):
             svg_folder.mkdir(parents=True)
 

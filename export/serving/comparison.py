@@ -1,7 +1,7 @@
-"""Compares an export's answers with those of its model directory.
+"""Compares the outputs of an export with those of its model directory.
 
-An answer is a pair: content, which must be equal to the expected content, and
-scores, which may differ by rounding.
+The result for a text is a pair: content, which must be equal to the expected
+content, and scores, which may differ by rounding.
 """
 
 import abc
@@ -13,7 +13,7 @@ from export.common.errors import InputError
 from export.serving.export_directory import select_inputs
 from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.batches import pad_ids
-from export.translators.text_translator import IMPOSSIBLE, word_alignment
+from export.translators.text_translator import IMPOSSIBLE_SCORE, word_alignment
 
 # Absolute, and relative to the score: rounding differs between batches.
 _TOLERANCE, _RELATIVE_TOLERANCE = 1e-4, 1e-5
@@ -21,43 +21,45 @@ _TOLERANCE, _RELATIVE_TOLERANCE = 1e-4, 1e-5
 
 @dataclasses.dataclass
 class Comparison:
-    """Result of comparing the answers of one signature.
+    """Compares the results of one signature.
 
-    Of `texts` answers, `equal` have exactly the expected content; `difference`
-    is the largest of two scores, and `first` describes the first answer that
-    differs, or is None.
+    Attributes:
+        num_texts: number of compared texts.
+        num_equal: number of texts with exactly the expected content.
+        max_difference: largest difference of scores.
+        first_error: description of the first text that differs, or None.
     """
 
-    texts: int = 0
-    equal: int = 0
-    difference: float = 0.0
-    first: str | None = None
+    num_texts: int = 0
+    num_equal: int = 0
+    max_difference: float = 0.0
+    first_error: str | None = None
 
-    def add(self, text, answer, expected):
-        """Adds the answer to a text, and the expected one."""
-        (content, scores), (right, right_scores) = answer, expected
-        scores, right_scores = np.array(scores), np.array(right_scores)
-        differences = np.abs(scores - right_scores)
-        allowed = _TOLERANCE + _RELATIVE_TOLERANCE * np.abs(right_scores)
-        self.texts += 1
-        self.equal += content == right
+    def add(self, text, result, expected_result):
+        """Compares the result for a text."""
+        content, scores = result
+        expected, expected_scores = expected_result
+        differences = np.abs(np.subtract(scores, expected_scores))
+        allowed = _TOLERANCE + _RELATIVE_TOLERANCE * np.abs(expected_scores)
+        self.num_texts += 1
+        self.num_equal += content == expected
         largest = float(differences.max(initial=0.0))
-        self.difference = max(self.difference, largest)
-        if self.first is None and content != right:
-            self.first = f"expected {right!r}, got {content!r} for {text!r}"
-        elif self.first is None and not (differences <= allowed).all():
-            self.first = (
-                f"expected a score of {right_scores}, got {scores} for {text!r}"
-            )
+        self.max_difference = max(self.max_difference, largest)
+        error = None
+        if content != expected:
+            error = f"expected {expected}, got {content}"
+        elif not (differences <= allowed).all():
+            error = f"expected scores {expected_scores}, got {scores}"
+        if error is not None and self.first_error is None:
+            self.first_error = f"{error} for {text!r}"
 
 
 class ExportComparer(abc.ABC):
-    """Makes requests from texts and compares the answers.
+    """Creates requests from texts and compares their results.
 
     `vocabulary` is the bytes of the model directory's vocabulary, `limits` a
     dict of the export's description. `settings` are the names of the limits to
-    pass to the model's search, and `signatures` a dict of names to functions
-    of a Translator or Parser that return the expected answers to the texts.
+    pass to the model's search.
     """
 
     settings = ()
@@ -68,7 +70,8 @@ class ExportComparer(abc.ABC):
         self._translations = texts[::-1]
         self._beam_size = limits["beam_size"]
         self._max_source_tokens = limits["max_source_tokens"]
-        self.signatures = self._signatures()
+        # Each returns the expected results for the texts.
+        self.signatures = self._result_functions()
 
     def validate(self, names):
         """Raises InputError if a name is not a known signature."""
@@ -92,23 +95,22 @@ class ExportComparer(abc.ABC):
         `outputs` is a list of dicts of arrays, one for each request.
         """
         comparison = Comparison()
-        rows = [
-            dict(zip(each, row))
+        results = [
+            self._read_result(dict(zip(each, row)))
             for each in outputs
             for row in zip(*each.values())
         ]
-        for text, row, expected in zip(
-            self._texts, rows, self.signatures[name](model), strict=True
-        ):
-            comparison.add(text, self._read(row), expected)
+        expected = self.signatures[name](model)
+        for each in zip(self._texts, results, expected, strict=True):
+            comparison.add(*each)
         return comparison
 
     @abc.abstractmethod
-    def _signatures(self):
-        pass
+    def _result_functions(self):
+        """Returns functions of a Translator or Parser, by signature."""
 
-    def _read(self, row):
-        """Returns the answer in a row of the outputs, a dict."""
+    def _read_result(self, row):
+        """Returns the result in the outputs for one text, a dict."""
         scores = row.get("score", row.get("scores", 0.0))
         content = {
             name: _to_python(value)
@@ -117,12 +119,12 @@ class ExportComparer(abc.ABC):
         }
         return content, scores
 
-    def _ranked(self, name, results):
-        """Returns an answer of texts and scores, padded to the beam size."""
-        missing = self._beam_size - len(results)
-        texts = [each.text for each in results] + [""] * missing
-        scores = [each.score for each in results] + [IMPOSSIBLE] * missing
-        return {name: texts}, scores
+    def _pad_n_best(self, translations):
+        """Returns lists of texts and of scores, padded to the beam size."""
+        missing = self._beam_size - len(translations)
+        texts = [each.text for each in translations] + [""] * missing
+        scores = [each.score for each in translations]
+        return texts, scores + [IMPOSSIBLE_SCORE] * missing
 
 
 def _to_python(value):
@@ -134,103 +136,104 @@ def _to_python(value):
 
 
 class TranslationComparer(ExportComparer):
-    """Compares the answers of a translator's export."""
+    """Compares the results of a translator's export."""
 
     settings = (
         *("beam_size", "alpha", "stop_criterion"),
         *("max_source_tokens", "max_extra_tokens"),
     )
 
-    def _signatures(self):
+    def _result_functions(self):
         return {
-            "serving_default": self._best,
-            "n_best": self._n_best,
-            "align": self._aligned,
-            "tokens": self._n_best,
-            "score": self._scored,
-            "lengths": self._counted,
+            "serving_default": self._expect_translations,
+            "n_best": self._expect_n_best,
+            "align": self._expect_alignments,
+            "tokens": self._expect_n_best,
+            "score": self._expect_scores,
+            "lengths": self._expect_lengths,
         }
 
-    def _best(self, model):
-        return [_answer(each) for each in model.translate(self._texts)]
-
-    def _n_best(self, model):
-        answers = []
-        for results in model.n_best(self._texts, self._beam_size):
-            content, scores = self._ranked("translations", results)
-            content["truncated"] = results[0].source_truncated
-            answers.append((content, scores))
-        return answers
-
-    def _aligned(self, model):
+    def _expect_translations(self, model):
         return [
-            _answer(each, alignment=each.alignment)
+            _translation_result(each) for each in model.translate(self._texts)
+        ]
+
+    def _expect_n_best(self, model):
+        expected = []
+        for translations in model.n_best(self._texts, self._beam_size):
+            texts, scores = self._pad_n_best(translations)
+            truncated = translations[0].source_truncated
+            content = {"translations": texts, "truncated": truncated}
+            expected.append((content, scores))
+        return expected
+
+    def _expect_alignments(self, model):
+        return [
+            _translation_result(each, alignment=each.alignment)
             for each in model.align(self._texts)
         ]
 
-    def _scored(self, model):
+    def _expect_scores(self, model):
         pairs = model.encode_pairs(self._texts, self._translations)
         scores = model.score(self._texts, self._translations)
-        return [
-            (
-                {"truncated": pair.source_truncated or pair.target_truncated},
-                score,
-            )
-            for pair, score in zip(pairs, scores)
+        truncated = [
+            {"truncated": pair.source_truncated or pair.target_truncated}
+            for pair in pairs
         ]
+        return [*zip(truncated, scores)]
 
-    def _counted(self, model):
-        return [
-            (
-                {
-                    "length": len(self._source.ids(text)),
-                    "limit": self._max_source_tokens,
-                    "truncated": sentence.truncated,
-                },
-                0.0,
-            )
-            for text, sentence in zip(self._texts, model.sentences(self._texts))
-        ]
+    def _expect_lengths(self, model):
+        expected = []
+        for sentence in model.sentences(self._texts):
+            content = {
+                "length": len(self._source.ids(sentence.text)),
+                "limit": self._max_source_tokens,
+                "truncated": sentence.truncated,
+            }
+            expected.append((content, 0.0))
+        return expected
 
-    def _read(self, row):
-        row = dict(row)
+    def _read_result(self, row):
         if "alignment" in row:
-            links = word_alignment(
-                row["source_words"], row["target_words"], row["alignment"]
+            row["alignment"] = word_alignment(
+                row.pop("source_words"),
+                row.pop("target_words"),
+                row["alignment"],
             )
-            names = ("translation", "truncated", "score")
-            row = {name: row[name] for name in names} | {"alignment": links}
+            del row["source_tokens"], row["target_tokens"]
         if "ids" in row:
             ids = row.pop("ids").tolist()
             row["translations"] = [*map(self._target.text, ids)]
-        return super()._read(row)
+        return super()._read_result(row)
 
 
-def _answer(result, **content):
-    content |= {
-        "translation": result.text,
-        "truncated": result.source_truncated,
-    }
-    return content, result.score
+def _translation_result(translation, **content):
+    content["translation"] = translation.text
+    content["truncated"] = translation.source_truncated
+    return content, translation.score
 
 
 class TreeComparer(ExportComparer):
-    """Compares the answers of a parser's export."""
+    """Compares the results of a parser's export."""
 
     settings = ("beam_size", "alpha")
 
-    def _signatures(self):
-        return {"serving_default": self._best, "n_best": self._n_best}
+    def _result_functions(self):
+        return {
+            "serving_default": self._expect_trees,
+            "n_best": self._expect_n_best,
+        }
 
-    def _best(self, model):
-        return [
-            ({"tree": each.text}, each.score)
-            for (each,) in model.parse(self._texts)
-        ]
+    def _expect_trees(self, model):
+        parses = model.parse(self._texts)
+        return [({"tree": best.text}, best.score) for (best,) in parses]
 
-    def _n_best(self, model):
-        rows = model.parse(self._texts, self._beam_size)
-        return [self._ranked("trees", results) for results in rows]
+    def _expect_n_best(self, model):
+        expected = []
+        for parses in model.parse(self._texts, self._beam_size):
+            texts, scores = self._pad_n_best(parses)
+            expected.append(({"trees": texts}, scores))
+        return expected
 
 
 COMPARERS = {"translation": TranslationComparer, "parsing": TreeComparer}

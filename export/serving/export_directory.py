@@ -16,13 +16,13 @@ from google.protobuf.message import DecodeError
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors
 
-# Relative to a version's folder; TensorFlow Serving ignores them. The one that
+# Relative to a version's folder; TensorFlow Serving ignores them. Which of them
 # exists determines the task of a version.
 DESCRIPTION_FILES = {
     "translation": pathlib.PurePath("assets.extra", "translator.json"),
     "parsing": pathlib.PurePath("assets.extra", "parser.json"),
 }
-# Where TensorFlow Serving expects the requests.
+# TensorFlow Serving requires this name.
 WARM_UP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
 
 # Token counts of the sentences in each request: one, and mixed lengths.
@@ -41,9 +41,9 @@ def is_version(name):
 
 
 def newest_version(path):
-    """Returns the exported version that a folder is or holds, or None.
+    """Returns a folder that is an exported version, or its newest version.
 
-    Raises InputError if access is denied.
+    None if there is no version. Raises InputError if access is denied.
     """
     with explain_read_errors(path):
         if not path.is_dir():
@@ -75,13 +75,19 @@ def version_number(export_dir, requested=None):
     return requested
 
 
-def task_of(version):
+def folder_size(path):
+    """Returns the size of all files in a folder, in bytes."""
+    files = [each for each in path.rglob("*") if each.is_file()]
+    return sum(each.stat().st_size for each in files)
+
+
+def read_task(version):
     """Returns "parsing" for a parser's version, else "translation"."""
     is_parser = (version / DESCRIPTION_FILES["parsing"]).exists()
     return "parsing" if is_parser else "translation"
 
 
-def describe(directory, servable):
+def make_description(directory, servable):
     """Returns the description of an export, a dict."""
     import keras_transformer as kt
 
@@ -110,7 +116,7 @@ def describe(directory, servable):
 
 def read_description(version):
     """Returns a version's description; InputError if it is not valid."""
-    task = task_of(version)
+    task = read_task(version)
     path = version / DESCRIPTION_FILES[task]
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -119,12 +125,15 @@ def read_description(version):
             names = ", ".join(sorted(missing)) or "parameters"
             raise ValueError(f"it lacks {names}")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise unusable_error(path, error) from error
+        raise damaged_file_error(path, error) from error
     return content
 
 
 def select_inputs(names, texts, translations, ids):
-    """Returns a request, a dict; InputError for an unknown input name."""
+    """Returns a request with inputs of these names, a dict.
+
+    Raises InputError for an unknown name.
+    """
     values = {"text": texts, "translation": translations, "ids": ids}
     unknown = set(names).difference(values)
     if unknown:
@@ -136,25 +145,25 @@ def select_inputs(names, texts, translations, ids):
 
 
 def random_texts(vocabulary, lengths):
-    """Returns a list of str of random tokens, the same for each call.
+    """Returns texts of `lengths` random tokens, the same for each call.
 
-    `lengths` are their numbers of tokens; tokenizing them again may give
-    different ones. `vocabulary` is the bytes of a SentencePiece model.
+    Tokenizing them may give other lengths. `vocabulary` is the bytes of a
+    SentencePiece model.
     """
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     generator = random.Random(1)
     ids = [
-        number
-        for number in range(len(processor))
-        if not processor.IsControl(number) and not processor.IsUnknown(number)
+        i
+        for i in range(len(processor))
+        if not processor.IsControl(i) and not processor.IsUnknown(i)
     ]
     return [
         processor.Decode(generator.choices(ids, k=length)) for length in lengths
     ]
 
 
-def warm_up_requests(tokenizer, signatures):
-    """Returns lists of requests, a dict by names of signatures."""
+def make_warm_up_requests(tokenizer, signatures):
+    """Returns a list of requests for each signature, a dict by name."""
     requests = {name: [] for name in signatures}
     for lengths in _REQUEST_LENGTHS:
         texts = random_texts(tokenizer.source.proto, lengths)
@@ -162,34 +171,32 @@ def warm_up_requests(tokenizer, signatures):
         ids = tokenizer.source.tokenize(texts).to_tensor().numpy()
         for name, function in signatures.items():
             names = [spec.name for spec in function.input_signature]
-            requests[name].append(
-                select_inputs(names, texts, translations, ids)
-            )
+            inputs = select_inputs(names, texts, translations, ids)
+            requests[name].append(inputs)
     return requests
 
 
-def write_warm_up(path, requests):
-    """Writes the `warm_up_requests` as TFRecords of PredictionLog."""
+def write_warm_up_requests(path, requests):
+    """Writes requests as TFRecords of PredictionLog."""
     # Not at the top: exports are loaded by a session without Keras.
     import tensorflow as tf
     from tensorflow_serving.apis import prediction_log_pb2
 
     with tf.io.TFRecordWriter(str(path)) as writer:
-        for name, inputs in (
-            (name, inputs) for name, each in requests.items() for inputs in each
-        ):
-            log = prediction_log_pb2.PredictionLog()
-            request = log.predict_log.request
-            # The server reads only the signature.
-            request.model_spec.name = "translator"
-            request.model_spec.signature_name = name
-            for key, value in inputs.items():
-                request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
-            writer.write(log.SerializeToString())
+        for name, request_inputs in requests.items():
+            for inputs in request_inputs:
+                log = prediction_log_pb2.PredictionLog()
+                request = log.predict_log.request
+                # The server reads only the signature.
+                request.model_spec.name = "translator"
+                request.model_spec.signature_name = name
+                for key, value in inputs.items():
+                    request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
+                writer.write(log.SerializeToString())
 
 
-def read_warm_up(version):
-    """Returns a version's requests, dicts of arrays, or raises InputError."""
+def read_warm_up_requests(version):
+    """Returns a version's warm-up requests; InputError if they are damaged."""
     import tensorflow as tf
     from tensorflow_serving.apis import prediction_log_pb2
 
@@ -208,11 +215,11 @@ def read_warm_up(version):
             }
             requests.setdefault(name, []).append(inputs)
     except (tf.errors.OpError, DecodeError, ValueError, TypeError) as error:
-        raise unusable_error(path, error) from error
+        raise damaged_file_error(path, error) from error
     return requests
 
 
-def unusable_error(path, error):
+def damaged_file_error(path, error):
     """Returns the InputError for a damaged file of an export."""
     return InputError(
         f"{path} cannot be used ({error}); export the model again with "

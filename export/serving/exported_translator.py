@@ -3,12 +3,8 @@
 import pathlib
 
 from export.common.errors import InputError
-from export.serving.export_directory import newest_version, task_of
-from export.translators.batches import (
-    BATCH_TOKENS,
-    list_of_texts,
-    translate_in_batches,
-)
+from export.serving.export_directory import newest_version, read_task
+from export.translators.batches import BATCH_TOKENS, translate_in_batches
 from export.translators.text_translator import Sentence, SignatureTranslator
 
 
@@ -38,34 +34,33 @@ class ExportedTranslator(SignatureTranslator):
 
     def score(self, texts, translations):
         """Scores given translations; see `Translator.score`."""
-        texts = list_of_texts(texts)
-        translations = list_of_texts(translations, "translations")
-        pairs = list(zip(texts, translations, strict=True))
+        sources = self.sentences(texts)
+        targets = self.sentences(translations)
         # At least 2: shorter sentences are in no batch, but blank text is
         # scored too.
         lengths = [
             max(source.length, target.length, 2)
-            for source, target in zip(
-                self._sentences(texts), self._sentences(translations)
-            )
+            for source, target in zip(sources, targets, strict=True)
         ]
 
         def score_batch(batch):
-            texts, translations = zip(*(pairs[number] for number in batch))
-            outputs = self._run("score", text=texts, translation=translations)
+            outputs = self._run(
+                "score",
+                text=[sources[index].text for index in batch],
+                translation=[targets[index].text for index in batch],
+            )
             return outputs["score"].tolist()
 
         return translate_in_batches(lengths, self.batch_tokens, score_batch)
 
-    def _sentences(self, texts):
+    def _tokenize(self, texts):
         if not texts:
             return []
         outputs = self._run("lengths", text=texts)
+        lengths, limits = outputs["length"].tolist(), outputs["limit"].tolist()
         return [
             Sentence(text, (), min(length, limit), length > limit)
-            for text, length, limit in zip(
-                texts, outputs["length"].tolist(), outputs["limit"].tolist()
-            )
+            for text, length, limit in zip(texts, lengths, limits)
         ]
 
     def _predict(self, signature, texts):
@@ -91,36 +86,35 @@ def load_translator(models, batch_tokens, search, needs=()):
     or one folder of versions (the newest is used). `search` is a dict of the
     search flags that are set: GraphTranslator's arguments and `ensemble_mean`,
     with paths as in `load_output_vocabulary`; `needs` lists "compiled" and
-    "prefixes" if they are needed. Raises InputError if a path is none of
-    these, or flags are incompatible.
+    "prefixes" if they are needed. Raises InputError for any other path and
+    for incompatible flags.
     """
     paths = [pathlib.Path(model) for model in models]
     versions = [*filter(None, map(newest_version, paths))]
     for path in paths:
         if not path.is_dir():
             raise InputError(
-                f"There is no folder {path}; a model directory or an exported "
-                "version was expected."
+                f"There is no folder {path}; expected a model directory or an "
+                "exported version."
             )
     if not versions:
-        return _translator_of_directories(paths, batch_tokens, search, needs)
+        return _load_model_translator(paths, batch_tokens, search, needs)
     version = versions[0]
-    if task_of(version) == "parsing":
+    if read_task(version) == "parsing":
         raise InputError(
-            f"{version} is the export of a parser, which translates nothing; "
-            "name that of a translator."
+            f"{version} is the export of a parser; expected a translator."
         )
     given = [f"--{flag}" for flag in (*needs, *search)]
     if given or len(paths) > 1:
         raise InputError(
-            f"{version} is an export, whose search was fixed when it was made: "
-            "give the model directory that it was made from, or omit "
+            f"{version} is an export, whose search cannot be changed: give its "
+            "model directory, or omit "
             f"{', '.join(given) or 'the other models'}."
         )
     return ExportedTranslator(version, batch_tokens)
 
 
-def _translator_of_directories(paths, batch_tokens, search, needs):
+def _load_model_translator(paths, batch_tokens, search, needs):
     # Not at the top: exports do not need Keras.
     from export.translators.output_vocabulary_files import (
         load_output_vocabulary,
@@ -131,8 +125,8 @@ def _translator_of_directories(paths, batch_tokens, search, needs):
     for name in ("target_pieces", "shortlist"):
         if "prefixes" in needs and name in search:
             raise InputError(
-                f"--prefixes may have any token, but --{name} restricts those "
-                "of translations: omit one of them."
+                f"--prefixes may have any token, but --{name} restricts the "
+                "tokens of translations: omit one of them."
             )
     model, tokenizer = load_models(paths, search.pop("ensemble_mean", None))
     return Translator(

@@ -1,4 +1,4 @@
-"""The parser, trees as text included, as a graph for TensorFlow Serving."""
+"""A parser, from text to bracketed trees, as graphs for TensorFlow Serving."""
 
 import functools
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 from export.parsing.linearization import FIRST_SYMBOL_ID
 from export.parsing.trees import ROOT, ROOT_LABELS
 from export.translators.batches import character_limit, truncation_limit
-from export.translators.text_translator import IMPOSSIBLE
+from export.translators.text_translator import IMPOSSIBLE_SCORE
 from keras_transformer.config import END_ID
 
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
@@ -23,10 +23,10 @@ class ServedParser(tf.Module):
     """Parses sentences into bracketed trees inside one graph.
 
     As in ServedTranslator, the Keras model itself is not an attribute. A tree
-    covers all words of its sentence, so sentences are never truncated: one of
-    more than `max_source_tokens` tokens, the end id included, or
-    `character_limit` of them, makes its request fail. Text without words gives
-    empty text. No answer depends on the rest of its batch. K is the beam size.
+    covers all words of its sentence, so sentences are never truncated: one
+    above `max_source_tokens` tokens, the end id included, or above
+    `character_limit` makes its request fail. Text without words gives empty
+    text. No output depends on the rest of its batch. K is the beam size.
     """
 
     task = "parsing"
@@ -40,15 +40,15 @@ class ServedParser(tf.Module):
             variable.value for variable in parser.model.weights
         ]
         self.tokenizer = parser.tokenizer.subwords
-        self._words = parser.tokenizer
-        self._writer = TreeWriter(parser.symbols)
+        self._word_tokenizer = parser.tokenizer
+        self._tree_writer = TreeWriter(parser.symbols)
         self._beam_size = parser.beam_size
         self._limits = {
             "beam_size": parser.beam_size,
             "alpha": parser.search_config.alpha,
             "max_source_tokens": truncation_limit(config, max_source_tokens),
         }
-        self._best, self._all = (
+        self._search_best, self._search_n_best = (
             tf.function(
                 functools.partial(parser.search, n_best=n_best),
                 input_signature=[_IDS, _COUNTS],
@@ -68,46 +68,45 @@ class ServedParser(tf.Module):
     @tf.function(input_signature=[_TEXT], autograph=False)
     def parse(self, text):
         """The signature `serving_default`; text without words scores 0."""
-        trees, scores = self._answer(text, self._best, 1)
+        trees, scores = self._parse(text, self._search_best, 1)
         return {"tree": trees[:, 0], "score": scores[:, 0]}
 
     @tf.function(input_signature=[_TEXT], autograph=False)
     def n_best(self, text):
         """The signature `n_best`; missing trees are "" and -1e9."""
-        trees, scores = self._answer(text, self._all, self._beam_size)
+        trees, scores = self._parse(text, self._search_n_best, self._beam_size)
         return {"trees": trees, "scores": scores}
 
-    def _answer(self, text, search, count):
-        words, ids = self._read(text)
-        counts = tf.cast(words.row_lengths(), tf.int32)
+    def _parse(self, text, search, n):
+        """Returns trees, string [B, n], and scores, float32 [B, n]."""
+        words, ids = self._tokenize(text)
+        word_counts = tf.cast(words.row_lengths(), tf.int32)
         # Text without words is searched like one word; its result is discarded.
-        tokens, scores = search(ids, tf.maximum(counts, 1))
-        tokens, scores = tokens[:, :count], scores[:, :count]
-        has_words = counts[:, None] > 0
+        tokens, scores = search(ids, tf.maximum(word_counts, 1))
+        tokens, scores = tokens[:, :n], scores[:, :n]
+        has_words = word_counts[:, None] > 0
         is_tree = has_words & tf.reduce_any(tokens == END_ID, axis=-1)
-        trees = tf.where(is_tree, self._writer.write(tokens, words), "")
-        blank = tf.constant([[0.0] + [IMPOSSIBLE] * (count - 1)])
-        without = tf.where(has_words, IMPOSSIBLE, blank)
-        shape = [tf.shape(ids)[0], count]
-        return (
-            tf.reshape(trees, shape),
-            tf.reshape(tf.where(is_tree, scores, without), shape),
-        )
+        trees = tf.where(is_tree, self._tree_writer.write(tokens, words), "")
+        blank_scores = tf.constant([0.0] + [IMPOSSIBLE_SCORE] * (n - 1))
+        other_scores = tf.where(has_words, IMPOSSIBLE_SCORE, blank_scores)
+        scores = tf.where(is_tree, scores, other_scores)
+        shape = [tf.shape(ids)[0], n]
+        return tf.reshape(trees, shape), tf.reshape(scores, shape)
 
-    def _read(self, text):
+    def _tokenize(self, text):
         """Returns words, ragged string [B, None], and ids, int32 [B, S]."""
         limit = self._limits["max_source_tokens"]
         lengths = tf.strings.length(
             self.tokenizer.clean_text(text), unit="UTF8_CHAR"
         )
-        text = self._require(text, lengths <= character_limit(limit))
-        words = self._words.split_words(text)
-        ids = self._words.encode_words(words)
+        text = self._fail_if_too_long(text, lengths > character_limit(limit))
+        words = self._word_tokenizer.split_words(text)
+        ids = self._word_tokenizer.encode_words(words)
         # The smallest tree has a pair of brackets around the words, and an end.
         lengths = tf.maximum(ids.row_lengths(), words.row_lengths() + 3)
-        return words, self._require(ids.to_tensor(), lengths <= limit)
+        return words, self._fail_if_too_long(ids.to_tensor(), lengths > limit)
 
-    def _require(self, value, fits):
+    def _fail_if_too_long(self, value, too_long):
         """Returns the value, or fails if a sentence is too long."""
         limit = self._limits["max_source_tokens"]
         message = (
@@ -116,9 +115,10 @@ class ServedParser(tf.Module):
             "export the model with a higher --max_source_tokens. Too long, by "
             "their position in the request, from 0:"
         )
-        too_long = tf.where(~fits)[:, 0]
-        checked = tf.debugging.Assert(tf.reduce_all(fits), [message, too_long])
-        with tf.control_dependencies([checked]):
+        assertion = tf.debugging.Assert(
+            ~tf.reduce_any(too_long), [message, tf.where(too_long)[:, 0]]
+        )
+        with tf.control_dependencies([assertion]):
             return tf.identity(value)
 
 
@@ -143,22 +143,22 @@ class TreeWriter:
             np.array([0, 1, -1, 0], np.int32), counts
         )
         self._is_root = np.zeros(len(self._texts), bool)
-        for number, label in enumerate(labels, FIRST_SYMBOL_ID):
-            self._is_root[number] = label in ROOT_LABELS
+        for symbol_id, label in enumerate(labels, FIRST_SYMBOL_ID):
+            self._is_root[symbol_id] = label in ROOT_LABELS
 
     def write(self, tokens, words):
         """Returns trees as lines of text, string [B, K].
 
         `tokens`, int32 [B, K, T], are symbols that TreeGrammar allows, the end
-        id, then padding; `words` a RaggedTensor of `WordTokenizer.split_words`.
-        Text of rows without a tree is undefined.
+        id, then padding; `words` are from `WordTokenizer.split_words`. Rows
+        without a tree have undefined text.
         """
         is_tag = tokens >= self._first_tag_id
-        position = tf.cumsum(tf.cast(is_tag, tf.int32), axis=-1) - 1
+        word_index = tf.cumsum(tf.cast(is_tag, tf.int32), axis=-1) - 1
         # Sentences without words need one word to gather.
         blank = tf.fill([words.nrows(), 1], "")
         words = tf.concat([words, blank], axis=1).to_tensor()
-        word = tf.gather(words, tf.maximum(position, 0), batch_dims=1)
+        word = tf.gather(words, tf.maximum(word_index, 0), batch_dims=1)
         text = tf.gather(self._texts, tokens)
         text = tf.where(is_tag, tf.strings.join([text, word, ")"]), text)
         text = tf.where(self._root_brackets(tokens), "", text)
@@ -166,28 +166,29 @@ class TreeWriter:
         return tf.strings.join([f"({ROOT}", inner, ")"])
 
     def _root_brackets(self, tokens):
-        """Returns which symbols belong to roots, boolean [B, K, T].
+        """Returns which symbols are brackets of roots, boolean [B, K, T].
 
-        `write` adds one TOP itself, so those of a tree are dropped: the leading
-        brackets with a label of ROOT_LABELS that close only after the last
-        word, and their closing brackets.
+        `write` adds one ROOT itself, so a tree's own roots are dropped: the
+        leading brackets with a label of ROOT_LABELS that close only after the
+        last word, and their closing brackets.
         """
-        opens = tf.gather(self._depth_changes, tokens)
-        depth = tf.cumsum(opens, axis=-1)
+        depth_change = tf.gather(self._depth_changes, tokens)
+        depth = tf.cumsum(depth_change, axis=-1)
         is_root = tf.gather(self._is_root, tokens)
         after_roots = tf.cumsum(tf.cast(~is_root, tf.int32), axis=-1) > 0
-        continues = (opens > 0) | (tokens >= self._first_tag_id)
-        continues = tf.cumsum(
-            tf.cast(continues, tf.int32), axis=-1, reverse=True
+        opens_or_tags = (depth_change > 0) | (tokens >= self._first_tag_id)
+        num_later = tf.cumsum(
+            tf.cast(opens_or_tags, tf.int32), axis=-1, reverse=True
         )
+        # Down to this depth brackets close before the last word.
         inner_depth = tf.where(
-            after_roots & (continues > 0), depth, tf.int32.max
+            after_roots & (num_later > 0), depth, tf.int32.max
         )
         num_leading = tf.reduce_sum(tf.cast(~after_roots, tf.int32), axis=-1)
-        roots = tf.minimum(num_leading, tf.reduce_min(inner_depth, axis=-1))
-        roots = roots[..., None]
+        num_roots = tf.minimum(num_leading, tf.reduce_min(inner_depth, axis=-1))
+        num_roots = num_roots[..., None]
         is_symbol = tokens >= FIRST_SYMBOL_ID
         length = tf.reduce_sum(tf.cast(is_symbol, tf.int32), axis=-1)
         positions = tf.range(tf.shape(tokens)[-1])
-        is_last = is_symbol & (positions >= length[..., None] - roots)
-        return (positions < roots) | is_last
+        is_last = is_symbol & (positions >= length[..., None] - num_roots)
+        return (positions < num_roots) | is_last

@@ -1,10 +1,9 @@
-"""The translator as a graph for TensorFlow Serving."""
+"""A translator as graphs for TensorFlow Serving."""
 
 import functools
 
 import tensorflow as tf
 
-import keras_transformer as kt
 from export.translators.batches import character_limit, truncation_limit
 from export.translators.graph_translator import GraphTranslator
 from export.translators.text_ops import (
@@ -15,54 +14,48 @@ from export.translators.text_ops import (
     truncate_ids,
     truncate_text,
 )
-from export.translators.text_translator import IMPOSSIBLE
+from export.translators.text_translator import IMPOSSIBLE_SCORE
 from keras_transformer.config import PAD_ID, UNKNOWN_ID
 
 _IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
 
 
-def _signature(*inputs):
-    text = [tf.TensorSpec([None], tf.string, name=name) for name in inputs]
-    return tf.function(input_signature=text, autograph=False)
+def _text_signature(*names):
+    specs = [tf.TensorSpec([None], tf.string, name=name) for name in names]
+    return tf.function(input_signature=specs, autograph=False)
 
 
 class ServedTranslator(tf.Module):
     """Translates text inside one graph; docs/serving.md lists the signatures.
 
     The Keras model itself is not an attribute: a SavedModel with a Keras 3
-    model passes `tf.saved_model.load` and fails in the server. Its variables
+    model passes `tf.saved_model.load` but fails in the server. Its variables
     are attributes, and each is stored once.
 
-    K is the beam size. Bytes that are not UTF-8 count as U+FFFD; NUL is
-    dropped. Blank text gives empty text. No answer depends on the rest of its
-    batch. Sources of more than `max_source_tokens` ids, the end id included,
-    or `character_limit` of them, are truncated, since one text must not fail a
-    merged batch; every signature returns `truncated` bool [B].
-
-    `search` are arguments of GraphTranslator.
+    Bytes that are not UTF-8 count as U+FFFD; NUL is dropped. Blank text gives
+    empty text. No output depends on the rest of its batch. Sources above
+    `max_source_tokens` ids, the end id included, or above `character_limit`
+    are truncated, since one text must not fail a merged batch; every signature
+    returns `truncated` bool [B]. `search` are arguments of GraphTranslator.
     """
 
     task = "translation"
 
     def __init__(self, model, tokenizer, max_source_tokens=256, **search):
         super().__init__(name="served_translator")
-        self.tokenizer = tokenizer
-        self._ids = GraphTranslator(model, **search)
-        self.config = self._ids.config
-        self.max_source_tokens = truncation_limit(
-            self.config, max_source_tokens
-        )
-        self.max_target_tokens = truncation_limit(
-            self.config,
-            self.max_source_tokens + self.config.max_extra_tokens,
-        )
+        translator = GraphTranslator(model, **search)
+        config = translator.config
+        self.tokenizer, self.config = tokenizer, config
+        self._graph_translator = translator
+        self.max_source_tokens = truncation_limit(config, max_source_tokens)
+        max_target_tokens = self.max_source_tokens + config.max_extra_tokens
+        self.max_target_tokens = truncation_limit(config, max_target_tokens)
         self.parameters = model.count_params()
-        self.model_variables = [
-            variable.value for variable in self._ids.searched.weights
-        ]
+        weights = translator.search_model.weights
+        self.model_variables = [weight.value for weight in weights]
         # As a tf.function it is shared by two signatures.
-        self._all = tf.function(
-            functools.partial(self._ids.search, n_best=self.config.beam_size),
+        self._search_n_best = tf.function(
+            functools.partial(translator.search, n_best=config.beam_size),
             input_signature=[_IDS],
             autograph=False,
         )
@@ -70,10 +63,11 @@ class ServedTranslator(tf.Module):
     @property
     def target_pieces(self):
         """Ids of the tokens that translations may contain; None for all."""
-        return self._ids.target_pieces
+        return self._graph_translator.target_pieces
 
     def limits(self):
         """Returns the settings and limits of the search, a dict."""
+        shortlist = self._graph_translator.shortlist
         return {
             "beam_size": self.config.beam_size,
             "alpha": self.config.alpha,
@@ -81,7 +75,7 @@ class ServedTranslator(tf.Module):
             "max_source_tokens": self.max_source_tokens,
             "max_extra_tokens": self.config.max_extra_tokens,
             "target_pieces": self.target_pieces and len(self.target_pieces),
-            "shortlist": self._ids.shortlist and self._ids.shortlist.size,
+            "shortlist": shortlist and shortlist.size,
         }
 
     def signatures(self):
@@ -95,28 +89,24 @@ class ServedTranslator(tf.Module):
             "lengths": self.lengths,
         }
 
-    @_signature("text")
+    @_text_signature("text")
     def translate(self, text):
         """The signature `serving_default`; empty text scores 0."""
-        source, truncated = self._source(text)
-        tokens, scores, _ = kt.translate_ids(
-            **self._ids.search_arguments(source)
-        )
-        best = self._ids.to_vocabulary_ids(tokens[:, 0], source)
-        is_text = _has_text(source)
-        translation = self.tokenizer.target.detokenize(best)
+        source, truncated = self._tokenize_source(text)
+        output = self._graph_translator.search(source)
+        has_text = _has_text(source)
+        translation = self.tokenizer.target.detokenize(output.tokens[:, 0])
         return {
-            "translation": tf.where(is_text, translation, ""),
-            "score": tf.where(is_text, scores[:, 0], 0.0),
+            "translation": tf.where(has_text, translation, ""),
+            "score": tf.where(has_text, output.scores[:, 0], 0.0),
             "truncated": truncated,
         }
 
-    @_signature("text")
+    @_text_signature("text")
     def n_best(self, text):
         """The signature `n_best`; empty text has one result."""
-        source, truncated = self._source(text)
-        tokens, scores, _ = self._all(source)
-        tokens, scores = _mask_blank(source, tokens, scores)
+        source, truncated = self._tokenize_source(text)
+        tokens, scores = self._translate_n_best(source)
         shape = [tf.shape(source)[0], self.config.beam_size]
         texts = self.tokenizer.target.detokenize(
             tf.reshape(tokens, [-1, tf.shape(tokens)[2]])
@@ -127,35 +117,32 @@ class ServedTranslator(tf.Module):
             "truncated": truncated,
         }
 
-    @_signature("text")
+    @_text_signature("text")
     def align(self, text):
         """The signature `align`; padding and empty text have "" and 0."""
-        source, truncated = self._source(text)
-        output = self._ids.search(source, align=True)
-        is_text = _has_text(source)
-        target = trim(tf.where(is_text[:, None], output.tokens[:, 0], PAD_ID))
+        source, truncated = self._tokenize_source(text)
+        output = self._graph_translator.search(source, align=True)
+        has_text = _has_text(source)
+        target = trim(tf.where(has_text[:, None], output.tokens[:, 0], PAD_ID))
         alignment = output.alignments[:, 0, : tf.shape(target)[1]]
-        source = tf.where(is_text[:, None], source, PAD_ID)
+        source = tf.where(has_text[:, None], source, PAD_ID)
         is_pair = (target != PAD_ID)[:, :, None] & (source != PAD_ID)[:, None]
-        words = source_word_spans(
-            self.tokenizer.source, text, source, self.max_source_tokens
+        tokenizers = self.tokenizer
+        source_words = source_word_spans(
+            tokenizers.source, text, source, self.max_source_tokens
         )
         return {
-            "translation": self.tokenizer.target.detokenize(target),
-            "score": tf.where(is_text, output.scores[:, 0], 0.0),
+            "translation": tokenizers.target.detokenize(target),
+            "score": tf.where(has_text, output.scores[:, 0], 0.0),
             "truncated": truncated,
-            "source_words": words,
-            "target_words": target_word_spans(self.tokenizer.target, target),
-            "source_tokens": padded_ids_to_tokens(
-                self.tokenizer.source, source
-            ),
-            "target_tokens": padded_ids_to_tokens(
-                self.tokenizer.target, target
-            ),
+            "source_words": source_words,
+            "target_words": target_word_spans(tokenizers.target, target),
+            "source_tokens": padded_ids_to_tokens(tokenizers.source, source),
+            "target_tokens": padded_ids_to_tokens(tokenizers.target, target),
             "alignment": tf.where(is_pair, alignment, 0.0),
         }
 
-    @_signature("text", "translation")
+    @_text_signature("text", "translation")
     def score(self, text, translation):
         """The signature `score`; long translations are truncated.
 
@@ -166,12 +153,12 @@ class ServedTranslator(tf.Module):
             tf.shape(translation),
             "There must be as many translations as texts.",
         )
-        source, source_truncated = self._source(text)
-        target, target_truncated = _truncated(
+        source, source_truncated = self._tokenize_source(text)
+        target, target_truncated = _tokenize(
             self.tokenizer.target, translation, self.max_target_tokens
         )
-        blank_score = tf.where(_has_text(target), IMPOSSIBLE, 0.0)
-        score = self._ids.score(source, target)
+        blank_score = tf.where(_has_text(target), IMPOSSIBLE_SCORE, 0.0)
+        score = self._graph_translator.score(source, target)
         return {
             "score": tf.where(_has_text(source), score, blank_score),
             "truncated": source_truncated | target_truncated,
@@ -187,15 +174,10 @@ class ServedTranslator(tf.Module):
         # The model needs at least one position.
         missing = tf.cast(tf.shape(source)[1] == 0, tf.int32)
         source = tf.pad(source, [[0, 0], [0, missing]])
-        tokens, scores, _ = self._all(source)
-        tokens, scores = _mask_blank(source, tokens, scores)
-        return {
-            "ids": trim(tokens),
-            "scores": scores,
-            "truncated": truncated,
-        }
+        tokens, scores = self._translate_n_best(source)
+        return {"ids": trim(tokens), "scores": scores, "truncated": truncated}
 
-    @_signature("text")
+    @_text_signature("text")
     def lengths(self, text):
         """The signature `lengths`, before truncation to `limit` tokens."""
         tokenizer = self.tokenizer.source
@@ -210,26 +192,25 @@ class ServedTranslator(tf.Module):
             "truncated": truncated | (lengths > limit),
         }
 
-    def _source(self, text):
-        return _truncated(self.tokenizer.source, text, self.max_source_tokens)
+    def _tokenize_source(self, text):
+        return _tokenize(self.tokenizer.source, text, self.max_source_tokens)
+
+    def _translate_n_best(self, source):
+        """Returns tokens and scores; blank text gets only "" with score 0."""
+        tokens, scores, _ = self._search_n_best(source)
+        has_text = _has_text(source)
+        missing = [IMPOSSIBLE_SCORE] * (self.config.beam_size - 1)
+        tokens = tf.where(has_text[:, None, None], tokens, PAD_ID)
+        return tokens, tf.where(has_text[:, None], scores, [0.0, *missing])
 
 
-def _truncated(tokenizer, text, limit):
+def _tokenize(tokenizer, text, limit):
+    """Returns int32 [B, S] and bool [B]: which rows were truncated."""
     text, has_more_characters = truncate_text(
         tokenizer, text, character_limit(limit)
     )
     ids, has_more_ids = truncate_ids(tokenizer.tokenize(text), limit)
     return ids, has_more_characters | has_more_ids
-
-
-def _mask_blank(source, tokens, scores):
-    """Returns tokens and scores; empty text gets "" as its only result."""
-    is_text = _has_text(source)
-    blank_scores = tf.constant([[0.0] + [IMPOSSIBLE] * (scores.shape[1] - 1)])
-    return (
-        tf.where(is_text[:, None, None], tokens, PAD_ID),
-        tf.where(is_text[:, None], scores, blank_scores),
-    )
 
 
 def _has_text(ids):

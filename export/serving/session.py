@@ -26,16 +26,16 @@ tf.get_logger().setLevel("ERROR")
 SERVER_ERRORS = (OSError, ValueError, tf.errors.OpError)
 
 # TensorFlow stores its initialization among the signatures.
-_INTERNAL = "__saved_model_"
-# Operations that need Python, XLA or the kernels of a GPU, access files, grow
-# in the server's process, or are newer than TensorFlow Serving 2.8.
-_FOREIGN = (
+_INTERNAL_PREFIX = "__saved_model_"
+# Prefixes of operations that need Python, XLA or the kernels of a GPU, access
+# files, grow in the server's process, or are newer than TensorFlow Serving 2.8.
+_UNSUPPORTED_PREFIXES = (
     *("PyFunc", "EagerPyFunc", "Xla", "Numpy", "Hash", "Lookup", "Mutable"),
     *("Cudnn", "ReadFile", "WriteFile", "MatchingFiles", "WholeFileReader"),
     *("TextLine", "TFRecord", "FixedLengthRecord", "CreateSummary", "Print"),
     *("Debug", "RoundRobinTrim", "Utf8Binarize"),
 )
-_COMPILED = "_XlaMustCompile"
+_MUST_COMPILE = "_XlaMustCompile"
 
 
 class ServerSession:
@@ -54,19 +54,20 @@ class ServerSession:
     def __init__(self, path):
         _load_text_operations()
         self._session = tf.compat.v1.Session(graph=tf.Graph())
-        load = tf.compat.v1.saved_model.load
         with (
-            _without_wildcards(path) as plain,
+            _path_without_wildcards(path) as plain_path,
             self._session.graph.as_default(),
         ):
-            meta_graph = load(self._session, ["serve"], str(plain))
-        self.signatures = signatures_of(meta_graph)
+            meta_graph = tf.compat.v1.saved_model.load(
+                self._session, ["serve"], str(plain_path)
+            )
+        self.signatures = read_signatures(meta_graph)
 
     def run(self, signature, inputs):
-        """Answers one request.
+        """Runs a signature.
 
         Takes a dict of names to arrays or nested lists, with text as bytes or
-        str, and returns one of names to arrays, with text as bytes. Raises
+        str, and returns a dict of names to arrays, with text as bytes. Raises
         ValueError if the signature or an input is unknown or missing, and
         tf.errors.OpError if the graph fails.
         """
@@ -107,7 +108,7 @@ def _load_text_operations():
 
 
 @contextlib.contextmanager
-def _without_wildcards(path):
+def _path_without_wildcards(path):
     # TensorFlow expands patterns in paths.
     if not set(str(path)) & set("*?[]\\"):
         yield path
@@ -125,34 +126,36 @@ def read_meta_graph(version):
     """
     content = (version / "saved_model.pb").read_bytes()
     try:
-        (meta_graph,) = saved_model_pb2.SavedModel.FromString(
-            content
-        ).meta_graphs
+        saved_model = saved_model_pb2.SavedModel.FromString(content)
+        (meta_graph,) = saved_model.meta_graphs
     except (DecodeError, ValueError) as error:
-        raise ValueError(f"it is no SavedModel, {error}") from error
+        raise ValueError(f"not a SavedModel, {error}") from error
     return meta_graph
 
 
-def signatures_of(meta_graph):
+def read_signatures(meta_graph):
     """Returns a MetaGraphDef's signatures, a dict sorted by name."""
     return {
         name: signature
         for name, signature in sorted(meta_graph.signature_def.items())
-        if not name.startswith(_INTERNAL)
+        if not name.startswith(_INTERNAL_PREFIX)
     }
 
 
 def unsupported_operations(meta_graph):
     """Returns the sorted names of operations that a stock server cannot run.
 
-    "_XlaMustCompile" among them stands for a function that XLA must compile.
+    They include "_XlaMustCompile" if XLA must compile a function.
     """
-    library = meta_graph.graph_def.library.function
+    functions = meta_graph.graph_def.library.function
     nodes = [*meta_graph.graph_def.node]
-    for function in library:
+    for function in functions:
         nodes += function.node_def
-    names = {node.op for node in nodes if node.op.startswith(_FOREIGN)}
-    for each in (*nodes, *library):
-        if _COMPILED in each.attr and each.attr[_COMPILED].b:
-            names.add(_COMPILED)
-    return sorted(names)
+    operations = {node.op for node in nodes}
+    unsupported = {
+        name for name in operations if name.startswith(_UNSUPPORTED_PREFIXES)
+    }
+    for each in (*nodes, *functions):
+        if _MUST_COMPILE in each.attr and each.attr[_MUST_COMPILE].b:
+            unsupported.add(_MUST_COMPILE)
+    return sorted(unsupported)

@@ -1,5 +1,5 @@
-"""Translates lists of texts with models of this process.
+"""Translates lists of texts with models in this process.
 
-`TextTranslator` is the interface of every translator, `Translator` the one of a
-model directory. Imports the model and `tokenizers`, `lines`, `common`.
+`TextTranslator` is the interface of every translator; `Translator` translates
+with a model directory.
 """

@@ -10,43 +10,46 @@ from export.common.errors import InputError
 
 # One batch computes matrix products while another runs single-threaded code.
 NUM_THREADS = 2
-
 # Source tokens in a batch, padding included.
 BATCH_TOKENS = 2048
+# Far above real text. A run of unknown characters is one token of any length,
+# and the tokenizer's time grows with its square.
+_CHARACTERS_PER_TOKEN = 64
 
 
 def translate_in_batches(
     lengths,
     batch_tokens,
-    answer_batch,
+    translate_batch,
     on_progress=None,
     num_threads=NUM_THREADS,
     batch_size=None,
 ):
-    """Answers sentences of these lengths, in the batches of `by_tokens`.
+    """Translates sentences of these lengths in batches of `batch_by_size`.
 
-    `answer_batch` is a thread-safe function of a list of sentence indices that
-    returns their answers; `on_progress` gets the number of newly answered
-    sentences. Returns a list of answers, None for sentences in no batch.
+    `translate_batch` is a thread-safe function of a list of sentence indices
+    that returns a result for each; `on_progress` gets the number of newly
+    translated sentences. Returns a list of results, None for sentences in no
+    batch.
     """
-    answers = [None] * len(lengths)
-    batches = [*by_tokens(lengths, batch_tokens, batch_size)]
+    results = [None] * len(lengths)
+    batches = [*batch_by_size(lengths, batch_tokens, batch_size)]
     with contextlib.closing(
-        parallel_map(answer_batch, batches, num_threads)
-    ) as results:
-        for batch, batch_answers in zip(batches, results):
-            for number, answer in zip(batch, batch_answers):
-                answers[number] = answer
+        parallel_map(translate_batch, batches, num_threads)
+    ) as results_of_batches:
+        for batch, batch_results in zip(batches, results_of_batches):
+            for index, result in zip(batch, batch_results):
+                results[index] = result
             if on_progress is not None:
                 on_progress(len(batch))
-    return answers
+    return results
 
 
 def parallel_map(function, items, num_threads=NUM_THREADS):
-    """Maps in threads, and yields the results in the order of the items.
+    """Maps in threads; yields the results in the order of the items.
 
-    After an error or `close` no further item is started. With 1 there is no
-    thread, and Ctrl-C acts at once.
+    After an error or `close` no further item is started. With 1 no thread is
+    created, so Ctrl-C acts at once.
     """
     if num_threads == 1:
         yield from map(function, items)
@@ -58,24 +61,20 @@ def parallel_map(function, items, num_threads=NUM_THREADS):
         threads.shutdown(cancel_futures=True)
 
 
-def by_tokens(lengths, batch_tokens, batch_size=None):
+def batch_by_size(lengths, batch_tokens, batch_size=None):
     """Yields lists of sentence indices, the longest sentences first.
 
-    A batch has at most `batch_tokens` tokens, padding included, or 1 sentence;
-    or `batch_size` sentences. Blank sentences, of length 1, are in no batch.
+    A batch has `batch_size` sentences, or without it at most `batch_tokens`
+    tokens, padding included, or 1 sentence. Blank sentences, of length 1, are
+    in no batch.
     """
-    numbers = [i for i, length in enumerate(lengths) if length > 1]
-    numbers.sort(key=lambda i: lengths[i], reverse=True)
+    indices = [i for i, length in enumerate(lengths) if length > 1]
+    indices.sort(key=lambda i: lengths[i], reverse=True)
     start = 0
-    while start < len(numbers):
-        size = batch_size or max(batch_tokens // lengths[numbers[start]], 1)
-        yield numbers[start : start + size]
+    while start < len(indices):
+        size = batch_size or max(batch_tokens // lengths[indices[start]], 1)
+        yield indices[start : start + size]
         start += size
-
-
-# Far above real text. A run of unknown characters is one token of any length,
-# and the tokenizer's time grows with its square.
-_CHARACTERS_PER_TOKEN = 64
 
 
 def truncation_limit(config, max_tokens):
@@ -91,7 +90,7 @@ def character_limit(max_tokens):
 
 
 class UnknownCharacter(ValueError):
-    """A prefix, `prefixes[index]`, has a `character` that no token covers."""
+    """`prefixes[index]` has a `character` that the vocabulary lacks."""
 
     def __init__(self, index, character):
         super().__init__(
@@ -103,7 +102,7 @@ class UnknownCharacter(ValueError):
 
 
 class IdPair(typing.NamedTuple):
-    """Source and target ids, int32 [S] and [T], with their end ids."""
+    """Source and target ids, int32 [S] and [T], end ids included."""
 
     source: np.ndarray
     target: np.ndarray
@@ -121,16 +120,16 @@ class IdPair(typing.NamedTuple):
 def pad_ids(rows, width=None):
     """Returns int arrays as one int32 [B, width], padded at the end."""
     width = width or max(map(len, rows))
-    matrix = np.zeros((len(rows), width), np.int32)
-    for row, ids in zip(matrix, rows):
-        row[: len(ids)] = ids
-    return matrix
+    padded = np.zeros((len(rows), width), np.int32)
+    for padded_row, ids in zip(padded, rows):
+        padded_row[: len(ids)] = ids
+    return padded
 
 
-def list_of_texts(texts, name="texts"):
+def validate_texts(texts, name="texts"):
     """Returns an iterable of str as a list.
 
-    Raises InputError, which names the argument, for a single text or an item
+    Raises InputError, with the argument's `name`, for a single text or an item
     that is not a str of Unicode characters.
     """
     if isinstance(texts, (str, bytes)):
@@ -145,7 +144,7 @@ def list_of_texts(texts, name="texts"):
             text.encode("utf-8")
         except UnicodeEncodeError:
             raise InputError(
-                f"{name}[{index}] has a lone surrogate, which is no "
+                f"{name}[{index}] has a lone surrogate, which is not a "
                 "character; read the text as UTF-8."
             ) from None
     return texts

@@ -1,4 +1,4 @@
-"""Beam search, sampling and scoring of ids, and the graphs that run them."""
+"""Beam search, sampling and scoring of ids inside graphs."""
 
 import dataclasses
 import functools
@@ -20,47 +20,48 @@ from keras_transformer.decoding.translate import (
 
 IDS_SPEC = tf.TensorSpec([None, None], tf.int32)
 
-# Compiled searches pad sources to 16, 32, 64, ... or to their limit.
-_MIN_WIDTH = 16
-_XLA_FLAG = "--xla_cpu_experimental_ynn_fusion_type"
+# Compiled searches pad sources to 16, 32, 64, ... ids or to their limit.
+_MIN_PADDED_LENGTH = 16
+_YNNPACK_FLAG = "--xla_cpu_experimental_ynn_fusion_type"
 
 
 class SearchOutput(typing.NamedTuple):
-    """Result of a search.
+    """Result of a search, best translations first.
 
     Attributes:
-        tokens: int32 [B, K, T], best first; K = 1 with alignments.
-        scores: float32 [B, K], -1e9 for missing results.
-        alignments: float32 [B, 1, T, S], of `gather_alignments`, or ().
+        tokens: int32 [B, K, T]; K = 1 with alignments.
+        scores: float32 [B, K], -1e9 for missing translations.
+        alignments: float32 [B, 1, T, S] from `gather_alignments`, or ().
     """
 
-    tokens: typing.Any
-    scores: typing.Any
+    tokens: tf.Tensor
+    scores: tf.Tensor
     alignments: typing.Any = ()
 
 
 class GraphTranslator:
-    """Searches, samples and scores ids; called inside a graph.
+    """Searches, samples and scores ids; for use inside a graph.
 
     Args:
         model: Transformer or Ensemble.
         beam_size, alpha, max_extra_tokens, stop_criterion: fields of
             TransformerConfig; None for the model's.
-        min_length: minimum number of tokens of an output, the end id not
-            counted; a lower maximum wins. With 0 the best output may be empty.
+        min_length: minimum number of tokens of an output, excluding the end
+            id; a lower maximum wins. With 0 the best output may be empty.
         max_output_tokens: maximum number of tokens of any output, the end id
             included; None for no such limit.
         target_pieces: ids that a search without a prefix may generate; None
             for all. `score` and `sample` use the whole vocabulary.
-        shortlist: instead, a kt.OutputVocabulary that selects them for each
+        shortlist: instead, a kt.OutputVocabulary that selects the ids for each
             sentence.
 
     Attributes:
-        config: the model's, with the search's settings.
-        target_pieces: list of the ids, filled up; None for all.
-        searched: the model, restricted to them.
+        config: the model's, with the settings of the search.
+        target_pieces: list of the ids that a search may generate, padded to a
+            multiple of 32; None for all.
+        search_model: the model, restricted to target_pieces or the shortlist.
 
-    Raises ValueError if a number is out of range.
+    Raises ValueError if an argument is out of range.
     """
 
     def __init__(
@@ -75,13 +76,13 @@ class GraphTranslator:
         target_pieces=None,
         shortlist=None,
     ):
-        changes = {
+        settings = {
             "beam_size": beam_size,
             "alpha": alpha,
             "max_extra_tokens": max_extra_tokens,
             "stop_criterion": stop_criterion,
         }
-        changes = {k: v for k, v in changes.items() if v is not None}
+        changes = {k: v for k, v in settings.items() if v is not None}
         self.config = dataclasses.replace(model.config, **changes)
         self._search_config = kt.BeamSearchConfig.from_config(self.config)
         if not 0 <= min_length <= MAX_EXTRA_TOKENS:
@@ -98,9 +99,9 @@ class GraphTranslator:
                 target_pieces, self.config.vocabulary_size
             )
             self.target_pieces = self._output_vocabulary.ids.tolist()
-        self.searched = model
+        self.search_model = model
         if self._output_vocabulary is not None:
-            self.searched = self._output_vocabulary.restrict(model)
+            self.search_model = self._output_vocabulary.restrict(model)
         # As a tf.function it is shared by all graphs of this model.
         self._encode = tf.function(
             model.encode, input_signature=[IDS_SPEC], autograph=False
@@ -111,38 +112,20 @@ class GraphTranslator:
 
         Args:
             source: int32 [B, S], each row ending with the end id, then
-                padding; static shapes are needed only with a decoder.
-            prefix: int32 [B, P], padded: what translations begin with, up to
-                their maximum length; () for no prefix.
-            n_best: number of translations that must be final before a
-                sentence stops; 1 is the fastest.
-            align: whether to return the alignment of the best one.
-            decoder: from `new_decoder`, for a search with static shapes that
-                XLA can compile; None for dynamic shapes.
+                padding; of a static shape with a decoder.
+            prefix: int32 [B, P], padded: the first ids of each translation, up
+                to its maximum length; () for no prefix.
+            n_best: number of translations that must be final before the search
+                of a sentence stops; 1 is the fastest.
+            align: whether to return only the best translation, aligned.
+            decoder: from `new_decoder`, for a search that XLA can compile;
+                None for dynamic shapes.
 
         Returns SearchOutput. Raises ValueError if a prefix is given with a
         restricted vocabulary.
         """
-        arguments = self.search_arguments(source, prefix, n_best, decoder)
-        tokens, scores, trace = kt.translate_ids(
-            **arguments, trace_alignments=align
-        )
-        alignments = ()
-        if align:
-            shrink_batch = arguments["shrink_batch"]
-            tokens = trim(tokens[:, :1]) if shrink_batch else tokens[:, :1]
-            scores, alignments = scores[:, :1], gather_alignments(trace, tokens)
-        tokens = self.to_vocabulary_ids(tokens, source)
-        return SearchOutput(tokens, scores, alignments)
-
-    def search_arguments(self, source, prefix=(), n_best=1, decoder=None):
-        """Returns the arguments of `kt.translate_ids` for `search`, a dict.
-
-        The tokens of its result are for `to_vocabulary_ids`.
-        """
-        if self._output_vocabulary is not None and not isinstance(
-            prefix, tuple
-        ):
+        has_prefix = not isinstance(prefix, tuple)
+        if has_prefix and self._output_vocabulary is not None:
             raise ValueError("A restricted vocabulary takes no prefix.")
         limits = output_limits(source, self.config.max_extra_tokens)
         if self._max_output_tokens is not None:
@@ -153,48 +136,52 @@ class GraphTranslator:
             # a constant input.
             min_lengths = tf.minimum(limits, self._min_length + 1)
         shrink_batch = decoder is None
-        return {
-            "model": self.searched,
-            "source": source,
-            "constraints": kt.Constraints(limits, min_lengths, prefix),
-            "config": dataclasses.replace(self._search_config, n_best=n_best),
-            "shrink_batch": shrink_batch,
-            "decoder": decoder,
-            "memory": self._encode(source) if shrink_batch else None,
-            "cache": InPlaceKVCache,
-        }
-
-    def to_vocabulary_ids(self, tokens, source):
-        """Returns the vocabulary ids of a search's tokens, int32 [B, ...]."""
-        if self._output_vocabulary is None:
-            return tokens
-        return self._output_vocabulary.to_vocabulary_ids(tokens, source)
+        tokens, scores, trace = kt.translate_ids(
+            self.search_model,
+            source,
+            constraints=kt.Constraints(limits, min_lengths, prefix),
+            config=dataclasses.replace(self._search_config, n_best=n_best),
+            shrink_batch=shrink_batch,
+            trace_alignments=align,
+            decoder=decoder,
+            memory=self._encode(source) if shrink_batch else None,
+            cache=InPlaceKVCache,
+        )
+        alignments = ()
+        if align:
+            tokens, scores = tokens[:, :1], scores[:, :1]
+            if shrink_batch:
+                tokens = trim(tokens)
+            alignments = gather_alignments(trace, tokens)
+        if self._output_vocabulary is not None:
+            tokens = self._output_vocabulary.to_vocabulary_ids(tokens, source)
+        return SearchOutput(tokens, scores, alignments)
 
     def new_decoder(self):
-        """Returns a decoder for `search`, which all calls share."""
-        return self.searched.beam_decoder(self.config.beam_size)
+        """Returns a decoder that all calls of `search` can share."""
+        return self.search_model.beam_decoder(self.config.beam_size)
 
-    def sample(self, source, seeds, rules):
+    def sample(self, source, seeds, config):
         """Samples translations; see `kt.sample_ids`."""
         return kt.sample_ids(
             self._model,
             source,
             output_capacity(source, self.config),
             seeds,
-            rules,
+            config,
             output_limits(source, self.config.max_extra_tokens),
         )
 
     def score(self, source, target):
-        """Returns the log-probabilities [B] of given ids."""
+        """Returns the log-probabilities of given ids, float32 [B]."""
         return kt.score_ids(self._model, source, target)
 
 
 class InPlaceKVCache(kt.KVCache):
     """Decoder cache that is written in place.
 
-    On a CPU, Keras' scatter copies the whole cache each time. This operation
-    adds to rows of zeros, and reuses the memory of its input.
+    On a CPU, Keras' scatter copies the whole cache each time. TensorFlow's
+    ScatterNdNonAliasingAdd adds to rows of zeros in the memory of its input.
     """
 
     __slots__ = ()
@@ -215,22 +202,21 @@ class InPlaceKVCache(kt.KVCache):
 
 
 def trace_once(function, *signature, **options):
-    """Returns a thread-safe function that is traced at its first call only.
+    """Returns a thread-safe tf.function that is traced at its first call only.
 
     `signature` has a tf.TensorSpec, or a tuple of them, for each argument of
-    `function`; `options` are those of tf.function.
+    `function`; `options` are arguments of tf.function.
     """
     graph = tf.function(
         function, input_signature=signature, autograph=False, **options
     )
-    # tf.function counts threads that wait for a trace as tracing too, and warns
-    # of retracing.
-    traced = functools.cache(graph.get_concrete_function)
-    return lambda *arguments: traced()(*arguments)
+    # tf.function warns of retracing when threads wait for a trace.
+    concrete_function = functools.cache(graph.get_concrete_function)
+    return lambda *arguments: concrete_function()(*arguments)
 
 
 class TracedSearch:
-    """Calls `GraphTranslator.search`, with one graph per kind of search.
+    """Calls `GraphTranslator.search`, with a graph for each set of arguments.
 
     The graphs are for any shape. Given `limits`, the maximum numbers of ids of
     sources and of prefixes, XLA compiles the search of a single sentence
@@ -251,7 +237,7 @@ class TracedSearch:
         signature = [IDS_SPEC] * len(inputs)
         if self._limits is not None:
             inputs = [
-                pad_ids(each, _width(each.shape[1], limit))
+                pad_ids(each, _padded_length(each.shape[1], limit))
                 for each, limit in zip(inputs, self._limits)
             ]
             signature = [tf.TensorSpec(each.shape, tf.int32) for each in inputs]
@@ -271,21 +257,21 @@ class TracedSearch:
         return self._graphs[key](*inputs)
 
 
-def _width(length, limit):
-    return min(max(_MIN_WIDTH, 1 << (length - 1).bit_length()), limit)
+def _padded_length(length, limit):
+    return min(max(_MIN_PADDED_LENGTH, 1 << (length - 1).bit_length()), limit)
 
 
 def disable_ynnpack():
-    """Makes XLA compute matrix products by Eigen, not by YNNPACK.
+    """Makes XLA compute matrix products with Eigen, not with YNNPACK.
 
     For the 4 rows of a beam YNNPACK takes 1.5 times as long
-    (docs/measured/decoding.md). XLA reads its flags at the first compilation. A
-    choice of the user in XLA_FLAGS is kept.
+    (docs/measured/decoding.md). XLA reads XLA_FLAGS at the first compilation; a
+    choice of the user in it is kept.
     """
     # XLA ends the process for an unknown flag.
     if not tf.__version__.startswith("2.21."):
         return
     flags = os.environ.get("XLA_FLAGS", "")
-    if _XLA_FLAG not in flags:
-        chosen = f"{flags} {_XLA_FLAG}=LIBRARY_FUSION_TYPE_INVALID"
-        os.environ["XLA_FLAGS"] = chosen.strip()
+    if _YNNPACK_FLAG not in flags:
+        flags += f" {_YNNPACK_FLAG}=LIBRARY_FUSION_TYPE_INVALID"
+        os.environ["XLA_FLAGS"] = flags.strip()

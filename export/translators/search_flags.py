@@ -19,8 +19,8 @@ FLAGS = flags.FLAGS
 flags.disclaim_key_flags()
 
 
-def read_given_flags(*names):
-    """Returns a dict of the flags of these names that are set."""
+def read_given_flags(names):
+    """Returns the values of the flags that are set, a dict by name."""
     values = {name: FLAGS[name].value for name in names}
     return {name: each for name, each in values.items() if each is not None}
 
@@ -30,8 +30,8 @@ def define_beam_size():
     flags.DEFINE_integer(
         "beam_size",
         None,
-        "Beams, and maximum number of results of a sentence; the model's own "
-        "by default.",
+        "Number of beams, and maximum number of results of a sentence; the "
+        "model's own by default.",
         lower_bound=1,
         upper_bound=MAX_BEAMS,
     )
@@ -64,13 +64,13 @@ def define_search():
         "stop_criterion",
         None,
         ["exact", "k_finished", "heuristic"],
-        "When the search of a sentence stops: as soon as its result is "
-        "certain; with as many finished translations as there are beams, "
-        "which is faster and may miss a better one; or when no unfinished "
-        "one, at its present length, beats the last of these, as in Hugging "
+        "When the search of a sentence stops. exact: as soon as its result is "
+        "certain. k_finished: with as many finished translations as beams, "
+        "faster, but it may miss a better one. heuristic: when no unfinished "
+        "one, at its present length, beats the worst of these, as in Hugging "
         "Face transformers. The model's own by default.",
     )
-    command.require_finite("alpha")
+    command.mark_flags_as_finite("alpha")
 
 
 def define_sampling():
@@ -78,13 +78,13 @@ def define_sampling():
     flags.DEFINE_float(
         "temperature",
         1.0,
-        "Divides the logits: below 1 likelier tokens are drawn more often.",
+        "Divisor of the logits; below 1 likelier tokens are drawn more often.",
         lower_bound=1e-4,
     )
     flags.DEFINE_integer(
         "top_k",
         0,
-        "Draw from this many likeliest tokens; 0 for all.",
+        "Number of likeliest tokens to draw from; 0 for all.",
         lower_bound=0,
     )
     flags.DEFINE_float(
@@ -94,7 +94,7 @@ def define_sampling():
         lower_bound=1e-4,
         upper_bound=1.0,
     )
-    command.require_finite("temperature", "top_p")
+    command.mark_flags_as_finite("temperature", "top_p")
 
 
 def define_target_pieces():
@@ -102,7 +102,7 @@ def define_target_pieces():
     flags.DEFINE_multi_string(
         "target_pieces",
         None,
-        "File of sentences of the target language, one a line, plain or .gz, "
+        "File of sentences of the target language, one per line, plain or .gz, "
         "such as that side of the training data; may be repeated. "
         "Translations have only its tokens and single characters.",
     )
@@ -113,13 +113,13 @@ def define_shortlist():
     flags.DEFINE_string(
         "shortlist",
         None,
-        "File of the target tokens that each source token may become, as "
-        "trainers.shortlist writes it: only those of the sentence are scored.",
+        "File of trainers.shortlist with the likeliest translations of each "
+        "source token: only those of a sentence's tokens are generated.",
     )
     flags.DEFINE_integer(
         "shortlist_size",
         None,
-        "Tokens of each sentence's shortlist, 1024 by default.",
+        "Number of tokens in a sentence's shortlist; 1024 by default.",
         lower_bound=5,
     )
 
@@ -130,8 +130,7 @@ def define_ensemble_mean():
         "ensemble_mean",
         None,
         ["log_probabilities", "probabilities"],
-        "What several models average at each step; log-probabilities by "
-        "default.",
+        "What an ensemble averages at each step; log-probabilities by default.",
     )
 
 
@@ -140,7 +139,7 @@ def define_batch_tokens():
     flags.DEFINE_integer(
         "batch_tokens",
         BATCH_TOKENS,
-        "Tokens of a batch of sources, padding included: more is faster up to "
-        "a point and takes more memory.",
+        "Source tokens in a batch, padding included. More are faster, up to a "
+        "point, and take more memory.",
         lower_bound=1,
     )

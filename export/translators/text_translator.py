@@ -1,11 +1,10 @@
-"""The interface of translators of text, and their results.
+"""The interface of all translators of text, and their results.
 
-`SignatureTranslator` is the one of exports and servers. Needs no TensorFlow.
+`SignatureTranslator` is for exports and servers. Needs no TensorFlow.
 """
 
 import abc
 import dataclasses
-import itertools
 import typing
 
 import numpy as np
@@ -14,8 +13,8 @@ from export.common.errors import InputError
 from export.translators.batches import (
     BATCH_TOKENS,
     NUM_THREADS,
-    list_of_texts,
     translate_in_batches,
+    validate_texts,
 )
 
 
@@ -38,10 +37,9 @@ class Translation:
 
 # The translation of blank text.
 BLANK = Translation("", 0.0)
-
 # Score of impossible results, and a lower bound of possible scores.
-IMPOSSIBLE = -1e9
-LOWEST_SCORE = -1e8
+IMPOSSIBLE_SCORE = -1e9
+MIN_POSSIBLE_SCORE = -1e8
 
 
 class Sentence(typing.NamedTuple):
@@ -73,7 +71,7 @@ class TextTranslator(abc.ABC):
         batch_tokens: source tokens in a batch, padding included.
         batch_size: sentences in a batch instead, if not None.
         beam_size: maximum number of translations of a sentence; None if it
-            is unknown before the answer.
+            is unknown before the first result.
         num_threads: number of batches that are translated in parallel.
     """
 
@@ -85,12 +83,11 @@ class TextTranslator(abc.ABC):
     def translate(self, texts, on_progress=None, prefixes=None):
         """Translates a list of str, one sentence each, to Translations.
 
-        `prefixes` are as many str that translations begin with, "" for none;
-        the last word may continue, and what exceeds the maximum length of a
-        translation is dropped. `on_progress` gets the number of newly
-        translated sentences. Raises InputError if this is an export and
-        prefixes are given, UnknownCharacter if the vocabulary lacks a
-        character of a prefix.
+        `prefixes` has the beginning of each translation, "" for none; its last
+        word may continue, and it is truncated to the maximum length of a
+        translation. `on_progress` gets the number of newly translated
+        sentences. Raises InputError if an export or server gets prefixes, and
+        UnknownCharacter if the vocabulary lacks a character of a prefix.
         """
         rows = self.n_best(texts, 1, on_progress, prefixes)
         return [translations[0] for translations in rows]
@@ -98,7 +95,7 @@ class TextTranslator(abc.ABC):
     def n_best(self, texts, n, on_progress=None, prefixes=None):
         """Finds the n best translations of each sentence; see `translate`.
 
-        Returns a list of lists of Translation, best first; fewer than n where
+        Returns a list of lists of Translation, best first; fewer than n if
         fewer are possible. Two may have the same text in different tokens.
         Scores include the prefix's probability. Raises ValueError if n is above
         `beam_size`, or if texts and prefixes differ in number.
@@ -108,7 +105,7 @@ class TextTranslator(abc.ABC):
                 f"Expected n from 1 to the beam size, {self.beam_size}, got "
                 f"{n}."
             )
-        return self._translate(texts, n, False, on_progress, prefixes)
+        return self._search_batches(texts, n, False, on_progress, prefixes)
 
     def align(self, texts, on_progress=None, prefixes=None):
         """Translates sentences with word alignments; see `translate`.
@@ -116,7 +113,7 @@ class TextTranslator(abc.ABC):
         Each token of a translation is aligned to the source token with the
         largest attention, averaged over heads (`Transformer.alignment`).
         """
-        rows = self._translate(texts, 1, True, on_progress, prefixes)
+        rows = self._search_batches(texts, 1, True, on_progress, prefixes)
         return [translations[0] for translations in rows]
 
     def lengths(self, texts):
@@ -128,12 +125,12 @@ class TextTranslator(abc.ABC):
 
     def sentences(self, texts):
         """Returns a list of Sentence for a list of str."""
-        return self._sentences(list_of_texts(texts))
+        return self._tokenize(validate_texts(texts))
 
-    def _translate(self, texts, n, align, on_progress, prefixes):
+    def _search_batches(self, texts, n, align, on_progress, prefixes):
         sentences = self.sentences(texts)
         if prefixes is not None:
-            prefix_ids = self._prefix_ids(list_of_texts(prefixes, "prefixes"))
+            prefix_ids = self._prefix_ids(validate_texts(prefixes, "prefixes"))
             sentences = [
                 sentence._replace(prefix=ids)
                 for sentence, ids in zip(sentences, prefix_ids, strict=True)
@@ -142,22 +139,22 @@ class TextTranslator(abc.ABC):
         def search_batch(batch):
             return self._search(batch, n, align)
 
-        answers = self._in_batches(sentences, search_batch, on_progress)
-        return fill_blanks(sentences, answers)
+        results = self._map_batches(search_batch, sentences, on_progress)
+        return fill_blanks(sentences, results)
 
-    def _in_batches(self, items, answer_batch, on_progress=None):
-        """Answers items with a `length`, by a function of a list of them."""
+    def _map_batches(self, function, items, on_progress=None):
+        """Maps lists of items, which have a `length`; returns all results."""
         return translate_in_batches(
             [item.length for item in items],
             self.batch_tokens,
-            lambda batch: answer_batch([items[number] for number in batch]),
+            lambda batch: function([items[index] for index in batch]),
             on_progress,
             self.num_threads,
             self.batch_size,
         )
 
     @abc.abstractmethod
-    def _sentences(self, texts):
+    def _tokenize(self, texts):
         """Returns a list of Sentence."""
 
     @abc.abstractmethod
@@ -172,10 +169,7 @@ class TextTranslator(abc.ABC):
 
 
 class SignatureTranslator(TextTranslator):
-    """A TextTranslator whose answers are outputs of signatures.
-
-    `name` is that of the export or server, for messages.
-    """
+    """A TextTranslator that runs signatures of the export or server `name`."""
 
     name = ""
 
@@ -188,8 +182,12 @@ class SignatureTranslator(TextTranslator):
         alignments = [()] * len(texts)
         if align:
             outputs = self._predict("align", texts)
-            names = ("source_words", "target_words", "alignment")
-            alignments = map(word_alignment, *(outputs[each] for each in names))
+            alignments = map(
+                word_alignment,
+                outputs["source_words"],
+                outputs["target_words"],
+                outputs["alignment"],
+            )
         else:
             signature = "serving_default" if n == 1 else "n_best"
             outputs = self._predict(signature, texts)
@@ -197,9 +195,8 @@ class SignatureTranslator(TextTranslator):
             beams = outputs["scores"].shape[1]
             if n > beams:
                 raise InputError(
-                    f"--n_best={n} is more than the {beams} translations of "
-                    f"{self.name}; ask for fewer, or export the model with "
-                    "more beams."
+                    f"--n_best={n} is above the beam size of {self.name}, "
+                    f"{beams}; give less, or export the model with more beams."
                 )
             rows = [_decode_utf8(row[:n]) for row in outputs["translations"]]
             scores = outputs["scores"][:, :n].tolist()
@@ -215,21 +212,21 @@ def _decode_utf8(texts):
 
 
 def drop_impossible(texts, scores, alignment=(), truncated=False):
-    """Returns the Translations of one sentence with possible scores."""
+    """Returns the possible Translations of one sentence."""
     return [
         Translation(text, score, alignment, truncated)
         for text, score in zip(texts, scores)
-        if score > LOWEST_SCORE
+        if score > MIN_POSSIBLE_SCORE
     ]
 
 
-def fill_blanks(sentences, answers):
+def fill_blanks(sentences, results):
     """Adds translations of blank text, and marks truncated sources.
 
-    `answers` are lists of Translation, or None for blank text. Raises
+    `results` are lists of Translation, or None for blank text. Raises
     InputError if a sentence has no possible translation.
     """
-    rows = [[BLANK] if each is None else each for each in answers]
+    rows = [[BLANK] if each is None else each for each in results]
     if not all(rows):
         raise InputError(
             "No translation is possible: the model's weights must be damaged, "
@@ -248,26 +245,24 @@ def word_alignment(source_words, target_words, attention):
     """Aligns the words of each target token to those it attends to most.
 
     `source_words`, int32 [S, 2], and `target_words`, int32 [T, 2], are from
-    `text_ops.source_word_spans`: first and last word of each token, -1 if it
-    has none, as the end id and padding, to which attention is ignored;
-    `attention` is float [T, S]. Returns a tuple of pairs (source word, target
-    word), in ascending order.
+    `text_ops`: first and last word of each token, -1 for tokens without a
+    word, such as the end id and padding, which are ignored. `attention` is
+    float [T, S]. Returns a tuple of pairs (source word, target word), in
+    ascending order.
     """
-    source, target = (
-        np.flatnonzero(words[:, 0] >= 0) if len(words) else []
-        for words in (source_words, target_words)
-    )
+    # An empty list from a server has lost its last axis.
+    source_words = source_words.reshape(-1, 2)
+    target_words = target_words.reshape(-1, 2)
+    source = np.flatnonzero(source_words[:, 0] >= 0)
+    target = np.flatnonzero(target_words[:, 0] >= 0)
     if not len(source) or not len(target):
         return ()
     nearest = source[attention[np.ix_(target, source)].argmax(axis=1)]
     links = set()
     for s, t in zip(nearest, target):
-        words = [
-            range(first, last + 1)
-            for first, last in (
-                source_words[s].tolist(),
-                target_words[t].tolist(),
-            )
-        ]
-        links.update(itertools.product(*words))
+        first_target, last_target = target_words[t].tolist()
+        first_source, last_source = source_words[s].tolist()
+        for target_word in range(first_target, last_target + 1):
+            for source_word in range(first_source, last_source + 1):
+                links.add((source_word, target_word))
     return tuple(sorted(links))

@@ -1,4 +1,4 @@
-"""Translates, samples and scores text with models of this process."""
+"""Translates, samples and scores text with models in this process."""
 
 import numpy as np
 import tensorflow as tf
@@ -11,9 +11,9 @@ from export.translators.batches import (
     NUM_THREADS,
     IdPair,
     UnknownCharacter,
-    list_of_texts,
     pad_ids,
     truncation_limit,
+    validate_texts,
 )
 from export.translators.graph_translator import (
     IDS_SPEC,
@@ -27,7 +27,7 @@ from export.translators.text_ops import (
     target_word_spans,
 )
 from export.translators.text_translator import (
-    IMPOSSIBLE,
+    IMPOSSIBLE_SCORE,
     Sentence,
     TextTranslator,
     Translation,
@@ -68,27 +68,28 @@ class ModelTranslator(TextTranslator):
         return truncation_limit(self._config, longest)
 
     def normalize_prefixes(self, prefixes, keep_long=True):
-        r"""Returns prefixes in the spelling of translations, a list of str.
+        r"""Returns prefixes as the vocabulary spells them, a list of str.
 
         Such as "fi" for "\ufb01", with single spaces and none at the ends. A
         prefix above the maximum length of a translation is unchanged, or
         truncated if not `keep_long`. Raises UnknownCharacter if the vocabulary
         lacks a character.
         """
-        rows = self._encode_prefixes(prefixes)
-        if not rows:
+        encoded = self._encode_prefixes(prefixes)
+        if not encoded:
             return []
-        texts = self.tokenizer.target.decode(pad_ids([ids for ids, _ in rows]))
+        ids = pad_ids([prefix_ids for prefix_ids, _ in encoded])
+        texts = self.tokenizer.target.decode(ids)
         return [
             prefix if truncated and keep_long else text
-            for prefix, text, (_, truncated) in zip(prefixes, texts, rows)
+            for prefix, text, (_, truncated) in zip(prefixes, texts, encoded)
         ]
 
-    def _sentences(self, texts):
-        rows = encode_texts(self.tokenizer.source, texts, self.source_limit)
+    def _tokenize(self, texts):
+        encoded = encode_texts(self.tokenizer.source, texts, self.source_limit)
         return [
             Sentence(text, ids, len(ids), truncated)
-            for text, (ids, truncated) in zip(texts, rows)
+            for text, (ids, truncated) in zip(texts, encoded)
         ]
 
     def _prefix_ids(self, prefixes):
@@ -97,20 +98,20 @@ class ModelTranslator(TextTranslator):
     def _encode_prefixes(self, prefixes):
         """Returns pairs: ids without the end id, and whether truncated."""
         tokenizer = self.tokenizer.target
-        prefixes = list_of_texts(prefixes, "prefixes")
-        rows = encode_texts(tokenizer, prefixes, self.target_limit)
-        for index, (ids, _) in enumerate(rows):
+        prefixes = validate_texts(prefixes, "prefixes")
+        encoded = encode_texts(tokenizer, prefixes, self.target_limit)
+        for index, (ids, _) in enumerate(encoded):
             if UNKNOWN_ID in ids:
-                character = _first_unknown(tokenizer, prefixes[index])
+                character = _first_unknown_character(tokenizer, prefixes[index])
                 raise UnknownCharacter(index, character)
-        return [(ids[:-1], truncated) for ids, truncated in rows]
+        return [(ids[:-1], truncated) for ids, truncated in encoded]
 
     def _decode(self, tokens):
         """Returns the texts of int32 [B, N, T], B lists of N str."""
-        rows, n, length = tokens.shape
-        tokens = np.asarray(tokens).reshape(rows * n, length)
+        batch_size, n, length = tokens.shape
+        tokens = np.asarray(tokens).reshape(batch_size * n, length)
         texts = self.tokenizer.target.decode(tokens)
-        return [texts[row * n : (row + 1) * n] for row in range(rows)]
+        return [texts[i * n : (i + 1) * n] for i in range(batch_size)]
 
 
 class Translator(ModelTranslator):
@@ -119,15 +120,15 @@ class Translator(ModelTranslator):
     Args:
         model: Transformer or Ensemble.
         tokenizer: Tokenizer of its vocabulary, or TokenizerPair.
-        batch_tokens, num_threads: see TextTranslator; 1 thread if other
+        batch_tokens, num_threads: see TextTranslator; give 1 thread if other
             processes use the other CPUs.
         max_source_tokens: see ModelTranslator.
-        compiled: whether XLA compiles the search, for single sentences at the
-            lowest latency in a long-running process; see TracedSearch.
+        compiled: whether XLA compiles the search, for the lowest latency of
+            single sentences in a long-running process; see TracedSearch.
         **search: arguments of GraphTranslator.
 
-    The attribute `target_pieces` has the ids that translations may contain,
-    None for all. Raises ValueError if a number is out of range.
+    The attribute `target_pieces` has the ids of the tokens that translations
+    may contain, None for all. Raises ValueError if a number is out of range.
     """
 
     def __init__(
@@ -143,21 +144,21 @@ class Translator(ModelTranslator):
         self.model = model
         self.batch_tokens = 1 if compiled else batch_tokens
         self.num_threads = num_threads
-        self._ids = GraphTranslator(model, **search)
-        super().__init__(tokenizer, self._ids.config, max_source_tokens)
-        self.target_pieces = self._ids.target_pieces
+        graph_translator = GraphTranslator(model, **search)
+        super().__init__(tokenizer, graph_translator.config, max_source_tokens)
+        self.target_pieces = graph_translator.target_pieces
         limits = (self.source_limit, self.target_limit) if compiled else None
-        self._graphs = TracedSearch(self._ids, limits)
-        self._score = trace_once(self._ids.score, IDS_SPEC, IDS_SPEC)
-        self._samplers = {}
+        self._traced_search = TracedSearch(graph_translator, limits)
+        self._traced_score = trace_once(
+            graph_translator.score, IDS_SPEC, IDS_SPEC
+        )
+        self._graph_translator, self._samplers = graph_translator, {}
 
     @classmethod
     def from_directory(cls, path, **settings):
-        """Returns the Translator of a model directory, with these arguments."""
-        directory = ModelDirectory(path)
-        return cls(
-            directory.load_model(), directory.load_tokenizer(), **settings
-        )
+        """Returns the Translator of a model directory."""
+        model, tokenizer = load_models([path])
+        return cls(model, tokenizer, **settings)
 
     def score(self, texts, translations):
         """Returns a list of the log-probabilities of given translations.
@@ -169,57 +170,54 @@ class Translator(ModelTranslator):
         pairs = self.encode_pairs(texts, translations)
 
         def score_batch(batch):
-            return self._score(
+            return self._traced_score(
                 pad_ids([pair.source for pair in batch]),
                 pad_ids([pair.target for pair in batch]),
             ).numpy()
 
-        scores = self._in_batches(pairs, score_batch)
-        for number, score in enumerate(scores):
+        scores = self._map_batches(score_batch, pairs)
+        for index, score in enumerate(scores):
             if score is None:
-                is_blank = len(pairs[number].target) == 1
-                scores[number] = 0.0 if is_blank else IMPOSSIBLE
+                is_blank = len(pairs[index].target) == 1
+                scores[index] = 0.0 if is_blank else IMPOSSIBLE_SCORE
         return [*map(float, scores)]
 
     def encode_pairs(self, texts, translations):
         """Returns texts and translations as a list of IdPair; see `score`."""
+        sources = self.sentences(texts)
+        translations = validate_texts(translations, "translations")
         targets = encode_texts(
-            self.tokenizer.target,
-            list_of_texts(translations, "translations"),
-            self.target_limit,
+            self.tokenizer.target, translations, self.target_limit
         )
         return [
             IdPair(source.ids, target, source.truncated, target_truncated)
             for source, (target, target_truncated) in zip(
-                self.sentences(texts), targets, strict=True
+                sources, targets, strict=True
             )
         ]
 
-    def translate_to_pairs(self, texts, on_progress=None):
-        """Translates into IdPairs; the target of blank text is the end id."""
+    def translate_to_pairs(self, texts):
+        """Translates to IdPairs; the target of blank text is the end id."""
         sentences = self.sentences(texts)
 
         def search_batch(batch):
             source = pad_ids([sentence.ids for sentence in batch])
-            tokens = self._graphs.search(source).tokens[:, 0].numpy()
+            tokens = self._traced_search.search(source).tokens[:, 0].numpy()
             return [row[row != PAD_ID] for row in tokens]
 
-        end = np.array([END_ID], np.int32)
-        targets = self._in_batches(sentences, search_batch, on_progress)
+        targets = self._map_batches(search_batch, sentences)
+        blank = np.array([END_ID], np.int32)
+        targets = [blank if target is None else target for target in targets]
         return [
-            IdPair(
-                sentence.ids,
-                end if target is None else target,
-                sentence.truncated,
-            )
+            IdPair(sentence.ids, target, sentence.truncated)
             for sentence, target in zip(sentences, targets)
         ]
 
-    def sample(self, texts, seeds, rules=None, on_progress=None):
+    def sample(self, texts, seeds, config=None, on_progress=None):
         """Samples translations of each sentence.
 
         `seeds` has an int from 0 to 2**31 - 1 for each sentence, whose samples
-        depend on no other sentence; `rules` is a kt.SamplingConfig. Returns a
+        depend on no other sentence; `config` is a kt.SamplingConfig. Returns a
         list of lists of Translation in the order drawn, with log-probabilities
         as scores; blank text has one.
         """
@@ -227,25 +225,27 @@ class Translator(ModelTranslator):
             sentence._replace(seed=seed)
             for sentence, seed in zip(self.sentences(texts), seeds, strict=True)
         ]
-        rules = rules or kt.SamplingConfig()
-        if rules not in self._samplers:
-            self._samplers[rules] = trace_once(
-                lambda source, seeds: self._ids.sample(source, seeds, rules),
+        config = config or kt.SamplingConfig()
+        if config not in self._samplers:
+            self._samplers[config] = trace_once(
+                lambda source, seeds: self._graph_translator.sample(
+                    source, seeds, config
+                ),
                 IDS_SPEC,
                 tf.TensorSpec([None], tf.int32),
             )
 
         def sample_batch(batch):
-            samples = self._samplers[rules](
+            samples = self._samplers[config](
                 pad_ids([sentence.ids for sentence in batch]),
                 tf.constant([sentence.seed for sentence in batch], tf.int32),
             )
             texts = self._decode(samples.tokens)
-            scores = samples.log_probs.numpy().tolist()
-            return [[*map(Translation, *row)] for row in zip(texts, scores)]
+            log_probs = samples.log_probs.numpy().tolist()
+            return [[*map(Translation, *row)] for row in zip(texts, log_probs)]
 
-        answers = self._in_batches(sentences, sample_batch, on_progress)
-        return fill_blanks(sentences, answers)
+        samples = self._map_batches(sample_batch, sentences, on_progress)
+        return fill_blanks(sentences, samples)
 
     def _search(self, sentences, n, align):
         source = pad_ids([sentence.ids for sentence in sentences])
@@ -253,44 +253,45 @@ class Translator(ModelTranslator):
         if any(len(sentence.prefix) for sentence in sentences):
             prefix = pad_ids([sentence.prefix for sentence in sentences])
         n_best = 1 if n == 1 else self.beam_size
-        output = self._graphs.search(source, prefix, n_best, align)
+        output = self._traced_search.search(source, prefix, n_best, align)
         tokens = output.tokens[:, :n]
         scores = output.scores[:, :n].numpy().tolist()
         alignments = [()] * len(sentences)
         if align:
             texts = tf.constant([sentence.text for sentence in sentences])
-            arrays = (
-                source_word_spans(
-                    self.tokenizer.source, texts, source, self.source_limit
-                ),
-                target_word_spans(self.tokenizer.target, tokens[:, 0]),
-                output.alignments[:, 0],
+            source_words = source_word_spans(
+                self.tokenizer.source, texts, source, self.source_limit
             )
-            alignments = map(word_alignment, *(each.numpy() for each in arrays))
+            target_words = target_word_spans(
+                self.tokenizer.target, tokens[:, 0]
+            )
+            alignments = map(
+                word_alignment,
+                source_words.numpy(),
+                target_words.numpy(),
+                output.alignments[:, 0].numpy(),
+            )
         return [*map(drop_impossible, self._decode(tokens), scores, alignments)]
 
 
-def _first_unknown(tokenizer, text):
-    """Returns the character after the longest known beginning of `text`."""
-    # Characters may be known only together, as the parts of a Korean syllable.
-    beginnings = [text[:end] for end in range(1, len(text) + 1)]
-    known = [UNKNOWN_ID not in ids for ids in tokenizer.encode(beginnings)]
-    last = max((end for end, each in enumerate(known, 1) if each), default=0)
-    return text[last]
+def _first_unknown_character(tokenizer, text):
+    """Returns the character after the longest known beginning of a text."""
+    # All beginnings, since some characters, such as the letters of a Korean
+    # syllable, are known only together.
+    beginnings = [text[:length] for length in range(len(text))]
+    ids = tokenizer.encode(beginnings)
+    return text[max(i for i, each in enumerate(ids) if UNKNOWN_ID not in each)]
 
 
 def load_models(paths, ensemble_mean=None):
-    """Loads one model, or a kt.Ensemble of several, and the tokenizer.
+    """Loads one model, or a kt.Ensemble of several, and its tokenizer.
 
     `ensemble_mean` is the `mean` of kt.Ensemble. Raises InputError if a file is
     not valid, vocabularies differ, or a mean is given for one model.
     """
     directories = [ModelDirectory(path) for path in paths]
     tokenizers = [directory.load_tokenizer() for directory in directories]
-    protos = [
-        (tokenizer.source.proto, tokenizer.target.proto)
-        for tokenizer in tokenizers
-    ]
+    protos = [(each.source.proto, each.target.proto) for each in tokenizers]
     validate_equal(paths, protos, "vocabularies")
     return load_ensemble(directories, ensemble_mean), tokenizers[0]
 
@@ -311,11 +312,11 @@ def load_ensemble(directories, ensemble_mean=None):
         raise InputError(str(error)) from error
 
 
-def validate_equal(paths, contents, what):
+def validate_equal(paths, contents, description):
     """Raises InputError if the `contents` of an ensemble's models differ."""
     for path, content in zip(paths, contents):
         if content != contents[0]:
             raise InputError(
-                f"{paths[0]} and {path} have different {what}; only models "
-                f"with the same {what} decode together."
+                f"{paths[0]} and {path} have different {description}; the "
+                f"models of an ensemble must have the same {description}."
             )

@@ -60,7 +60,7 @@ def define_preparation_flags():
         lower_bound=0.0,
         upper_bound=1.0,
     )
-    command.require_finite("max_unknown")
+    command.mark_flags_as_finite("max_unknown")
 
 
 def workers():

@@ -186,7 +186,7 @@ flags.DEFINE_bool(
     "(without --dev_bleu_sentences and --dev_f1_sentences by dev loss) instead "
     "of averaging checkpoints; with --ema, its moving average.",
 )
-command.require_finite("train_minutes", "ema", "checkpoint_minutes")
+command.mark_flags_as_finite("train_minutes", "ema", "checkpoint_minutes")
 
 
 def validate_unused_flags(names, tasks):

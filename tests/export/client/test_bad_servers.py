@@ -90,7 +90,7 @@ def test_the_whole_answer_never_comes(ask, first, part):
 
 
 def test_rest_answers_without_prediction(monkeypatch):
-    monkeypatch.setattr(rest_server, "MAX_ANSWER_BYTES", 100_000)
+    monkeypatch.setattr(rest_server, "MAX_RESPONSE_BYTES", 100_000)
     for status, body, reason in (
         ("200 OK", b"<html>", ""),
         ("200 OK", b"\xff", ""),

@@ -65,7 +65,7 @@ def test_refusals_are_one_line_and_2(addresses):
         ([rest, "--model_name=other"], "--model_name"),
         ([rest, "--version=7"], "version 7 of translator"),
         ([grpc, "--label=new"], "version new of translator"),
-        ([rest, "--n_best=9"], "the 4 translations"),
+        ([rest, "--n_best=9"], "beam size"),
     ):
         code, lines, err = run(*flags, texts=["ba."])
         assert (code, lines) == (2, []), flags

@@ -160,7 +160,7 @@ def test_pipes_and_folders_in_use_are_not_replaced(tmp_path, monkeypatch, old):
             write_file(name)
     assert content(tmp_path) == {"f": b"old"}
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="pipe is no place for a file"):
+    with pytest.raises(InputError, match="pipe cannot be replaced"):
         write_file(tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
 

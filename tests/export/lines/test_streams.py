@@ -39,7 +39,7 @@ def test_formats():
             "0.000000\t\t",
         ),
         (
-            line_format(several=True),
+            line_format(is_n_best=True),
             ["7 ||| le chat ||| -0.250000", "7 ||| un ch at ||| -1.500000"],
             "7 |||  ||| 0.000000",
         ),
@@ -57,18 +57,18 @@ def upper(texts):
 
 def test_lines_are_written_chunk_by_chunk_in_order():
     chunks, written = ["a", "bc", "def", "g"], []
-    to_lines = line_format(several=True)
+    to_lines = line_format(is_n_best=True)
     result = process_chunks(chunks, upper, to_lines, written.append)
     assert [[line.split(" ||| ")[1] for line in each] for each in written] == [
         [*each.upper()] for each in chunks
     ]
     numbers = [line[0] for lines in written for line in lines]
     assert numbers == [*map(str, range(7))]
-    assert result == ([], 0)
+    assert result == (0, [])
     # Truncated lines are counted, and the first ones named.
     chunks = [["a", "long"], ["b", "long"], ["long", ""], ["long"]]
     result = process_chunks(chunks, upper, line_format(), len)
-    assert result == ([2, 4, 5], 4)
+    assert result == (4, [2, 4, 5])
 
 
 def test_chunks_grow_up_to_a_limit_and_nothing_more_is_read_ahead():

@@ -11,9 +11,9 @@ from export.serving.comparison import TranslationComparer
 from export.serving.export_directory import (
     WARM_UP_FILE,
     read_description,
-    read_warm_up,
+    read_warm_up_requests,
     select_inputs,
-    write_warm_up,
+    write_warm_up_requests,
 )
 from tests import made_up_text
 from tests.export import commands
@@ -23,32 +23,32 @@ TEXTS += ["g " * 40]
 
 
 @pytest.fixture(scope="module")
-def reader(exported):
+def comparer(exported):
     limits = read_description(exported)["limits"]
     return TranslationComparer(made_up_text.vocabulary(), TEXTS, limits)
 
 
 @pytest.fixture(scope="module")
-def outputs(server, exported, reader):
-    """The export's answers: dict, signature to list of one dict of arrays."""
+def outputs(server, exported, comparer):
+    """The export's outputs: dict, signature to list of one dict of arrays."""
     found = {}
     names = {"tokens": ["ids"], "score": ["text", "translation"]}
-    for signature in reader.signatures:
-        inputs = reader.inputs(names.get(signature, ["text"]), 0, len(TEXTS))
+    for signature in comparer.signatures:
+        inputs = comparer.inputs(names.get(signature, ["text"]), 0, len(TEXTS))
         found[signature] = [server.run(exported, signature, **inputs).arrays]
     return found
 
 
 @pytest.fixture
-def compare(reader, outputs, truncating_translator):
-    """Compares a signature's answers after a change of one output."""
+def compare(comparer, outputs, truncating_translator):
+    """Compares a signature's outputs after a change of one output."""
 
     def compare_changed(signature, name=None, place=None, value=None):
         (arrays,) = outputs[signature]
         arrays = {key: array.copy() for key, array in arrays.items()}
         if name is not None:
             arrays[name][place] = value
-        return reader.compare(signature, [arrays], truncating_translator)
+        return comparer.compare(signature, [arrays], truncating_translator)
 
     return compare_changed
 
@@ -67,31 +67,31 @@ CHANGES = {
 @pytest.mark.parametrize("signature", CHANGES)
 def test_equal_answers_pass_and_others_are_named(compare, outputs, signature):
     same = compare(signature)
-    assert (same.texts, same.equal, same.first) == (14, 14, None)
-    assert same.difference <= 1e-3
+    assert (same.num_texts, same.num_equal, same.first_error) == (14, 14, None)
+    assert same.max_difference <= 1e-3
     change, score = CHANGES[signature]
     other = compare(signature, *change)
-    assert (other.texts, other.equal) == (14, 13)
-    assert repr(TEXTS[3]) in other.first
+    assert (other.num_texts, other.num_equal) == (14, 13)
+    assert repr(TEXTS[3]) in other.first_error
     if score is None:
         return
     name, place = score
     right = outputs[signature][0][name][place]
     for difference in (0.01, np.nan):
         found = compare(signature, name, place, right + difference)
-        assert found.equal == 14
-        assert repr(TEXTS[3]) in found.first
+        assert found.num_equal == 14
+        assert repr(TEXTS[3]) in found.first_error
 
 
 def test_warm_up_requests_are_read_as_they_were_written(tmp_path):
     (tmp_path / "assets.extra").mkdir()
     texts = ["a", "\u00e9\U0001f600", ""]
     ids = np.arange(-3, 3, dtype="int32").reshape(2, 3)
-    write_warm_up(
+    write_warm_up_requests(
         tmp_path / WARM_UP_FILE,
         {"s": [{"text": texts}], "tokens": [{"ids": ids}]},
     )
-    found = read_warm_up(tmp_path)
+    found = read_warm_up_requests(tmp_path)
     assert found["s"][0]["text"].tolist() == [text.encode() for text in texts]
     np.testing.assert_array_equal(found["tokens"][0]["ids"], ids)
     content = bytearray((tmp_path / WARM_UP_FILE).read_bytes())
@@ -99,7 +99,7 @@ def test_warm_up_requests_are_read_as_they_were_written(tmp_path):
     for damaged in (content, content[:-1], b"damaged" * 4):
         (tmp_path / WARM_UP_FILE).write_bytes(damaged)
         with pytest.raises(InputError, match=str(tmp_path / WARM_UP_FILE)):
-            read_warm_up(tmp_path)
+            read_warm_up_requests(tmp_path)
 
 
 def check(*arguments):
@@ -129,7 +129,9 @@ def save(exported, tmp_path):
         )
         tf.saved_model.save(module, str(version), {name: module.call})
         shutil.copytree(exported / "assets.extra", version / "assets.extra")
-        write_warm_up(version / WARM_UP_FILE, {name: [{"text": ["a"]}]})
+        write_warm_up_requests(
+            version / WARM_UP_FILE, {name: [{"text": ["a"]}]}
+        )
         return version
 
     return write_version

@@ -10,7 +10,7 @@ from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.serving.export_directory import (
     DESCRIPTION_FILES,
-    describe,
+    make_description,
     newest_version,
     read_description,
     version_number,
@@ -53,7 +53,7 @@ def test_its_limits_are_those_of_the_search(model_path):
     directory = ModelDirectory(model_path)
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
     servable = ServedTranslator(model, tokenizer, **LIMITS)
-    limits = describe(directory, servable)["limits"]
+    limits = make_description(directory, servable)["limits"]
     assert limits == LIMITS | {"target_pieces": None, "shortlist": None}
     for name in ("beam_size", "alpha", "max_extra_tokens"):
         assert getattr(model.config, name) != LIMITS[name]

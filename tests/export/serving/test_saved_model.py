@@ -16,13 +16,13 @@ from export.serving import served_translator
 from export.serving.export_directory import read_description
 from export.serving.session import (
     read_meta_graph,
-    signatures_of,
+    read_signatures,
     unsupported_operations,
 )
 from export.translators.output_vocabulary_files import (
     SHORTLIST_FILE,
-    read_ids,
     read_shortlist,
+    read_target_pieces,
 )
 from export.translators.translator import Translator
 from tests import made_up_text
@@ -153,7 +153,7 @@ def test_an_export_of_a_reduced_vocabulary_passes_its_check(
     else:
         path.write_text("\n".join(made_up_text.sentences()[40:44]))
         assert export(*flags) is None
-        value = read_ids(version)
+        value = read_target_pieces(version)
         size = len(value)
         assert 32 <= size < 200
     limits = read_description(version)["limits"]
@@ -236,7 +236,7 @@ def test_a_stock_server_has_every_operation(exported):
     others = {op for op in operations if not hasattr(tf.raw_ops, op)}
     assert others <= TEXT_OPERATIONS
     assert unsupported_operations(meta_graph) == []
-    for name, signature in signatures_of(meta_graph).items():
+    for name, signature in read_signatures(meta_graph).items():
         inputs, outputs = SIGNATURES[name]
         assert describe(signature.inputs) == inputs
         expected = outputs | {"truncated": ("bool", [None])}
@@ -266,7 +266,9 @@ def test_a_failure_leaves_nothing_half_written(
         path.write_bytes(b"bad" * 9)
 
     with monkeypatch.context() as patch:
-        patch.setattr("export.serving.export_directory.write_warm_up", damage)
+        patch.setattr(
+            "export.serving.export_directory.write_warm_up_requests", damage
+        )
         assert "did not pass" in export()
     assert below(tmp_path / "e") == ["1"]
 

@@ -76,7 +76,7 @@ def exported(export, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def reader(parser_path, exported):
+def comparer(parser_path, exported):
     vocabulary = ModelDirectory(parser_path).read_vocabulary()
     return TreeComparer(vocabulary, TEXTS, read_description(exported)["limits"])
 
@@ -94,18 +94,19 @@ def ask(server, exported):
     ],
 )
 def test_trees_are_the_parsers(
-    ask, reader, parser, signature, tree, score, place
+    ask, comparer, parser, signature, tree, score, place
 ):
     arrays = ask(signature, TEXTS).arrays
     assert arrays.keys() == {tree, score}
-    same = reader.compare(signature, [arrays], parser)
-    assert (same.texts, same.equal, same.first) == (len(TEXTS),) * 2 + (None,)
+    same = comparer.compare(signature, [arrays], parser)
+    assert same.num_texts == same.num_equal == len(TEXTS)
+    assert same.first_error is None
     for name, change in ((tree, b")"), (score, 0.01)):
         changed = {key: array.copy() for key, array in arrays.items()}
         changed[name][place] += change
-        other = reader.compare(signature, [changed], parser)
-        assert other.equal == len(TEXTS) - (name == tree)
-        assert repr(TEXTS[4]) in other.first
+        other = comparer.compare(signature, [changed], parser)
+        assert other.num_equal == len(TEXTS) - (name == tree)
+        assert repr(TEXTS[4]) in other.first_error
 
 
 def test_an_answer_does_not_depend_on_its_batch(ask, parser):

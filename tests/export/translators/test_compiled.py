@@ -48,7 +48,8 @@ def test_a_function_is_traced_once_for_all_shapes_and_threads(caplog):
 
 
 def test_few_lengths_are_compiled():
-    lengths = [graph_translator._width(length, 40) for length in range(1, 41)]
+    padded_length = graph_translator._padded_length
+    lengths = [padded_length(length, 40) for length in range(1, 41)]
     assert lengths == [16] * 16 + [32] * 16 + [40] * 8
 
 

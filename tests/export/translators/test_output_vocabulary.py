@@ -26,7 +26,9 @@ SIZE = 40
 def ids(translator, tmp_path_factory):
     path = tmp_path_factory.mktemp("target") / "target.fr"
     path.write_text("\n".join(TARGETS), encoding="utf-8")
-    return output_vocabulary_files.collect_ids(translator.tokenizer, [path])
+    return output_vocabulary_files.collect_target_pieces(
+        translator.tokenizer, [path]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -105,24 +107,26 @@ def test_target_pieces_are_the_texts_and_single_characters(
     paths = tmp_path / "a.gz", tmp_path / "b"
     paths[0].write_bytes(gzip.compress("\n".join(TARGETS[:2]).encode()))
     paths[1].write_text("\n".join(TARGETS[2:]), encoding="utf-8")
-    collect_ids = output_vocabulary_files.collect_ids
-    assert collect_ids(translator.tokenizer, paths) == ids
+    collect_target_pieces = output_vocabulary_files.collect_target_pieces
+    assert collect_target_pieces(translator.tokenizer, paths) == ids
     path = tmp_path / "bad"
     path.write_bytes(b"\n\n")
     for each in (path, tmp_path / "missing"):
         with pytest.raises(InputError, match=each.name):
-            collect_ids(translator.tokenizer, [each])
+            collect_target_pieces(translator.tokenizer, [each])
 
 
 def test_an_exports_file_is_read_as_it_was_written(translator, ids, tmp_path):
     path = tmp_path / output_vocabulary_files.TARGET_PIECES_FILE
     path.parent.mkdir()
-    text = output_vocabulary_files.format_ids(ids, translator.tokenizer)
+    text = output_vocabulary_files.format_target_pieces(
+        ids, translator.tokenizer
+    )
     path.write_text(text, encoding="utf-8")
-    assert output_vocabulary_files.read_ids(tmp_path) == ids
+    assert output_vocabulary_files.read_target_pieces(tmp_path) == ids
     path.write_text("5\tx\nsix\ty\n", encoding="utf-8")
     with pytest.raises(InputError, match="target_pieces"):
-        output_vocabulary_files.read_ids(tmp_path)
+        output_vocabulary_files.read_target_pieces(tmp_path)
 
 
 def test_a_sentences_shortlist_is_what_the_file_says(

@@ -114,7 +114,7 @@ def test_the_command_takes_a_prefix_a_line(model_path, translator, tmp_path):
     close([*map(Translation, texts, map(float, scores))][:9], expected)
     assert texts[9].startswith("do ri")
     # Prefixes that are spelled otherwise are reported.
-    for words in ("3", "line 10: 'do  ri' as 'do ri'", "ka …'"):
+    for words in ("3", "10: 'do  ri' as 'do ri'", "ka …'"):
         assert words in err[-1]
 
 

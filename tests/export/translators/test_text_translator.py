@@ -6,7 +6,7 @@ import pytest
 from export.attention_views.reader import AttentionReader
 from export.common.errors import InputError
 from export.serving.exported_translator import ExportedTranslator
-from export.translators.batches import list_of_texts
+from export.translators.batches import validate_texts
 from export.translators.text_translator import word_alignment
 
 # "the black cat", its end and padding; "le chat noir" and its end.
@@ -46,7 +46,7 @@ def test_a_token_of_two_words_links_both_and_no_words_none():
 def test_what_is_no_list_of_texts_is_refused(translator):
     for texts in ("ba ka", b"ba", ["ba", None], ["ba", "a\ud800"]):
         with pytest.raises(InputError):
-            list_of_texts(texts)
+            validate_texts(texts)
     two = ["ba", "ba"]
     # Not loaded: texts are refused before.
     exported = ExportedTranslator.__new__(ExportedTranslator)
@@ -63,6 +63,6 @@ def test_what_is_no_list_of_texts_is_refused(translator):
         with pytest.raises(InputError):
             refused("ba")
     for texts in (two, tuple(two), iter(two), np.array(two)):
-        assert list_of_texts(texts) == two
+        assert validate_texts(texts) == two
     with pytest.raises(TypeError):
         translator.tokenizer.encode("ba")
