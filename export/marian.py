@@ -1,10 +1,9 @@
-"""Exports a model for MarianMTModel: `python -m export.marian`.
+"""Writes a model for Hugging Face's MarianMTModel: `python -m export.marian`.
 
     python -m export.marian --model_dir=runs/demo --output_dir=marian
 
-Hugging Face's `MarianMTModel.from_pretrained` and
-`MarianTokenizer.from_pretrained` load the directory, and `export.import_marian`
-converts it back to an equal model directory.
+`MarianMTModel.from_pretrained` and `MarianTokenizer.from_pretrained` load the
+directory, and `export.import_marian` converts it back to a model directory.
 """
 
 import pathlib
@@ -25,7 +24,7 @@ flags.DEFINE_string(
 
 
 def main(arguments):
-    """Exports a model."""
+    """Writes a directory for MarianMTModel."""
     del arguments
     path = pathlib.Path(FLAGS.output_dir)
     command.require_new(path, "--output_dir")
@@ -40,9 +39,8 @@ def main(arguments):
     languages = run.get("source_language"), run.get("target_language")
     with atomic_write(path) as temporary:
         temporary.mkdir()
-        write_hugging_face(
-            model, directory.read_vocabulary(), languages, temporary
-        )
+        vocabulary = directory.read_vocabulary()
+        write_hugging_face(model, vocabulary, languages, temporary)
     print(
         f"Wrote {path}. MarianMTModel ranks by log-probability / length^alpha "
         f"and ends after {model.config.max_extra_tokens} tokens; "

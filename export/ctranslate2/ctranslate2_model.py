@@ -7,11 +7,11 @@ from keras import ops
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.common.storage import atomic_write
-from export.pretrained.config_files import ANY, check_supported, expand_names
+from export.pretrained.config_files import ANY, split_keys, validate_config
 from export.tokenizers.python_tokenizers import (
     PythonTokenizer,
-    count_table_pieces,
     load_python_source_tokenizer,
+    read_vocab_size,
     split_vocabulary,
 )
 from export.translators.batches import BATCH_TOKENS
@@ -29,7 +29,7 @@ _SOURCE_POSITIONS = 1024
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 # Supported values by field; other fields must have their default. Settings of
 # the search are arguments of CTranslate2, which the command prints.
-_SUPPORTED_VALUES = expand_names(
+_SUPPORTED_VALUES = split_keys(
     {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon max_positions "
@@ -65,7 +65,7 @@ def save_ctranslate2(
     vocabulary is of another one.
     """
     config = model.config
-    check_supported(
+    validate_config(
         *(config, _SUPPORTED_VALUES, "CTranslate2"),
         "export the model as a SavedModel instead (export.saved_model)",
     )
@@ -96,7 +96,7 @@ def save_ctranslate2(
 def _list_pieces(vocabulary, size):
     processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
     pieces = [processor.IdToPiece(i) for i in range(len(processor))]
-    if len(pieces) > size == count_table_pieces(vocabulary):
+    if len(pieces) > size == read_vocab_size(vocabulary):
         # A pretrained model treats the remaining pieces as unknown.
         return pieces[:size]
     if len(pieces) != size:

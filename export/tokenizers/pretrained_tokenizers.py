@@ -8,8 +8,8 @@ from export.tokenizers.python_tokenizers import (
     OPUS_PUNCTUATION,
     OPUS_SPACES,
     TAG,
-    count_table_pieces,
     read_normalizer,
+    read_vocab_size,
     split_vocabulary,
     text_piece_mask,
 )
@@ -41,11 +41,11 @@ def load_tokenizer(vocabulary):
             f"{normalizer!r}."
         )
     return TokenizerPair(
-        _SOURCE_TOKENIZERS[normalizer](source), TableTokenizer(target)
+        _SOURCE_TOKENIZERS[normalizer](source), VocabTokenizer(target)
     )
 
 
-class TableTokenizer(Tokenizer):
+class VocabTokenizer(Tokenizer):
     """A tokenizer that looks up tokens by their text, as in a table.
 
     Marian and Hugging Face's tokenizer do so: text that is unknown to the
@@ -56,7 +56,7 @@ class TableTokenizer(Tokenizer):
 
     def __init__(self, proto):
         super().__init__(proto)
-        self.vocabulary_size = count_table_pieces(proto)
+        self.vocabulary_size = read_vocab_size(proto)
         self._is_text = tf.constant(text_piece_mask(proto))
 
     def tokenize(self, text):
@@ -78,7 +78,7 @@ class TableTokenizer(Tokenizer):
         return pieces.with_values(tf.tensor_scatter_nd_update(ids, last, ends))
 
 
-class TaggedTokenizer(TableTokenizer):
+class TaggedTokenizer(VocabTokenizer):
     """A TableTokenizer of sources that may begin with a tag such as ">>fra<<".
 
     A tag is the target language of a multilingual OPUS-MT model, and one id.

@@ -60,7 +60,7 @@ class PythonTokenizer:
         return self._processor.decode([i for i in ids if not is_control(i)])
 
 
-class PythonTableTokenizer(PythonTokenizer):
+class PythonVocabTokenizer(PythonTokenizer):
     """TableTokenizer of `pretrained_tokenizers` without TensorFlow.
 
     With `has_tags` a text may begin with a tag, as in TaggedTokenizer;
@@ -70,7 +70,7 @@ class PythonTableTokenizer(PythonTokenizer):
     def __init__(self, proto, has_tags=False, normalize=str):
         super().__init__(proto)
         self._is_text = text_piece_mask(proto)
-        self._size = count_table_pieces(proto)
+        self._size = read_vocab_size(proto)
         self._has_tags = has_tags
         self._normalize = normalize
 
@@ -113,7 +113,7 @@ def load_python_tokenizers(vocabulary):
     source, target = split_vocabulary(vocabulary)
     if source is target:
         return (PythonTokenizer(vocabulary),) * 2
-    return load_python_source_tokenizer(source), PythonTableTokenizer(target)
+    return load_python_source_tokenizer(source), PythonVocabTokenizer(target)
 
 
 def load_python_source_tokenizer(proto):
@@ -122,7 +122,7 @@ def load_python_source_tokenizer(proto):
     if normalizer not in ("", OPUS_MT):
         raise ValueError(f"There is no normalization {normalizer!r}.")
     normalize = normalize_opus if normalizer else str
-    return PythonTableTokenizer(proto, has_tags=True, normalize=normalize)
+    return PythonVocabTokenizer(proto, has_tags=True, normalize=normalize)
 
 
 def normalize_opus(text):
@@ -178,7 +178,7 @@ def read_normalizer(source):
     return fields.get(_NORMALIZER_FIELD, b"").decode("ascii", "replace")
 
 
-def count_table_pieces(proto):
+def read_vocab_size(proto):
     """Returns V of a SentencePiece model of `pretrained.vocabulary`."""
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     return model.trainer_spec.vocab_size

@@ -8,7 +8,7 @@ import sentencepiece
 import yaml
 
 from export.pretrained.weight_mapping import (
-    layer_slots,
+    layer_mappings,
     marian_columns,
     read_layers,
 )
@@ -114,7 +114,7 @@ def arrays_of(made, embeddings=("Wemb",)):
     stored = {
         name: array[None] if array.ndim == 1 else array
         for name, array in read_layers(
-            made, layer_slots(made.config, is_hugging_face=False)
+            made, layer_mappings(made.config, is_hugging_face=False)
         ).items()
     }
 
