@@ -10,7 +10,9 @@ import keras_transformer as kt
 from export.model_directory import ModelDirectory
 from keras_transformer.config import PAD_ID
 
-_FIELDS = [field.name for field in dataclasses.fields(kt.TransformerConfig)]
+_CONFIG_FIELDS = [
+    field.name for field in dataclasses.fields(kt.TransformerConfig)
+]
 
 
 class ModelDirectoryMixin:
@@ -20,10 +22,10 @@ class ModelDirectoryMixin:
     def from_preset(cls, preset, **kwargs):
         """Loads a model directory, or any preset that KerasHub accepts.
 
-        ValueError or InputError if it does not exist or is another model.
+        Raises ValueError or InputError if `preset` is neither.
         """
         directory = ModelDirectory(preset)
-        # Presets have their vocabulary elsewhere.
+        # Preset folders store their vocabulary elsewhere.
         if directory.vocabulary_path.exists():
             return cls.from_directory(directory, **kwargs)
         return super().from_preset(preset, **kwargs)
@@ -47,8 +49,8 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
     """
 
     def __init__(self, dtype=None, **kwargs):
-        given = [name for name in _FIELDS if name in kwargs]
-        config = kt.TransformerConfig(**{n: kwargs.pop(n) for n in given})
+        fields = {n: kwargs.pop(n) for n in _CONFIG_FIELDS if n in kwargs}
+        config = kt.TransformerConfig(**fields)
         stacks = _EncoderDecoder(config, dtype=dtype, name="stacks")
         inputs = {
             name: keras.Input((None,), dtype="int32", name=name)
@@ -75,8 +77,8 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
 
         Compile the task again afterwards. Saving stores the adapted model;
         `save_lora_weights` stores the LoRA weights alone. `target_layer_names`
-        are `default_lora_layer_names()` by default. ValueError if no layer of
-        these names supports LoRA.
+        are `default_lora_layer_names()` by default. Raises ValueError if no
+        layer of these names supports LoRA.
         """
         names = target_layer_names or self.default_lora_layer_names()
         layers = [

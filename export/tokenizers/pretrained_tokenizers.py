@@ -27,31 +27,31 @@ class TokenizerPair(tf.Module):
 
 
 def load_tokenizer(vocabulary):
-    """Returns the Tokenizer or TokenizerPair of the bytes of vocabulary.model.
+    """Returns the Tokenizer or TokenizerPair of a `vocabulary.model`'s bytes.
 
-    Raises ValueError if they are not such a vocabulary.
+    Raises ValueError for other bytes.
     """
     source, target = split_vocabulary(vocabulary)
     if source is target:
         return Tokenizer(vocabulary)
     normalizer = read_normalizer(source)
-    if normalizer not in _SOURCE_TOKENIZERS:
+    source_classes = {"": TaggedTokenizer, OPUS_MT: OpusTokenizer}
+    if normalizer not in source_classes:
         raise ValueError(
             "The sources of this vocabulary have the unknown normalization "
             f"{normalizer!r}."
         )
-    return TokenizerPair(
-        _SOURCE_TOKENIZERS[normalizer](source), VocabTokenizer(target)
-    )
+    source_tokenizer = source_classes[normalizer](source)
+    return TokenizerPair(source_tokenizer, VocabTokenizer(target))
 
 
 class VocabTokenizer(Tokenizer):
-    """A tokenizer that looks up tokens by their text, as in a table.
+    """Splits text by SentencePiece, then looks up the pieces in a vocab.
 
-    Marian and Hugging Face's tokenizer do so: text that is unknown to the
-    SentencePiece model, one of `pretrained.vocabulary`, may have an id in a
-    table of both languages. Tokens with ids of V and above only split text,
-    and count as unknown.
+    So do Marian and Hugging Face's MarianTokenizer: a piece unknown to the
+    SentencePiece model may have an id in a vocab of both languages. `proto` is
+    the one of an `export.pretrained.vocabulary.Vocabulary`, whose ids of V and
+    above only split text, and count as unknown.
     """
 
     def __init__(self, proto):
@@ -79,10 +79,10 @@ class VocabTokenizer(Tokenizer):
 
 
 class TaggedTokenizer(VocabTokenizer):
-    """A TableTokenizer of sources that may begin with a tag such as ">>fra<<".
+    """A VocabTokenizer of sources that may begin with a tag such as >>fra<<.
 
     A tag is the target language of a multilingual OPUS-MT model, and one id.
-    Tags that the table lacks, or elsewhere in a text, are unknown.
+    Tags that the vocab lacks, or elsewhere in a text, are unknown.
     """
 
     def tokenize(self, text):
@@ -145,10 +145,3 @@ class OpusTokenizer(TaggedTokenizer):
         ):
             text = tf.strings.regex_replace(text, pattern, replacement)
         return text
-
-
-# By the normalization that a vocabulary names.
-_SOURCE_TOKENIZERS = {
-    "": TaggedTokenizer,
-    OPUS_MT: OpusTokenizer,
-}

@@ -13,10 +13,10 @@ from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
 class Tokenizer(tf.Module):
-    """A SentencePiece vocabulary shared by both languages.
+    """Splits and joins text by a SentencePiece model for both languages.
 
-    Runs the same code eagerly and in a graph, so that a served model sees the
-    ids that training saw. `vocabulary_size` is V, its number of tokens.
+    Runs the same code eagerly and in a graph, so that a served model has the
+    same ids as in training. `vocabulary_size` is V, its number of tokens.
 
     Raises ValueError if the bytes `proto` are not a SentencePiece model whose
     pad, unknown, begin and end ids are 0, 1, 2 and 3, or if text can become
@@ -41,28 +41,27 @@ class Tokenizer(tf.Module):
         except (tf.errors.OpError, DecodeError) as error:
             raise ValueError("This is not a SentencePiece model.") from error
         try:
-            ends = self._pieces.tokenize("").numpy().tolist()
+            ids = self._pieces.tokenize("").numpy().tolist()
         except tf.errors.OpError:
-            ends = []
+            ids = []
         expected = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>"}
         special = {i: self.id_to_token(i) for i in expected}
-        if ends != [END_ID] or special != expected:
+        if ids != [END_ID] or special != expected:
             raise ValueError(
                 "This SentencePiece model has other special ids than pad 0, "
                 "unknown 1, begin 2 and end 3; train one with "
                 "trainers.data.vocabulary."
             )
-        self._check_control_pieces(model.pieces)
-        # SentencePiece drops the space that it adds only before a text.
-        rules = model.normalizer_spec
+        self._validate_control_pieces(model.pieces)
+        # SentencePiece removes the space that it adds only before a text.
         self._added_space = None
         if model.trainer_spec.treat_whitespace_as_suffix:
-            if rules.remove_extra_whitespaces:
+            if model.normalizer_spec.remove_extra_whitespaces:
                 self._added_space = " +$"
-            elif rules.add_dummy_prefix:
+            elif model.normalizer_spec.add_dummy_prefix:
                 self._added_space = " $"
 
-    def _check_control_pieces(self, pieces):
+    def _validate_control_pieces(self, pieces):
         """Raises ValueError if some text becomes a control id, or fails."""
         names = [each.piece for each in pieces if each.type == each.CONTROL]
         for text in [*names, *(f"{name} a" for name in names)]:
@@ -144,10 +143,11 @@ class Tokenizer(tf.Module):
         known = (ids >= 0) & (ids < self.vocabulary_size)
         return self._pieces.id_to_string(tf.where(known, ids, UNKNOWN_ID))
 
-    def id_to_token(self, number):
+    def id_to_token(self, token_id):
         """Returns the token of one id, such as "▁the"."""
         self.restore_resources()
-        return self.ids_to_tokens(tf.constant(number)).numpy().decode("utf-8")
+        token = self.ids_to_tokens(tf.constant(token_id))
+        return token.numpy().decode("utf-8")
 
     def encode(self, texts):
         """Splits a list of str; returns a list of int32 arrays."""
