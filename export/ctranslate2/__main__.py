@@ -46,9 +46,7 @@ flags.DEFINE_enum(
     "the fastest on most processors.",
 )
 flags.DEFINE_string(
-    "compare",
-    None,
-    "File to compare translations of, one sentence per line.",
+    "compare", None, "File to compare translations of, one sentence per line."
 )
 flags.DEFINE_multi_string(
     "references",

@@ -11,10 +11,7 @@ from export.translators.batches import truncation_limit
 from export.translators.text_translator import Translation
 from export.translators.translator import ModelTranslator
 from keras_transformer.config import BEGIN_ID, END_ID, FORBIDDEN_IDS, PAD_ID
-from keras_transformer.decoding.translate import (
-    output_capacity,
-    output_limits,
-)
+from keras_transformer.decoding.translate import output_capacity, output_limits
 
 # Source lengths are padded to multiples of this, to compile few shapes.
 _LENGTH_STEP = 16

@@ -110,11 +110,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         self._translators = {}
 
     def generate(
-        self,
-        inputs,
-        max_length=None,
-        stop_token_ids="auto",
-        strip_prompt=False,
+        self, inputs, max_length=None, stop_token_ids="auto", strip_prompt=False
     ):
         """Translates a string or a list of strings, by search or sampling.
 

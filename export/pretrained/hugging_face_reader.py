@@ -29,39 +29,18 @@ from export.tokenizers.python_tokenizers import join_vocabularies
 from keras_transformer.config import FORBIDDEN_IDS, MAX_BEAMS, MAX_EXTRA_TOKENS
 
 _CONFIG_FILE, _GENERATION_FILE = "config.json", "generation_config.json"
-_WEIGHTS_FILES = "model.safetensors", "pytorch_model.bin"
 # From the activations of transformers to those of a TransformerConfig.
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
-# Defaults of MarianConfig, with the epsilon of PyTorch's LayerNorm.
-_CONFIG_DEFAULTS = {
-    "activation_function": "gelu",
-    "dropout": 0.1,
-    "attention_dropout": 0.0,
-    "activation_dropout": 0.0,
-    "layer_norm_epsilon": 1e-5,
-    # Not supported: no trained model has it.
-    "scale_embedding": False,
-    "share_encoder_decoder_embeddings": True,
-    "tie_word_embeddings": True,
-}
+# Default of PyTorch's LayerNorm in MarianMTModel; `export.marian` stores it.
+_EPSILON = 1e-5
 # Second names of fields of MarianConfig.
 _ALIASES = {
     "hidden_size": "d_model",
     "num_hidden_layers": "encoder_layers",
     "num_attention_heads": "encoder_attention_heads",
 }
-# Ids in MarianConfig, for a directory without generation_config.json.
+# Defaults of MarianConfig, for a directory without generation_config.json.
 _DEFAULT_IDS = {"decoder_start_token_id": 58100, "eos_token_id": 0}
-_GENERATION_DEFAULTS = {
-    "num_beams": 1,
-    "length_penalty": 1.0,
-    "early_stopping": False,
-    # The token that the decoder begins with, and 20 more.
-    "max_length": 21,
-    "renormalize_logits": False,
-    "suppress_tokens": [],
-    "bad_words_ids": [],
-}
 # Sources are truncated to this number of tokens.
 _MAX_SOURCE_TOKENS = 512
 # The stopping criterion of a TransformerConfig by early_stopping.
@@ -71,10 +50,10 @@ _ENCODER = "model.encoder.embed_tokens.weight"
 _DECODER = "model.decoder.embed_tokens.weight"
 _SHARED, _OUTPUT = "model.shared.weight", "lm_head.weight"
 _OUTPUT_BIAS = "final_logits_bias"
-_POSITIONS = (
+_POSITIONS = {
     "model.encoder.embed_positions.weight",
     "model.decoder.embed_positions.weight",
-)
+}
 # By `share_embeddings`: the separate matrices, and possible names of each.
 _EMBEDDING_NAMES = {
     "all": {"target": (_SHARED, _DECODER, _ENCODER, _OUTPUT)},
@@ -86,7 +65,7 @@ _EMBEDDING_NAMES = {
     },
 }
 # Allowed error of stored sinusoids, in float32 or bfloat16.
-_SINUSOID_TOLERANCE = 5e-3
+_TOLERANCE = 5e-3
 
 
 def read_hugging_face(folder):
@@ -95,13 +74,14 @@ def read_hugging_face(folder):
     docs/pretrained.md lists the files. Raises InputError if one is missing,
     damaged or of another architecture.
     """
-    fields = _CONFIG_DEFAULTS | read_fields(folder / _CONFIG_FILE)
+    # The default of MarianConfig is False, which no trained model uses.
+    fields = {"scale_embedding": False} | read_fields(folder / _CONFIG_FILE)
     warnings = validate_fields(fields, HF_CONFIG_FIELDS, _CONFIG_FILE)
     path, generation_fields = folder / _GENERATION_FILE, None
     if path.exists():
         generation_fields = read_fields(path)
     generation = read_generation(fields, generation_fields)
-    is_shared = fields["share_encoder_decoder_embeddings"]
+    is_shared = fields.get("share_encoder_decoder_embeddings", True)
     source_size = target_size = _read_size(fields, "vocab_size")
     if not is_shared and "decoder_vocab_size" in fields:
         target_size = _read_size(fields, "decoder_vocab_size")
@@ -109,32 +89,28 @@ def read_hugging_face(folder):
     (source, target), languages, vocabulary_warnings = read_vocabularies(
         folder, sizes, generation.begin_id, generation.end_id
     )
-    if is_shared and not np.array_equal(
-        source.checkpoint_ids, target.checkpoint_ids
-    ):
+    if is_shared and source.checkpoint_ids != target.checkpoint_ids:
         raise InputError(
             f"{_CONFIG_FILE}: expected one vocabulary for source and target "
             "with share_encoder_decoder_embeddings=True, got two."
         )
-    weights_file = open_weights_file(folder, _WEIGHTS_FILES)
+    weights_file = open_weights_file(folder)
     bias, bias_warnings = _read_bias(
         weights_file, target_size, target, generation
     )
-    is_missing = target.checkpoint_ids == MISSING_ID
     config = _read_config(
         fields,
         vocabulary_size=len(target.checkpoint_ids),
         source_vocabulary_size=0 if is_shared else len(source.checkpoint_ids),
-        output_bias=bool(bias.any() or is_missing.any()),
+        output_bias=bool(bias.any() or MISSING_ID in target.checkpoint_ids),
         **generation.search_fields,
     )
     rates = _read_sinusoid_rates(weights_file, config.d_model)
     config = config.replace(sinusoid_rates=rates)
     mappings = layer_mappings(config, is_hugging_face=True)
     embeddings = _read_embeddings(weights_file, config, sizes)
-    other_names = {_SHARED, _ENCODER, _DECODER, _OUTPUT, _OUTPUT_BIAS}
-    other_names.update(_POSITIONS)
-    model = load_transformer(config, weights_file, mappings, other_names)
+    names = {_SHARED, _ENCODER, _DECODER, _OUTPUT, _OUTPUT_BIAS, *_POSITIONS}
+    model = load_transformer(config, weights_file, mappings, names)
     set_embeddings(model, embeddings, bias, source, target)
     warnings += vocabulary_warnings + bias_warnings + generation.warnings
     vocabulary = join_vocabularies(source.proto, target.proto)
@@ -148,8 +124,8 @@ def _read_config(fields, **other_fields):
             value, expected = fields[alias], f"the value of {name}"
             raise wrong_value_error(_CONFIG_FILE, alias, value, expected)
     share_embeddings = "none"
-    if fields["tie_word_embeddings"]:
-        is_shared = fields["share_encoder_decoder_embeddings"]
+    if fields.get("tie_word_embeddings", True):
+        is_shared = fields.get("share_encoder_decoder_embeddings", True)
         share_embeddings = "all" if is_shared else "target-softmax"
     return make_transformer_config(
         _CONFIG_FILE,
@@ -158,12 +134,12 @@ def _read_config(fields, **other_fields):
         encoder_layers=_read_size(fields, "encoder_layers", 1000),
         decoder_layers=_read_size(fields, "decoder_layers", 1000),
         d_ff=_read_equal_sizes(fields, "ffn_dim", 2**20),
-        layer_norm_epsilon=fields["layer_norm_epsilon"],
-        activation=_ACTIVATIONS[fields["activation_function"]],
+        layer_norm_epsilon=fields.get("layer_norm_epsilon", _EPSILON),
+        activation=_ACTIVATIONS[fields.get("activation_function", "gelu")],
         share_embeddings=share_embeddings,
-        dropout=fields["dropout"],
-        attention_dropout=fields["attention_dropout"],
-        activation_dropout=fields["activation_dropout"],
+        dropout=fields.get("dropout", 0.1),
+        attention_dropout=fields.get("attention_dropout", 0.0),
+        activation_dropout=fields.get("activation_dropout", 0.0),
         **other_fields,
     )
 
@@ -173,7 +149,6 @@ def _read_size(fields, name, maximum=MAX_VOCABULARY):
 
 
 def _read_equal_sizes(fields, name, maximum):
-    """Returns a size that must be the same in the encoder and the decoder."""
     encoder = _read_size(fields, f"encoder_{name}", maximum)
     decoder = _read_size(fields, f"decoder_{name}", maximum)
     if encoder != decoder:
@@ -193,7 +168,7 @@ def _read_bias(weights_file, size, target, generation):
     warnings = []
     if not generation.renormalize_logits:
         # Forbidden ids are never generated here, but count in the softmax.
-        suppressed -= {*target.checkpoint_ids[list(FORBIDDEN_IDS)]}
+        suppressed -= {target.checkpoint_ids[i] for i in FORBIDDEN_IDS}
         if suppressed:
             warnings.append(
                 f"suppressed tokens, such as {min(suppressed)}, have no share "
@@ -232,13 +207,8 @@ def _read_sinusoid_rates(weights_file, width):
     }
     for rates, divisor in (("paper", width // 2), ("marian", width // 2 - 1)):
         if all(
-            np.allclose(
-                positions,
-                _sinusoids(len(positions), width, divisor),
-                rtol=0,
-                atol=_SINUSOID_TOLERANCE,
-            )
-            for positions in stored.values()
+            np.allclose(table, _sinusoids(*table.shape, divisor), 0, _TOLERANCE)
+            for table in stored.values()
         ):
             return rates
     raise InputError(
@@ -278,7 +248,6 @@ def read_generation(config, generation):
         names = config.keys() & HF_GENERATION_FIELDS.keys()
         file = _CONFIG_FILE
         fields = _DEFAULT_IDS | {name: config[name] for name in names}
-    fields = _GENERATION_DEFAULTS | fields
     warnings = validate_fields(fields, HF_GENERATION_FIELDS, file)
     end = _read_end_id(fields, file)
     begin = fields.get("decoder_start_token_id", fields.get("bos_token_id"))
@@ -290,11 +259,12 @@ def read_generation(config, generation):
             expected = f"{value} as in {file}"
             raise wrong_value_error(_CONFIG_FILE, name, config[name], expected)
 
-    def read_int(name, maximum):
-        return read_positive_int(fields, name, maximum, file)
+    def read_int(name, maximum, default=None):
+        return read_positive_int(fields, name, maximum, file, default)
 
-    # max_length counts the token that the decoder begins with.
-    max_tokens = read_int("max_length", MAX_EXTRA_TOKENS + 1) - 1
+    # max_length counts the token that the decoder begins with. By default
+    # `generate` ends after 20 more.
+    max_tokens = read_int("max_length", MAX_EXTRA_TOKENS + 1, 21) - 1
     if "max_new_tokens" in fields:
         max_tokens = read_int("max_new_tokens", MAX_EXTRA_TOKENS)
     if max_tokens < _MAX_SOURCE_TOKENS - 1:
@@ -304,16 +274,18 @@ def read_generation(config, generation):
         )
     return GenerationSettings(
         search_fields={
-            "beam_size": read_int("num_beams", MAX_BEAMS),
-            "alpha": fields["length_penalty"],
+            "beam_size": read_int("num_beams", MAX_BEAMS, 1),
+            "alpha": fields.get("length_penalty", 1.0),
             "length_penalty": "power",
-            "stop_criterion": STOP_CRITERIA[fields["early_stopping"]],
+            "stop_criterion": STOP_CRITERIA[
+                fields.get("early_stopping", False)
+            ],
             "max_extra_tokens": max_tokens,
         },
         begin_id=begin,
         end_id=end,
         suppressed_ids=_read_suppressed_ids(fields, end, file, warnings),
-        renormalize_logits=fields["renormalize_logits"],
+        renormalize_logits=fields.get("renormalize_logits", False),
         warnings=warnings,
     )
 
@@ -332,7 +304,8 @@ def _read_end_id(fields, file):
 
 def _read_suppressed_ids(fields, end, file, warnings):
     """Returns the ids never to be generated, and appends warnings."""
-    tokens, words = fields["suppress_tokens"], fields["bad_words_ids"]
+    tokens = fields.get("suppress_tokens", [])
+    words = fields.get("bad_words_ids", [])
     if not _is_list_of_ints(tokens):
         expected = "a list of ids"
         raise wrong_value_error(file, "suppress_tokens", tokens, expected)

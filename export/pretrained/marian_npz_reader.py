@@ -43,13 +43,10 @@ from keras_transformer.config import MAX_ALPHA, MAX_BEAMS
 
 _DECODER_FILE, _MODEL_OPTIONS = "decoder.yml", "special:model.yml"
 _END, _UNKNOWN = "</s>", "<unk>"
-# Names of arrays.
-_SHARED_EMBEDDING, _OUTPUT_BIAS = "Wemb", "decoder_ff_logit_out_b"
-_SOURCE_EMBEDDING, _TARGET_EMBEDDING = "encoder_Wemb", "decoder_Wemb"
-_OUTPUT, _TRANSPOSED_OUTPUT = (
-    "decoder_ff_logit_out_Wt",
-    "decoder_ff_logit_out_W",
-)
+# Names of the arrays of embeddings.
+_SHARED, _OUTPUT_BIAS = "Wemb", "decoder_ff_logit_out_b"
+_SOURCE, _TARGET = "encoder_Wemb", "decoder_Wemb"
+_OUTPUT, _OUTPUT_KERNEL = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W"
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}
 # Up to this source length, in pieces, Marian's maximum output length fits.
 _REFERENCE_LENGTH = 128
@@ -67,10 +64,8 @@ def read_marian_npz(folder):
     path = folder / _DECODER_FILE
     decoder_options = parse_yaml(read_bytes(path), path)
     weights_file = WeightsFile(_find_model(folder, decoder_options))
-    options = parse_yaml(
-        weights_file.read_text(_MODEL_OPTIONS),
-        f"{weights_file.path}: {_MODEL_OPTIONS}",
-    )
+    name = f"{weights_file.path}: {_MODEL_OPTIONS}"
+    options = parse_yaml(weights_file.read_text(_MODEL_OPTIONS), name)
     # A missing type means one of Marian's recurrent networks.
     options = {"type": "none"} | options
     validate_fields(options, MARIAN_MODEL_FIELDS, _MODEL_OPTIONS)
@@ -82,22 +77,14 @@ def read_marian_npz(folder):
             f"{_DECODER_FILE}: expected one vocabulary for source and target, "
             "as they have one matrix of embeddings, got different ones."
         )
-    vocabularies = []
-    for side, vocab in zip(("source", "target"), vocabs):
-        path = folder / f"{side}.spm"
-        unknown_id, begin_id, end_id = vocab[_UNKNOWN], None, vocab[_END]
-        vocabularies.append(
-            make_vocabulary(
-                vocab, read_bytes(path), unknown_id, begin_id, end_id, path
-            )
-        )
-    source, target = vocabularies
-    is_joint = share_embeddings == "all"
+    source = _make_vocabulary(vocabs[0], folder / "source.spm")
+    target = _make_vocabulary(vocabs[1], folder / "target.spm")
+    source_size = len(source.checkpoint_ids)
     config = _read_config(
         options,
         share_embeddings=share_embeddings,
         vocabulary_size=len(target.checkpoint_ids),
-        source_vocabulary_size=0 if is_joint else len(source.checkpoint_ids),
+        source_vocabulary_size=0 if share_embeddings == "all" else source_size,
         **_read_search_fields(decoder_options),
     )
     warnings += validate_fields(
@@ -112,16 +99,9 @@ def read_marian_npz(folder):
     if not _is_enabled(options, "output-omit-bias"):
         bias = weights_file.read(_OUTPUT_BIAS, bias.shape)
     mappings = layer_mappings(config, is_hugging_face=False)
-    other_names = {
-        _SHARED_EMBEDDING,
-        _SOURCE_EMBEDDING,
-        _TARGET_EMBEDDING,
-        _OUTPUT,
-        _TRANSPOSED_OUTPUT,
-        _OUTPUT_BIAS,
-        *(name for name in weights_file.names if name.startswith("special:")),
-    }
-    model = load_transformer(config, weights_file, mappings, other_names)
+    names = {name for name in weights_file.names if name.startswith("special:")}
+    names |= {_SHARED, _SOURCE, _TARGET, _OUTPUT, _OUTPUT_KERNEL, _OUTPUT_BIAS}
+    model = load_transformer(config, weights_file, mappings, names)
     set_embeddings(model, embeddings, bias, source, target)
     source_proto = add_normalizer(source.proto, OPUS_MT)
     vocabulary = join_vocabularies(source_proto, target.proto)
@@ -172,6 +152,12 @@ def _read_vocabs(folder, decoder_options, sizes):
     return vocabs, warnings
 
 
+def _make_vocabulary(vocab, path):
+    unknown_id, begin_id, end_id = vocab[_UNKNOWN], None, vocab[_END]
+    spm = read_bytes(path)
+    return make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path)
+
+
 def _read_vocabulary_sizes(options):
     name = "dim-vocabs"
     sizes = options.get(name)
@@ -210,10 +196,7 @@ def _read_size(options, name, maximum):
 
 
 def _read_weight_tying(options):
-    """Returns `share_embeddings`, and whether both sides have one matrix.
-
-    Such sides may still have another output matrix: "none", and True.
-    """
+    """Returns `share_embeddings`, and whether both sides have one matrix."""
     is_all = _is_enabled(options, "tied-embeddings-all")
     ties_output = is_all or _is_enabled(options, "tied-embeddings")
     ties_sides = is_all or _is_enabled(options, "tied-embeddings-src")
@@ -255,16 +238,16 @@ def _read_number(decoder_options, name, default, maximum):
 
 def _read_embeddings(weights_file, config, has_shared_embedding, sizes):
     """Returns the matrices [V', D] by name: source, target, output."""
-    source, target = _SOURCE_EMBEDDING, _TARGET_EMBEDDING
+    source, target = _SOURCE, _TARGET
     if has_shared_embedding:
-        source = target = _SHARED_EMBEDDING
+        source = target = _SHARED
     source_shape, target_shape = ((size, config.d_model) for size in sizes)
     embeddings = {"target": weights_file.read(target, target_shape)}
     if config.share_embeddings != "all":
         embeddings["source"] = weights_file.read(source, source_shape)
     if config.share_embeddings == "none":
-        if _TRANSPOSED_OUTPUT in weights_file.names:
-            output = weights_file.read(_TRANSPOSED_OUTPUT, target_shape[::-1])
+        if _OUTPUT_KERNEL in weights_file.names:
+            output = weights_file.read(_OUTPUT_KERNEL, target_shape[::-1])
             embeddings["output"] = output.T
         else:
             embeddings["output"] = weights_file.read(_OUTPUT, target_shape)

@@ -12,7 +12,6 @@ count as unknown; without them text would be split differently.
 import re
 import typing
 
-import numpy as np
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
@@ -45,8 +44,8 @@ class Vocabulary(typing.NamedTuple):
 
     # A SentencePiece model.
     proto: bytes
-    # int [V]: each id's id in the checkpoint, or MISSING_ID.
-    checkpoint_ids: np.ndarray
+    # For each of the V ids the checkpoint's, or MISSING_ID.
+    checkpoint_ids: list[int]
 
 
 def read_vocabularies(folder, sizes, begin_id, end_id):
@@ -220,7 +219,7 @@ def make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path):
         piece for name, piece in text_pieces.items() if name not in vocab
     )
     proto = new_model.SerializeToString(deterministic=True)
-    return Vocabulary(proto, np.array(checkpoint_ids, np.int64))
+    return Vocabulary(proto, checkpoint_ids)
 
 
 def _rename_special(pieces):

@@ -212,7 +212,7 @@ def set_embeddings(model, embeddings, bias, source, target):
 def _select_rows(values, checkpoint_ids, missing):
     """Returns values [V', ...] in the order of the ids, [V, ...]."""
     selected = values[np.maximum(checkpoint_ids, 0)]
-    selected[checkpoint_ids == MISSING_ID] = missing
+    selected[np.equal(checkpoint_ids, MISSING_ID)] = missing
     return selected
 
 

@@ -90,12 +90,12 @@ class WeightsFile:
             return self._arrays[name].read()
 
 
-def open_weights_file(folder, names):
-    """Returns the WeightsFile of the first of `names` in a folder.
+def open_weights_file(folder):
+    """Returns the WeightsFile of a directory of `save_pretrained`.
 
-    Each file may also be split into shards with an index. Raises InputError if
-    no file exists, or it is damaged.
+    Raises InputError if it does not exist or is damaged.
     """
+    names = "model.safetensors", "pytorch_model.bin"
     for name in names:
         for path in (folder / name, folder / f"{name}.index.json"):
             if path.exists():
