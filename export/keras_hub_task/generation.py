@@ -193,15 +193,10 @@ def _decode_step(decoder, state, tokens, index):
 def _decode_prompt(decoder, state, prompt, index):
     """Returns the state after the tokens of the prompt before `index` - 1."""
 
-    def body(step, state):
-        _, state = _decode_step(decoder, state, prompt, step)
-        return step + 1, state
+    def decode_token(step, state):
+        return _decode_step(decoder, state, prompt, step)[1]
 
-    start = ops.convert_to_tensor(0, dtype="int32")
-    _, state = ops.while_loop(
-        lambda step, _: step < index - 1, body, (start, state)
-    )
-    return state
+    return ops.fori_loop(0, index - 1, decode_token, state)
 
 
 def _exclude_impossible(logits, index, max_lengths):
@@ -227,7 +222,5 @@ def _mask_until_stop(ids, prompt_mask, stop_token_ids):
 
 
 def _is_any_of(ids, candidates):
-    is_any = ops.zeros_like(ids, dtype="bool")
-    for candidate in candidates:
-        is_any = ops.logical_or(is_any, ids == candidate)
-    return is_any
+    candidates = ops.convert_to_tensor(candidates, dtype=ids.dtype)
+    return ops.any(ops.expand_dims(ids, -1) == candidates, axis=-1)

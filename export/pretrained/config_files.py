@@ -37,12 +37,10 @@ HF_GENERATION_FIELDS = split_keys(
         "max_length max_new_tokens num_beams length_penalty eos_token_id "
         "decoder_start_token_id bos_token_id pad_token_id forced_eos_token_id "
         "suppress_tokens bad_words_ids "
-        # For sampling only.
+        # Ignored: sampling, speed, memory, and other outputs.
         "temperature top_k top_p min_p top_h typical_p epsilon_cutoff "
-        "eta_cutoff "
-        # Speed, memory, and other outputs.
-        "use_cache cache_implementation cache_config max_cache_len low_memory "
-        "prefill_chunk_size compile_config disable_compile use_mtp "
+        "eta_cutoff use_cache cache_implementation cache_config max_cache_len "
+        "low_memory prefill_chunk_size compile_config disable_compile use_mtp "
         "continuous_batching_config return_dict_in_generate output_attentions "
         "output_hidden_states output_scores output_logits return_legacy_cache "
         "remove_invalid_values is_assistant num_assistant_tokens "
@@ -71,22 +69,18 @@ HF_GENERATION_FIELDS = split_keys(
 # config.json of a MarianMTModel of transformers 3 to 5.24.
 HF_CONFIG_FIELDS = dict.fromkeys(HF_GENERATION_FIELDS, ANY) | split_keys(
     {
-        # Labels and origin.
+        "vocab_size decoder_vocab_size d_model encoder_layers decoder_layers "
+        "encoder_ffn_dim decoder_ffn_dim hidden_size encoder_attention_heads "
+        "decoder_attention_heads num_hidden_layers num_attention_heads "
+        "dropout attention_dropout activation_dropout layer_norm_epsilon "
+        # Ignored: labels, origin, training, memory, heads of other models.
         "_name_or_path name_or_path architectures transformers_version dtype "
         "torch_dtype _num_labels num_labels id2label label2id problem_type "
-        "finetuning_task _commit_hash _attn_implementation "
-        "attn_implementation _attn_implementation_autoset "
-        # Read here.
-        "vocab_size decoder_vocab_size d_model encoder_layers "
-        "decoder_layers encoder_ffn_dim decoder_ffn_dim hidden_size "
-        "encoder_attention_heads decoder_attention_heads num_hidden_layers "
-        "num_attention_heads dropout attention_dropout activation_dropout "
-        "layer_norm_epsilon "
-        # Training, memory, or heads that MarianMTModel lacks.
-        "init_std gradient_checkpointing use_cache return_dict torchscript "
-        "use_return_dict chunk_size_feed_forward max_position_embeddings "
-        "extra_pos_embeddings classifier_dropout classif_dropout "
-        "tf_legacy_loss output_past sep_token_id": ANY,
+        "finetuning_task _commit_hash _attn_implementation attn_implementation "
+        "_attn_implementation_autoset init_std gradient_checkpointing "
+        "use_cache return_dict torchscript use_return_dict output_past "
+        "chunk_size_feed_forward max_position_embeddings extra_pos_embeddings "
+        "classifier_dropout classif_dropout tf_legacy_loss sep_token_id": ANY,
         "activation_function": ("relu", "gelu", "swish", "silu"),
         "tie_word_embeddings share_encoder_decoder_embeddings": (False, True),
         # Other values belong to other networks.
@@ -109,14 +103,13 @@ HF_CONFIG_FIELDS = dict.fromkeys(HF_GENERATION_FIELDS, ANY) | split_keys(
 HF_TOKENIZER_FIELDS = split_keys(
     {
         "source_lang target_lang added_tokens_decoder "
-        # Batches, training, or origin.
+        # Ignored: batches, training, and origin.
         "model_max_length max_len padding_side truncation_side "
-        "model_input_names name_or_path special_tokens_map_file "
-        "tokenizer_file source_spm target_spm vocab vocab_file "
-        "target_vocab_file processor_class backend is_local "
-        "local_files_only use_fast chat_template split_special_tokens "
-        "spaces_between_special_tokens verbose init_inputs "
-        "transformers_version": ANY,
+        "model_input_names name_or_path special_tokens_map_file tokenizer_file "
+        "source_spm target_spm vocab vocab_file target_vocab_file "
+        "processor_class backend is_local local_files_only use_fast "
+        "chat_template split_special_tokens spaces_between_special_tokens "
+        "verbose init_inputs transformers_version": ANY,
         "separate_vocabs": (False, True),
         "tokenizer_class": ("MarianTokenizer",),
         "eos_token": ("</s>",),
@@ -134,7 +127,7 @@ MARIAN_MODEL_FIELDS = split_keys(
     {
         "dim-vocabs dim-emb enc-depth dec-depth transformer-heads "
         "transformer-dim-ffn transformer-decoder-dim-ffn version "
-        # Networks, factors and masks that other fields exclude, or training.
+        # Ignored, or excluded by other fields.
         "dim-rnn enc-type enc-cell enc-cell-depth dec-cell skip "
         "dec-cell-base-depth dec-cell-high-depth layer-normalization "
         "transformer-rnn-projection transformer-dim-aan transformer-aan-depth "
@@ -174,14 +167,14 @@ MARIAN_MODEL_FIELDS = split_keys(
 MARIAN_DECODER_FIELDS = split_keys(
     {
         "models vocabs beam-size normalize max-length-factor word-penalty "
-        # Paths, batches, devices, rounding, and other outputs.
-        "relative-paths mini-batch mini-batch-words maxi-batch "
-        "maxi-batch-sort max-length max-length-crop workspace devices "
-        "num-devices cpu-threads data-threads no-nccl fp16 precision optimize "
-        "gemm-type quantize-range model-mmap log log-level log-time-zone quiet "
-        "quiet-translation seed port n-best n-best-feature alignment "
-        "word-scores stat-freq input output weights version authors cite "
-        "build-info ignore-model-config interpolate-env-vars check-nan": ANY,
+        # Ignored: paths, batches, devices, rounding, and other outputs.
+        "relative-paths mini-batch mini-batch-words maxi-batch maxi-batch-sort "
+        "max-length max-length-crop workspace devices num-devices cpu-threads "
+        "data-threads no-nccl fp16 precision optimize gemm-type quantize-range "
+        "model-mmap log log-level log-time-zone quiet quiet-translation seed "
+        "port n-best n-best-feature alignment word-scores stat-freq input "
+        "output weights version authors cite build-info ignore-model-config "
+        "interpolate-env-vars check-nan": ANY,
         "allow-unk allow-special force-decode skip-cost no-spm-encode "
         "no-spm-decode tsv": _WarnUnless(FALSE_STRINGS),
         "tsv-fields": _WarnUnless(["0"]),

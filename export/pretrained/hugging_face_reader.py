@@ -272,14 +272,13 @@ def read_generation(config, generation):
             f"{file} ends an output after {max_tokens} tokens, whatever its "
             f"source; here it may have {max_tokens} more than its source"
         )
+    early_stopping = fields.get("early_stopping", False)
     return GenerationSettings(
         search_fields={
             "beam_size": read_int("num_beams", MAX_BEAMS, 1),
             "alpha": fields.get("length_penalty", 1.0),
             "length_penalty": "power",
-            "stop_criterion": STOP_CRITERIA[
-                fields.get("early_stopping", False)
-            ],
+            "stop_criterion": STOP_CRITERIA[early_stopping],
             "max_extra_tokens": max_tokens,
         },
         begin_id=begin,

@@ -1,10 +1,9 @@
 """Reads a directory of Marian itself, as OPUS-MT publishes its models.
 
 Both searches rank by score / length ^ normalize, the end included, and stop
-when K hypotheses have ended. But Marian's beam gets narrower with each of them,
-so that it sometimes finds another translation; and its maximum length is a
-multiple of the longest source in the batch, here the source's length plus a
-constant.
+when K hypotheses have ended. Marian's beam gets narrower with each of them, and
+its maximum length is a multiple of the longest source in the batch, here the
+source's length plus a constant: sometimes the translations differ.
 """
 
 import math

@@ -25,6 +25,26 @@ from export.pretrained.vocabulary import MISSING_ID
 # Bias of an id that must not count in the softmax.
 EXCLUDED_BIAS = -1e9
 MAX_VOCABULARY = 2**24
+_SELF, _CROSS = "self_attention", "cross_attention"
+_QUERY_KEY_VALUE = f"{_SELF}.query_key_value"
+_OUT, _NORM = "output_projection", "_residual.layer_norm"
+# Attribute, index of the array in the weight's columns, and the name in a
+# MarianMTModel's `state_dict` and in Marian's `model.npz`.
+_LAYER = (
+    (_QUERY_KEY_VALUE, 0, "self_attn.q_proj", "self_{}q"),
+    (_QUERY_KEY_VALUE, 1, "self_attn.k_proj", "self_{}k"),
+    (_QUERY_KEY_VALUE, 2, "self_attn.v_proj", "self_{}v"),
+    (f"{_SELF}.{_OUT}", 0, "self_attn.out_proj", "self_{}o"),
+    (f"{_SELF}{_NORM}", 0, "self_attn_layer_norm", "self_Wo_ln"),
+    (f"{_CROSS}.query", 0, "encoder_attn.q_proj", "context_{}q"),
+    (f"{_CROSS}.key_value", 0, "encoder_attn.k_proj", "context_{}k"),
+    (f"{_CROSS}.key_value", 1, "encoder_attn.v_proj", "context_{}v"),
+    (f"{_CROSS}.{_OUT}", 0, "encoder_attn.out_proj", "context_{}o"),
+    (f"{_CROSS}{_NORM}", 0, "encoder_attn_layer_norm", "context_Wo_ln"),
+    ("feed_forward.inner_projection", 0, "fc1", "ffn_{}1"),
+    (f"feed_forward.{_OUT}", 0, "fc2", "ffn_{}2"),
+    (f"feed_forward{_NORM}", 0, "final_layer_norm", "ffn_ffn_ln"),
+)
 
 
 class PretrainedModel(typing.NamedTuple):
@@ -72,28 +92,6 @@ class WeightMapping(typing.NamedTuple):
         return array[..., order] if self.writes_stream else array
 
 
-_SELF, _CROSS = "self_attention", "cross_attention"
-_QUERY_KEY_VALUE = f"{_SELF}.query_key_value"
-_OUT, _NORM = "output_projection", "_residual.layer_norm"
-# Attribute, index of the array in the weight's columns, and the name in a
-# MarianMTModel's `state_dict` and in Marian's `model.npz`.
-_LAYER = (
-    (_QUERY_KEY_VALUE, 0, "self_attn.q_proj", "self_{}q"),
-    (_QUERY_KEY_VALUE, 1, "self_attn.k_proj", "self_{}k"),
-    (_QUERY_KEY_VALUE, 2, "self_attn.v_proj", "self_{}v"),
-    (f"{_SELF}.{_OUT}", 0, "self_attn.out_proj", "self_{}o"),
-    (f"{_SELF}{_NORM}", 0, "self_attn_layer_norm", "self_Wo_ln"),
-    (f"{_CROSS}.query", 0, "encoder_attn.q_proj", "context_{}q"),
-    (f"{_CROSS}.key_value", 0, "encoder_attn.k_proj", "context_{}k"),
-    (f"{_CROSS}.key_value", 1, "encoder_attn.v_proj", "context_{}v"),
-    (f"{_CROSS}.{_OUT}", 0, "encoder_attn.out_proj", "context_{}o"),
-    (f"{_CROSS}{_NORM}", 0, "encoder_attn_layer_norm", "context_Wo_ln"),
-    ("feed_forward.inner_projection", 0, "fc1", "ffn_{}1"),
-    (f"feed_forward.{_OUT}", 0, "fc2", "ffn_{}2"),
-    (f"feed_forward{_NORM}", 0, "final_layer_norm", "ffn_ffn_ln"),
-)
-
-
 def layer_mappings(config, is_hugging_face):
     """Returns the WeightMappings of all arrays but embeddings and output bias.
 
@@ -124,10 +122,9 @@ def _make_mappings(config, side, layer, entry, is_hugging_face):
     weights = ("gamma", "beta") if is_norm else ("kernel", "bias")
     paths = [(side, layer, f"{attribute}.{weight}") for weight in weights]
     if is_norm:
+        columns, shape = slice(width), (width,)
         return [
-            WeightMapping(
-                name, path, slice(width), (width,), writes_stream=True
-            )
+            WeightMapping(name, path, columns, shape, writes_stream=True)
             for name, path in zip(names, paths)
         ]
     is_attention = not attribute.startswith("feed_forward")

@@ -23,6 +23,9 @@ class Tokenizer(tf.Module):
     one of its control tokens.
     """
 
+    # As in TokenizerPair: one tokenizer for both sides.
+    source = target = property(lambda self: self)
+
     def __init__(self, proto):
         # In a SavedModel loaded in Python, tokenizers with the same name share
         # one model: the digest distinguishes models.
@@ -75,16 +78,6 @@ class Tokenizer(tf.Module):
                     "its control piece; train one whose control pieces are "
                     "longer, such as </s>."
                 )
-
-    @property
-    def source(self):
-        """The tokenizer of sources: this one."""
-        return self
-
-    @property
-    def target(self):
-        """The tokenizer of targets: this one."""
-        return self
 
     def _load_pieces(self):
         self._pieces = tf_text.SentencepieceTokenizer(
