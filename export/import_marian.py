@@ -96,7 +96,7 @@ def _write_model_directory(path):
         )
         directory.write_weights(pretrained.model)
         directory.write_config(config)
-    # Source and target may have the same warning.
+    # Without repetitions: source and target may have the same warning.
     for warning in dict.fromkeys(pretrained.warnings):
         print(f"Warning: {warning}.")
     print(

@@ -57,7 +57,7 @@ flags.DEFINE_multi_string(
 
 
 def main(arguments):
-    """Exports a model, and compares the translations if --compare is set."""
+    """Writes a CTranslate2 model, and compares translations if requested."""
     del arguments
     if importlib.util.find_spec("ctranslate2") is None:
         raise InputError(
@@ -69,18 +69,18 @@ def main(arguments):
     sentences, references = _read_comparison()
     directory = ModelDirectory(FLAGS.model_dir)
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
-    pieces = None
+    target_ids = None
     if FLAGS.target_pieces:
-        pieces = collect_ids(tokenizer.target, FLAGS.target_pieces)
+        target_ids = collect_ids(tokenizer.target, FLAGS.target_pieces)
     vocabulary = directory.read_vocabulary()
-    save_ctranslate2(model, vocabulary, path, FLAGS.quantization, pieces)
+    save_ctranslate2(model, vocabulary, path, FLAGS.quantization, target_ids)
     size = sum(file.stat().st_size for file in path.iterdir())
     print(f"Wrote {path} ({size / 1e6:.1f} MB, {FLAGS.quantization}).")
     if sentences:
-        translator = Translator(model, tokenizer, target_pieces=pieces)
+        translator = Translator(model, tokenizer, target_pieces=target_ids)
         print(*_compare(translator, path, sentences, references), sep="\n")
-    program = _example_code(path, model.config)
-    print("Translate with it in Python:", *program, sep="\n  ", flush=True)
+    lines = _example_code(path, model.config)
+    print("Translate with it in Python:", *lines, sep="\n  ", flush=True)
 
 
 def _read_comparison():
@@ -135,17 +135,12 @@ def _translate(name, translator, sentences):
 
 
 def _example_code(path, config):
-    """Returns a program that translates like this package's search."""
-    source = path / SOURCE_VOCABULARY_FILE
-    lines = [
-        "import ctranslate2, sentencepiece",
-        "target = sentencepiece.SentencePieceProcessor("
-        f"{str(path / VOCABULARY_FILE)!r})",
-        "pieces = target.encode('...', out_type=str)",
-    ]
+    """Returns lines of code that translate like this package's search."""
+    source, target = path / SOURCE_VOCABULARY_FILE, path / VOCABULARY_FILE
+    tokenization = ["pieces = target.encode('...', out_type=str)"]
     if source.exists():
         # This tokenizer also handles tags and the normalization of the text.
-        lines[-1:] = [
+        tokenization = [
             "from export.tokenizers.python_tokenizers import "
             "load_python_source_tokenizer",
             f"with open({str(source)!r}, 'rb') as file:",
@@ -153,7 +148,9 @@ def _example_code(path, config):
             "pieces = source.tokens('...')",
         ]
     return [
-        *lines,
+        "import ctranslate2, sentencepiece",
+        f"target = sentencepiece.SentencePieceProcessor({str(target)!r})",
+        *tokenization,
         f"translator = ctranslate2.Translator({str(path)!r})",
         "results = translator.translate_batch(",
         f"    [pieces], beam_size={config.beam_size}, "

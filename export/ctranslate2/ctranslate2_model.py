@@ -52,8 +52,8 @@ def save_ctranslate2(
 ):
     """Writes a Transformer as a CTranslate2 model folder.
 
-    The model reads and generates SentencePiece pieces; CTranslate2 appends the
-    end of the source. The folder also has the SentencePiece models.
+    It reads and generates SentencePiece pieces, whose models are also written;
+    CTranslate2 appends the end of the source.
 
     Args:
         model: Transformer.

@@ -80,7 +80,8 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
         are `default_lora_layer_names()` by default. Raises ValueError if no
         layer of these names supports LoRA.
         """
-        names = target_layer_names or self.default_lora_layer_names()
+        defaults = self.default_lora_layer_names()
+        names = target_layer_names or defaults
         layers = [
             layer
             for layer in self._flatten_layers(include_self=False)
@@ -88,8 +89,7 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
         ]
         if not layers:
             raise ValueError(
-                f"Expected names among {self.default_lora_layer_names()} as "
-                f"target_layer_names, got {names}."
+                f"Expected target_layer_names among {defaults}, got {names}."
             )
         super().enable_lora(rank, names)
         for layer in layers:

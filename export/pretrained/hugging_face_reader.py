@@ -77,9 +77,8 @@ def read_hugging_face(folder):
     # The default of MarianConfig is False, which no trained model uses.
     fields = {"scale_embedding": False} | read_fields(folder / _CONFIG_FILE)
     warnings = validate_fields(fields, HF_CONFIG_FIELDS, _CONFIG_FILE)
-    path, generation_fields = folder / _GENERATION_FILE, None
-    if path.exists():
-        generation_fields = read_fields(path)
+    path = folder / _GENERATION_FILE
+    generation_fields = read_fields(path) if path.exists() else None
     generation = read_generation(fields, generation_fields)
     is_shared = fields.get("share_encoder_decoder_embeddings", True)
     source_size = target_size = _read_size(fields, "vocab_size")

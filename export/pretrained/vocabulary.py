@@ -1,12 +1,12 @@
 """Converts the vocabularies of Marian's models.
 
-A Marian model has two SentencePiece models, which split text into pieces, and a
-vocab from piece to id. They become one SentencePiece model for each side: the
-four special pieces, then the vocab's pieces in order of their ids, each with
-the score of the side's SentencePiece model. Pieces that this model lacks are
-marked as unused, so that they never occur in tokenized text. Pieces that the
-vocab lacks follow after the V ids of the model (`trainer_spec.vocab_size`) and
-count as unknown; without them text would be split differently.
+A Marian model has two SentencePiece models, which split text into pieces, and
+vocabs, dicts from piece to id. They become one SentencePiece model per side:
+the four special pieces, then the vocab's pieces in order of their ids, with
+their SentencePiece scores, or marked as unused, so that they never occur in
+tokenized text. SentencePiece's other pieces follow after the V ids of the model
+(`trainer_spec.vocab_size`), so that text is split as before, and count as
+unknown.
 """
 
 import re
@@ -93,7 +93,8 @@ def read_vocabularies(folder, sizes, begin_id, end_id):
 def _read_added_tokens(folder):
     """Returns the added tokens, a dict from token to id, and warnings."""
     fields = read_fields(folder / _ADDED_FILE, missing_ok=True)
-    ids_by_file, warnings = {_ADDED_FILE: [*fields.items()]}, []
+    entries = [(_ADDED_FILE, token, fields[token]) for token in fields]
+    warnings, added = [], {}
     for file in (_CONFIG_FILE, _SPECIAL_FILE):
         fields = read_fields(folder / file, missing_ok=True)
         fields = {name: _token_text(value) for name, value in fields.items()}
@@ -102,15 +103,13 @@ def _read_added_tokens(folder):
         if not isinstance(tokens, dict):
             name, expected = "added_tokens_decoder", "ids and tokens"
             raise wrong_value_error(file, name, tokens, expected)
-        ids_by_file[file] = [(_token_text(tokens[i]), i) for i in tokens]
-    added = {}
-    for file, pairs in ids_by_file.items():
-        for token, token_id in pairs:
-            is_text = isinstance(token, str) and token
-            if not is_text or not re.fullmatch("[0-9]{1,8}", str(token_id)):
-                value, expected = [token, token_id], "texts and ids"
-                raise wrong_value_error(file, "added tokens", value, expected)
-            added[token] = int(token_id)
+        entries += [(file, _token_text(tokens[i]), i) for i in tokens]
+    for file, token, token_id in entries:
+        is_text = isinstance(token, str) and token
+        if not is_text or not re.fullmatch("[0-9]{1,8}", str(token_id)):
+            value, expected = [token, token_id], "texts and ids"
+            raise wrong_value_error(file, "added tokens", value, expected)
+        added[token] = int(token_id)
     tokens = added.keys() - {_END, _UNKNOWN, _PADDING}
     if tokens:
         warnings.append(
@@ -223,7 +222,7 @@ def make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path):
 
 
 def _rename_special(pieces):
-    """Returns the pieces with new names for those named as special ones."""
+    """Appends "_" to pieces that are named like special ones."""
     taken = {*pieces, *SPECIAL_PIECES}
     new_names = []
     for piece in pieces:

@@ -2,13 +2,12 @@
 
 Both are the network of the paper, with different storage:
 
-- Marian's positions are [sines | cosines] in halves; in this package the sine
-  and cosine of a rate are adjacent. Therefore the columns of the residual
-  stream are permuted: column 2i is Marian's i, and column 2i + 1 is Marian's
-  D/2 + i, wherever a matrix reads or writes the stream. Heads and inner layers
-  keep their order, so that only the order of summation differs.
 - Queries, keys and values are one matrix here.
 - PyTorch stores matrices transposed.
+- Positions are [sines | cosines] there; here the sine and cosine of a rate are
+  adjacent. Therefore the columns of the residual stream are permuted wherever a
+  matrix reads or writes it: columns 2i and 2i + 1 are Marian's i and D/2 + i.
+  Heads and inner layers keep their order: only the order of summation differs.
 """
 
 import itertools

@@ -93,25 +93,23 @@ class TaggedTokenizer(VocabTokenizer):
         """Splits text into ids with their byte offsets."""
         text = self.clean_text(text)
         tags, rest = _split_tags(text)
-        pieces, *offsets = self._string_tokenizer.tokenize_with_offsets(rest)
-        before = tf.strings.length(text) - tf.strings.length(rest)
-        tag_ends = tf.gather(before, tags.value_rowids())
+        pieces, starts, ends = self._string_tokenizer.tokenize_with_offsets(
+            rest
+        )
+        shift = tf.strings.length(text) - tf.strings.length(rest)
+        tag_ends = tf.gather(shift, tags.value_rowids())
         tag_starts = tag_ends - tf.strings.length(tags.values)
-        with_tags = [
-            tf.concat(
-                [
-                    tags.with_values(tf.cast(tag, offset.dtype)),
-                    offset + tf.cast(before[:, None], offset.dtype),
-                ],
-                axis=1,
-            )
-            for tag, offset in zip((tag_starts, tag_ends), offsets)
-        ]
+
+        def prepend(tag_offsets, offsets):
+            tag_offsets = tags.with_values(tf.cast(tag_offsets, offsets.dtype))
+            shifted = offsets + tf.cast(shift[:, None], offsets.dtype)
+            return tf.concat([tag_offsets, shifted], axis=1)
+
         tag_ids = self._pieces.string_to_id(tags.values)
         known = tag_ids < self.vocabulary_size
         tag_ids = tags.with_values(tf.where(known, tag_ids, UNKNOWN_ID))
         ids = tf.concat([tag_ids, self._look_up(pieces)], axis=1)
-        return ids, *with_tags
+        return ids, prepend(tag_starts, starts), prepend(tag_ends, ends)
 
     def split(self, text):
         """Splits text into pieces."""
@@ -138,10 +136,7 @@ class OpusTokenizer(TaggedTokenizer):
         """Cleans the text and normalizes it; NUL becomes a space."""
         text = tf.strings.regex_replace(text, r"\x00", " ")
         text = super().clean_text(text)
-        for pattern, replacement in (
-            *OPUS_PUNCTUATION,
-            (OPUS_CONTROL, " "),
-            *OPUS_SPACES,
-        ):
+        rules = [*OPUS_PUNCTUATION, (OPUS_CONTROL, " "), *OPUS_SPACES]
+        for pattern, replacement in rules:
             text = tf.strings.regex_replace(text, pattern, replacement)
         return text
