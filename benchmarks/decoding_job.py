@@ -204,7 +204,7 @@ def marian_state_dict(model):
     def table(array):
         return np.float32(ops.convert_to_numpy(array))[:, columns]
 
-    arrays = weight_mapping.read_layers(
+    arrays = weight_mapping.layer_arrays(
         model, weight_mapping.layer_mappings(config, is_hugging_face=True)
     )
     embeddings = table(model.target_embedding.embeddings)

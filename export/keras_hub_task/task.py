@@ -151,6 +151,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
             sources, prefixes = _read_texts(batch)
             if not sources:
                 continue
+            # Raises ValueError for a character without a token.
             normalized = translator.normalize_prefixes(
                 prefixes, keep_long=False
             )

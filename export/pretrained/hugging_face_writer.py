@@ -19,7 +19,7 @@ from export.pretrained.vocabulary import PADDING_ENTRY
 from export.pretrained.weight_mapping import (
     layer_mappings,
     marian_columns,
-    read_layers,
+    layer_arrays,
 )
 from export.tokenizers.python_tokenizers import split_vocabulary
 from keras_transformer.config import (
@@ -69,7 +69,7 @@ def write_hugging_face(model, vocabulary, languages, folder):
     validate_config(config, _SUPPORTED_VALUES, "MarianMTModel", advice)
     source_ids, target_ids = _ids_in_order(model)
     source, target = split_vocabulary(vocabulary)
-    model_fields, generation_fields = _make_configs(
+    model_fields, generation_fields = _make_config_fields(
         config, source_ids, target_ids
     )
     files = {
@@ -94,7 +94,7 @@ def write_hugging_face(model, vocabulary, languages, folder):
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "source.spm").write_bytes(source)
     (folder / "target.spm").write_bytes(target)
-    arrays = read_layers(model, layer_mappings(config, is_hugging_face=True))
+    arrays = layer_arrays(model, layer_mappings(config, is_hugging_face=True))
     arrays |= _embedding_arrays(model, source_ids, target_ids)
     safetensors.numpy.save_file(
         arrays, folder / "model.safetensors", metadata={"format": "pt"}
@@ -119,7 +119,7 @@ def _ids_in_order(model):
     return ids, ids
 
 
-def _make_configs(config, source_ids, target_ids):
+def _make_config_fields(config, source_ids, target_ids):
     """Returns the fields of config.json and generation_config.json."""
     special_ids = {
         "pad_token_id": target_ids.index(BEGIN_ID),

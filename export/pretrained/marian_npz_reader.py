@@ -76,8 +76,8 @@ def read_marian_npz(folder):
             f"{_DECODER_FILE}: expected one vocabulary for source and target, "
             "as they have one matrix of embeddings, got different ones."
         )
-    source = _make_vocabulary(vocabs[0], folder / "source.spm")
-    target = _make_vocabulary(vocabs[1], folder / "target.spm")
+    source = _convert_vocab(vocabs[0], folder / "source.spm")
+    target = _convert_vocab(vocabs[1], folder / "target.spm")
     source_size = len(source.checkpoint_ids)
     config = _read_config(
         options,
@@ -151,7 +151,8 @@ def _read_vocabs(folder, decoder_options, sizes):
     return vocabs, warnings
 
 
-def _make_vocabulary(vocab, path):
+def _convert_vocab(vocab, path):
+    """Returns the Vocabulary of a vocab and a SentencePiece file."""
     unknown_id, begin_id, end_id = vocab[_UNKNOWN], None, vocab[_END]
     spm = read_bytes(path)
     return make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path)

@@ -29,7 +29,7 @@ _QUERY_KEY_VALUE = f"{_SELF}.query_key_value"
 _OUT, _NORM = "output_projection", "_residual.layer_norm"
 # Attribute, index of the array in the weight's columns, and the name in a
 # MarianMTModel's `state_dict` and in Marian's `model.npz`.
-_LAYER = (
+_LAYER_ARRAYS = (
     (_QUERY_KEY_VALUE, 0, "self_attn.q_proj", "self_{}q"),
     (_QUERY_KEY_VALUE, 1, "self_attn.k_proj", "self_{}k"),
     (_QUERY_KEY_VALUE, 2, "self_attn.v_proj", "self_{}v"),
@@ -99,7 +99,7 @@ def layer_mappings(config, is_hugging_face):
     sides = {"encoder": config.num_layers, "decoder": config.decoder_layers}
     mappings = []
     for side, num_layers in sides.items():
-        for layer, entry in itertools.product(range(num_layers), _LAYER):
+        for layer, entry in itertools.product(range(num_layers), _LAYER_ARRAYS):
             if side == "decoder" or not entry[0].startswith(_CROSS):
                 mappings += _make_mappings(
                     config, side, layer, entry, is_hugging_face
@@ -174,7 +174,7 @@ def load_transformer(config, weights_file, mappings, other_names):
     return model
 
 
-def read_layers(model, mappings):
+def layer_arrays(model, mappings):
     """Returns the arrays of WeightMappings by name, float32."""
     order = np.argsort(marian_columns(model.config.d_model))
     arrays = {}

@@ -164,7 +164,7 @@ def split_vocabulary(vocabulary):
 
 
 def add_normalizer(source, name):
-    """Stores the name of a normalization in a source's model."""
+    """Returns a source's model that names a normalization."""
     return source + _encode_field(_NORMALIZER_FIELD, name.encode("ascii"))
 
 
