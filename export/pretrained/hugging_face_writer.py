@@ -17,9 +17,9 @@ from export.pretrained.config_files import ANY, split_keys, validate_config
 from export.pretrained.hugging_face_reader import STOP_CRITERIA
 from export.pretrained.vocabulary import PADDING_ENTRY
 from export.pretrained.weight_mapping import (
+    layer_arrays,
     layer_mappings,
     marian_columns,
-    layer_arrays,
 )
 from export.tokenizers.python_tokenizers import split_vocabulary
 from keras_transformer.config import (

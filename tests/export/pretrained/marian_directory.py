@@ -8,9 +8,9 @@ import sentencepiece
 import yaml
 
 from export.pretrained.weight_mapping import (
+    layer_arrays,
     layer_mappings,
     marian_columns,
-    layer_arrays,
 )
 from tests import made_up_text
 from tests.export import tiny
