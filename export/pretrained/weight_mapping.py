@@ -27,7 +27,7 @@ MAX_VOCABULARY = 2**24
 _SELF, _CROSS = "self_attention", "cross_attention"
 _QUERY_KEY_VALUE = f"{_SELF}.query_key_value"
 _OUT, _NORM = "output_projection", "_residual.layer_norm"
-# Attribute, index of the array in the weight's columns, and the name in a
+# Attribute, index of the array in the weight's columns, and its name in a
 # MarianMTModel's `state_dict` and in Marian's `model.npz`.
 _LAYER_ARRAYS = (
     (_QUERY_KEY_VALUE, 0, "self_attn.q_proj", "self_{}q"),
@@ -68,9 +68,6 @@ class WeightMapping(typing.NamedTuple):
     # Slice of the weight's last axis, and its shape, [in, out] or [width].
     columns: slice
     shape: tuple
-    # Whether its rows, or its last axis, belong to the residual stream.
-    reads_stream: bool = False
-    writes_stream: bool = False
     # Whether the checkpoint stores it as [out, in].
     is_transposed: bool = False
 
@@ -87,8 +84,11 @@ class WeightMapping(typing.NamedTuple):
 
     def permute(self, array, order):
         """Returns the array with the residual stream's columns in an order."""
-        array = array[order] if self.reads_stream else array
-        return array[..., order] if self.writes_stream else array
+        *_, attribute = self.weight_path
+        if _OUT in attribute or _NORM in attribute:
+            return array[..., order]
+        # Only output projections have a bias of the residual stream.
+        return array[order] if attribute.endswith(".kernel") else array
 
 
 def layer_mappings(config, is_hugging_face):
@@ -121,33 +121,22 @@ def _make_mappings(config, side, layer, entry, is_hugging_face):
     weights = ("gamma", "beta") if is_norm else ("kernel", "bias")
     paths = [(side, layer, f"{attribute}.{weight}") for weight in weights]
     if is_norm:
-        columns, shape = slice(width), (width,)
         return [
-            WeightMapping(name, path, columns, shape, writes_stream=True)
+            WeightMapping(name, path, slice(width), (width,))
             for name, path in zip(names, paths)
         ]
     is_attention = not attribute.startswith("feed_forward")
     inner = config.num_heads * config.d_k if is_attention else config.d_ff
-    is_output = attribute.endswith(_OUT)
-    shape = (inner, width) if is_output else (width, inner)
+    shape = (inner, width) if attribute.endswith(_OUT) else (width, inner)
     columns = slice(index * inner, index * inner + shape[1])
-    kernel = WeightMapping(
-        names[0],
-        paths[0],
-        columns,
-        shape,
-        reads_stream=not is_output,
-        writes_stream=is_output,
-        is_transposed=is_hugging_face,
-    )
-    bias = WeightMapping(
-        names[1], paths[1], columns, shape[1:], writes_stream=is_output
-    )
-    return [kernel, bias]
+    return [
+        WeightMapping(names[0], paths[0], columns, shape, is_hugging_face),
+        WeightMapping(names[1], paths[1], columns, shape[1:]),
+    ]
 
 
 def marian_columns(width):
-    """Returns the permutation `columns` with here = marian[columns]."""
+    """Returns the columns for `ours = marians[..., columns]`, int [D]."""
     return np.arange(width).reshape(2, width // 2).T.ravel()
 
 
