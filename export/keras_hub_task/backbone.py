@@ -15,7 +15,7 @@ _CONFIG_FIELDS = [
 ]
 
 
-class ModelDirectoryMixin:
+class FromPresetMixin:
     """Lets `from_preset` also load a model directory."""
 
     @classmethod
@@ -32,7 +32,7 @@ class ModelDirectoryMixin:
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
+class TransformerBackbone(FromPresetMixin, keras_hub.models.Backbone):
     """Encoder and decoder, without the projection to logits.
 
     Letters: B batch, S source length, T target length, D d_model. Inputs are a

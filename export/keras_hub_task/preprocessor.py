@@ -5,10 +5,7 @@ import keras_hub
 import tensorflow as tf
 
 from export.common.errors import InputError
-from export.keras_hub_task.backbone import (
-    ModelDirectoryMixin,
-    TransformerBackbone,
-)
+from export.keras_hub_task.backbone import FromPresetMixin, TransformerBackbone
 from export.tokenizers.tokenizer import Tokenizer
 
 # Every batch is padded to this length.
@@ -17,7 +14,7 @@ _SEQUENCE_LENGTH = 128
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TransformerTokenizer(
-    ModelDirectoryMixin, keras_hub.tokenizers.SentencePieceTokenizer
+    FromPresetMixin, keras_hub.tokenizers.SentencePieceTokenizer
 ):
     """Tokenizes text with the `vocabulary.model` of a model directory.
 
@@ -68,7 +65,7 @@ class TransformerTokenizer(
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TransformerSeq2SeqLMPreprocessor(
-    ModelDirectoryMixin, keras_hub.models.Seq2SeqLMPreprocessor
+    FromPresetMixin, keras_hub.models.Seq2SeqLMPreprocessor
 ):
     """Tokenizes and packs `encoder_text` and `decoder_text`.
 

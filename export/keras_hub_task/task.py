@@ -9,10 +9,7 @@ import tensorflow as tf
 from keras import ops
 
 import keras_transformer as kt
-from export.keras_hub_task.backbone import (
-    ModelDirectoryMixin,
-    TransformerBackbone,
-)
+from export.keras_hub_task.backbone import FromPresetMixin, TransformerBackbone
 from export.keras_hub_task.generation import (
     FixedShapeTranslator,
     TranslationSearch,
@@ -26,7 +23,7 @@ from keras_transformer.schedule import update_schedule
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
+class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
     """Translates strings, and trains on pairs of strings.
 
     Called on inputs of TransformerBackbone, it returns logits, float32
