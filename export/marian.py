@@ -15,12 +15,8 @@ from export.common.storage import atomic_write
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string(
-    "model_dir", None, "The model directory to export.", required=True
-)
-flags.DEFINE_string(
-    "output_dir", None, "New directory to write.", required=True
-)
+flags.DEFINE_string("model_dir", None, "The model directory.", required=True)
+flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
 
 
 def main(arguments):

@@ -34,9 +34,7 @@ FLAGS = flags.FLAGS
 
 search_flags.define_target_pieces()
 
-flags.DEFINE_string(
-    "model_dir", None, "The model directory to export.", required=True
-)
+flags.DEFINE_string("model_dir", None, "The model directory.", required=True)
 flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
 flags.DEFINE_enum(
     "quantization",

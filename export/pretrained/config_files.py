@@ -24,11 +24,9 @@ class _WarnUnless(tuple):
     """Values without a warning; all others are accepted with one."""
 
 
-def split_keys(values):
+def split_keys(table):
     """Returns a dict with one entry for each word of each key."""
-    return {
-        word: value for key, value in values.items() for word in key.split()
-    }
+    return {word: value for key, value in table.items() for word in key.split()}
 
 
 # generation_config.json of transformers 3 to 5.24.
@@ -185,7 +183,7 @@ MARIAN_DECODER_FIELDS = split_keys(
 
 
 def validate_fields(fields, supported_values, file):
-    """Returns warnings about fields of a file that have no effect here.
+    """Returns warnings about fields of a file that are ignored.
 
     Raises InputError if a field is unknown or its value is not supported.
     """
@@ -202,9 +200,7 @@ def validate_fields(fields, supported_values, file):
         if not isinstance(values, _WarnUnless):
             expected = " or ".join(map(short_repr, values)) or "no such field"
             raise wrong_value_error(file, name, value, expected)
-        warnings.append(
-            f"{name}={short_repr(value)} of {file} has no effect here"
-        )
+        warnings.append(f"{name}={short_repr(value)} of {file} is ignored")
     return warnings
 
 

@@ -93,10 +93,8 @@ def read_hugging_face(folder):
             f"{_CONFIG_FILE}: expected one vocabulary for source and target "
             "with share_encoder_decoder_embeddings=True, got two."
         )
-    weights_file = open_weights_file(folder)
-    bias, bias_warnings = _read_bias(
-        weights_file, target_size, target, generation
-    )
+    weights = open_weights_file(folder)
+    bias, bias_warnings = _read_bias(weights, target_size, target, generation)
     config = _read_config(
         fields,
         vocabulary_size=len(target.checkpoint_ids),
@@ -104,12 +102,12 @@ def read_hugging_face(folder):
         output_bias=bool(bias.any() or MISSING_ID in target.checkpoint_ids),
         **generation.search_fields,
     )
-    rates = _read_sinusoid_rates(weights_file, config.d_model)
+    rates = _read_sinusoid_rates(weights, config.d_model)
     config = config.replace(sinusoid_rates=rates)
     mappings = layer_mappings(config, is_hugging_face=True)
-    embeddings = _read_embeddings(weights_file, config, sizes)
+    embeddings = _read_embeddings(weights, config, sizes)
     names = {_SHARED, _ENCODER, _DECODER, _OUTPUT, _OUTPUT_BIAS, *_POSITIONS}
-    model = load_transformer(config, weights_file, mappings, names)
+    model = load_transformer(config, weights, mappings, names)
     set_embeddings(model, embeddings, bias, source, target)
     warnings += vocabulary_warnings + bias_warnings + generation.warnings
     vocabulary = join_vocabularies(source.proto, target.proto)
@@ -156,13 +154,13 @@ def _read_equal_sizes(fields, name, maximum):
     return encoder
 
 
-def _read_bias(weights_file, size, target, generation):
+def _read_bias(weights, size, target, generation):
     """Returns the bias of the logits, float32 [V'], and warnings."""
     bias = np.zeros(size, np.float32)
-    if _OUTPUT_BIAS in weights_file.names:
+    if _OUTPUT_BIAS in weights.names:
         # The bias is shorter where only the embeddings were padded.
-        stored = min([*weights_file.shape(_OUTPUT_BIAS)[-1:], size])
-        bias[:stored] = weights_file.read(_OUTPUT_BIAS, (1, stored))[0]
+        stored = min([*weights.shape(_OUTPUT_BIAS)[-1:], size])
+        bias[:stored] = weights.read(_OUTPUT_BIAS, (1, stored))[0]
     suppressed = {i for i in generation.suppressed_ids if 0 <= i < size}
     warnings = []
     if not generation.renormalize_logits:
@@ -178,31 +176,31 @@ def _read_bias(weights_file, size, target, generation):
     return bias, warnings
 
 
-def _read_embeddings(weights_file, config, sizes):
+def _read_embeddings(weights, config, sizes):
     """Returns the matrices [V', D] by name: source, target, output."""
     embeddings = {}
     for matrix, names in _EMBEDDING_NAMES[config.share_embeddings].items():
         shape = (sizes[matrix != "source"], config.d_model)
-        present = [name for name in names if name in weights_file.names]
+        present = [name for name in names if name in weights.names]
         first, *others = present or names
-        embedding = embeddings[matrix] = weights_file.read(first, shape)
+        embedding = embeddings[matrix] = weights.read(first, shape)
         if config.share_embeddings == "none":
             continue
         for name in others:
-            if not np.array_equal(weights_file.read(name, shape), embedding):
+            if not np.array_equal(weights.read(name, shape), embedding):
                 raise InputError(
-                    f"{weights_file.path}: expected one matrix for {name} and "
+                    f"{weights.path}: expected one matrix for {name} and "
                     f"{first}, as {_CONFIG_FILE} says, got two."
                 )
     return embeddings
 
 
-def _read_sinusoid_rates(weights_file, width):
+def _read_sinusoid_rates(weights, width):
     """Returns `sinusoid_rates` of the stored positions; "paper" if none."""
     stored = {
-        name: weights_file.read(name, (*weights_file.shape(name)[:1], width))
+        name: weights.read(name, (*weights.shape(name)[:1], width))
         for name in _POSITIONS
-        if name in weights_file.names
+        if name in weights.names
     }
     for rates, divisor in (("paper", width // 2), ("marian", width // 2 - 1)):
         if all(
@@ -211,7 +209,7 @@ def _read_sinusoid_rates(weights_file, width):
         ):
             return rates
     raise InputError(
-        f"{weights_file.path}: expected the sinusoids of the paper or of "
+        f"{weights.path}: expected the sinusoids of the paper or of "
         f"Marian for {' and '.join(stored)}, got other positions."
     )
 

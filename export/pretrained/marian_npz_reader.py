@@ -62,9 +62,9 @@ def read_marian_npz(folder):
     """
     path = folder / _DECODER_FILE
     decoder_options = parse_yaml(read_bytes(path), path)
-    weights_file = WeightsFile(_find_model(folder, decoder_options))
-    name = f"{weights_file.path}: {_MODEL_OPTIONS}"
-    options = parse_yaml(weights_file.read_text(_MODEL_OPTIONS), name)
+    weights = WeightsFile(_find_model(folder, decoder_options))
+    name = f"{weights.path}: {_MODEL_OPTIONS}"
+    options = parse_yaml(weights.read_text(_MODEL_OPTIONS), name)
     # A missing type means one of Marian's recurrent networks.
     options = {"type": "none"} | options
     validate_fields(options, MARIAN_MODEL_FIELDS, _MODEL_OPTIONS)
@@ -90,17 +90,15 @@ def read_marian_npz(folder):
         decoder_options, MARIAN_DECODER_FIELDS, _DECODER_FILE
     )
     if _read_number(decoder_options, "word-penalty", 0.0, 100):
-        warnings.append(f"word-penalty of {_DECODER_FILE} has no effect here")
-    embeddings = _read_embeddings(
-        weights_file, config, has_shared_embedding, sizes
-    )
+        warnings.append(f"word-penalty of {_DECODER_FILE} is ignored")
+    embeddings = _read_embeddings(weights, config, has_shared_embedding, sizes)
     bias = np.zeros(sizes[1], np.float32)
     if not _is_enabled(options, "output-omit-bias"):
-        bias = weights_file.read(_OUTPUT_BIAS, bias.shape)
+        bias = weights.read(_OUTPUT_BIAS, bias.shape)
     mappings = layer_mappings(config, is_hugging_face=False)
-    names = {name for name in weights_file.names if name.startswith("special:")}
+    names = {name for name in weights.names if name.startswith("special:")}
     names |= {_SHARED, _SOURCE, _TARGET, _OUTPUT, _OUTPUT_KERNEL, _OUTPUT_BIAS}
-    model = load_transformer(config, weights_file, mappings, names)
+    model = load_transformer(config, weights, mappings, names)
     set_embeddings(model, embeddings, bias, source, target)
     source_proto = add_normalizer(source.proto, OPUS_MT)
     vocabulary = join_vocabularies(source_proto, target.proto)
@@ -236,21 +234,21 @@ def _read_number(decoder_options, name, default, maximum):
     return number
 
 
-def _read_embeddings(weights_file, config, has_shared_embedding, sizes):
+def _read_embeddings(weights, config, has_shared_embedding, sizes):
     """Returns the matrices [V', D] by name: source, target, output."""
     source, target = _SOURCE, _TARGET
     if has_shared_embedding:
         source = target = _SHARED
     source_shape, target_shape = ((size, config.d_model) for size in sizes)
-    embeddings = {"target": weights_file.read(target, target_shape)}
+    embeddings = {"target": weights.read(target, target_shape)}
     if config.share_embeddings != "all":
-        embeddings["source"] = weights_file.read(source, source_shape)
+        embeddings["source"] = weights.read(source, source_shape)
     if config.share_embeddings == "none":
-        if _OUTPUT_KERNEL in weights_file.names:
-            output = weights_file.read(_OUTPUT_KERNEL, target_shape[::-1])
+        if _OUTPUT_KERNEL in weights.names:
+            output = weights.read(_OUTPUT_KERNEL, target_shape[::-1])
             embeddings["output"] = output.T
         else:
-            embeddings["output"] = weights_file.read(_OUTPUT, target_shape)
+            embeddings["output"] = weights.read(_OUTPUT, target_shape)
     return embeddings
 
 

@@ -179,14 +179,12 @@ def make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path):
                 f"{path}, or its vocab, has a piece that is empty or begins "
                 "with NUL; remove it."
             )
-    control = {
-        each.piece for each in model.pieces if each.type == _TYPE.CONTROL
-    }
+    control = {p.piece for p in model.pieces if p.type == _TYPE.CONTROL}
     control.update(SPECIAL_PIECES)
     text_pieces = {
-        each.piece: each
-        for each in model.pieces
-        if each.type not in (_TYPE.CONTROL, _TYPE.UNKNOWN)
+        p.piece: p
+        for p in model.pieces
+        if p.type not in (_TYPE.CONTROL, _TYPE.UNKNOWN)
     }
     begin_id = MISSING_ID if begin_id is None else begin_id
     padding_id = vocab.get(PADDING_ENTRY, MISSING_ID)

@@ -54,7 +54,7 @@ class PretrainedModel(typing.NamedTuple):
     vocabulary: bytes
     # Codes of source and target, None if the directory lacks them.
     languages: tuple
-    # About settings of the directory that have no effect here.
+    # About settings of the directory that are ignored.
     warnings: list[str]
 
 
@@ -140,21 +140,21 @@ def marian_columns(width):
     return np.arange(width).reshape(2, width // 2).T.ravel()
 
 
-def load_transformer(config, weights_file, mappings, other_names):
+def load_transformer(config, weights, mappings, other_names):
     """Returns a Transformer with the layers of a WeightsFile.
 
     `mappings` are the WeightMappings of all layers, `other_names` the names of
     the other arrays. Raises InputError if an array is missing or unexpected.
     """
     layer_names = {mapping.name for mapping in mappings}
-    weights_file.validate_names(layer_names | other_names)
+    weights.validate_names(layer_names | other_names)
     # Before creating the model: a hostile file may declare any size.
     for mapping in mappings:
-        weights_file.validate_shape(mapping.name, mapping.stored_shape)
+        weights.validate_shape(mapping.name, mapping.stored_shape)
     model = kt.Transformer(config)
     order = marian_columns(config.d_model)
     for mapping in mappings:
-        array = weights_file.read(mapping.name, mapping.stored_shape)
+        array = weights.read(mapping.name, mapping.stored_shape)
         array = array.T if mapping.is_transposed else array
         weight = mapping.weight(model)
         value = np.array(ops.convert_to_numpy(weight))
