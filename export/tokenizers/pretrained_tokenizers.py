@@ -71,7 +71,7 @@ class VocabTokenizer(Tokenizer):
         return self._look_up(pieces), *offsets
 
     def _look_up(self, pieces):
-        ids = self._pieces.string_to_id(pieces.values)
+        ids = self._id_tokenizer.string_to_id(pieces.values)
         ids = tf.where(tf.gather(self._is_text, ids), ids, UNKNOWN_ID)
         ends = tf.fill([pieces.nrows()], END_ID)
         last = pieces.row_splits[1:, None] - 1
@@ -105,7 +105,7 @@ class TaggedTokenizer(VocabTokenizer):
             shifted = offsets + tf.cast(shift[:, None], offsets.dtype)
             return tf.concat([tag_offsets, shifted], axis=1)
 
-        tag_ids = self._pieces.string_to_id(tags.values)
+        tag_ids = self._id_tokenizer.string_to_id(tags.values)
         known = tag_ids < self.vocabulary_size
         tag_ids = tags.with_values(tf.where(known, tag_ids, UNKNOWN_ID))
         ids = tf.concat([tag_ids, self._look_up(pieces)], axis=1)

@@ -32,7 +32,7 @@ class Tokenizer(tf.Module):
         digest = hashlib.sha256(proto).hexdigest()[:16]
         super().__init__(name=f"tokenizer_{digest}")
         self.proto = proto
-        self._pieces_name = f"sentencepiece_{digest}"
+        self._model_name = f"sentencepiece_{digest}"
         try:
             model = sentencepiece_model_pb2.ModelProto.FromString(proto)
             if has_crashing_piece(each.piece for each in model.pieces):
@@ -40,11 +40,12 @@ class Tokenizer(tf.Module):
                     "This SentencePiece model has an empty piece, or one that "
                     "begins with NUL; train another one without it."
                 )
-            self._load_pieces()
+            self._load_model()
+            self.vocabulary_size = int(self._id_tokenizer.vocab_size())
         except (tf.errors.OpError, DecodeError) as error:
             raise ValueError("This is not a SentencePiece model.") from error
         try:
-            ids = self._pieces.tokenize("").numpy().tolist()
+            ids = self._id_tokenizer.tokenize("").numpy().tolist()
         except tf.errors.OpError:
             ids = []
         expected = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>"}
@@ -69,7 +70,7 @@ class Tokenizer(tf.Module):
         names = [each.piece for each in pieces if each.type == each.CONTROL]
         for text in [*names, *(f"{name} a" for name in names)]:
             try:
-                ids = self._pieces.tokenize(text).numpy()[:-1].tolist()
+                ids = self._id_tokenizer.tokenize(text).numpy()[:-1].tolist()
             except tf.errors.OpError:
                 ids = [END_ID]
             if any(pieces[i].type == pieces[i].CONTROL for i in ids):
@@ -79,21 +80,20 @@ class Tokenizer(tf.Module):
                     "longer, such as </s>."
                 )
 
-    def _load_pieces(self):
-        self._pieces = tf_text.SentencepieceTokenizer(
-            model=self.proto, add_eos=True, name=self._pieces_name
+    def _load_model(self):
+        self._id_tokenizer = tf_text.SentencepieceTokenizer(
+            model=self.proto, add_eos=True, name=self._model_name
         )
         # A second tokenizer would double the model in an export.
-        self._string_tokenizer = copy.copy(self._pieces)
+        self._string_tokenizer = copy.copy(self._id_tokenizer)
         self._string_tokenizer.out_type = tf.string
-        self.vocabulary_size = int(self._pieces.vocab_size())
 
     def restore_resources(self):
         """Reloads the model if `tf.random.set_seed` has cleared it."""
         try:
-            self._pieces.vocab_size()
+            self._id_tokenizer.vocab_size()
         except tf.errors.NotFoundError:
-            self._load_pieces()
+            self._load_model()
 
     def clean_text(self, text):
         """Replaces bytes that are not UTF-8 by U+FFFD, and drops NUL."""
@@ -105,7 +105,7 @@ class Tokenizer(tf.Module):
 
     def tokenize(self, text):
         """Splits text [B] into ids, ragged int32 [B, None], with end ids."""
-        return self._pieces.tokenize(self.clean_text(text))
+        return self._id_tokenizer.tokenize(self.clean_text(text))
 
     def tokenize_with_offsets(self, text):
         """Splits text, string [B], into ids with their byte offsets.
@@ -113,7 +113,7 @@ class Tokenizer(tf.Module):
         Returns the ids of `tokenize`, and start and end of each token in the
         bytes of `clean_text(text)`, ragged [B, None].
         """
-        return self._pieces.tokenize_with_offsets(self.clean_text(text))
+        return self._id_tokenizer.tokenize_with_offsets(self.clean_text(text))
 
     def split(self, text):
         """Splits text [B] into tokens, ragged; unknown ones as in the text."""
@@ -125,7 +125,7 @@ class Tokenizer(tf.Module):
         Pad, begin and end ids and those outside the vocabulary are skipped.
         """
         known = (ids >= 0) & (ids < self.vocabulary_size)
-        text = self._pieces.detokenize(tf.where(known, ids, PAD_ID))
+        text = self._id_tokenizer.detokenize(tf.where(known, ids, PAD_ID))
         if self._added_space:
             text = tf.strings.regex_replace(text, self._added_space, "")
         return text
@@ -134,7 +134,7 @@ class Tokenizer(tf.Module):
         """Returns the tokens of int32 ids; "<unk>" outside the vocabulary."""
         # Other ids would crash SentencePiece.
         known = (ids >= 0) & (ids < self.vocabulary_size)
-        return self._pieces.id_to_string(tf.where(known, ids, UNKNOWN_ID))
+        return self._id_tokenizer.id_to_string(tf.where(known, ids, UNKNOWN_ID))
 
     def id_to_token(self, token_id):
         """Returns the token of one id, such as "▁the"."""
