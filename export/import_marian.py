@@ -10,7 +10,7 @@ archives. Pickles are never executed.
     python -m export.import_marian --model_dir=runs/opus --check=FILE
 
 FILE is the *.test.txt that OPUS-MT publishes with a model: a test set with
-Marian's translations, which are compared with the ones of the model directory.
+Marian's translations, to compare with the model directory's.
 With --hf or --npz the model is imported first.
 """
 
@@ -27,7 +27,7 @@ from export.lines.files import read_lines
 
 FLAGS = flags.FLAGS
 _MAX_PRINTED_DIFFERENCES = 3
-# Entities in OPUS-MT's files, besides the ones of `&<>`.
+# Entities in OPUS-MT's files, besides `&amp;`, `&lt;` and `&gt;`.
 _ENTITIES = {"&apos;": "'", "&quot;": '"'}
 
 flags.DEFINE_string("hf", None, "A directory of MarianMTModel.save_pretrained.")

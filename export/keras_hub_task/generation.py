@@ -68,7 +68,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
     def search(self, transformer, inputs):
         """Returns int32 [B, T]: the begin id, the best translation, padding.
 
-        XLA can compile it. `inputs` are those of `task.generate_step`.
+        XLA can compile it. `inputs` are as in `task.generate_step`.
         """
         config = self.resolve_config(transformer)
         source = mask_ids(inputs, "encoder")

@@ -201,7 +201,7 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
     def generate_step(self, inputs, stop_token_ids=None):
         """Translates one batch of ids; `generate` compiles this function.
 
-        `inputs` are the ones of TransformerBackbone; the decoder's ids are the
+        `inputs` are as in TransformerBackbone; the decoder's ids are the
         prefixes of translations, padded to the maximum length. `stop_token_ids`
         is for KerasHub samplers. Returns a dict of `decoder_token_ids` and
         `decoder_padding_mask`, int32 [B, T].

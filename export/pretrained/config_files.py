@@ -265,7 +265,7 @@ def read_json(path):
 
 
 def read_fields(path, missing_ok=False):
-    """Returns the fields of a JSON file; null ones count as missing."""
+    """Returns the fields of a JSON file that are not null."""
     if missing_ok and not path.exists():
         return {}
     fields = read_json(path)

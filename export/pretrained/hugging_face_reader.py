@@ -29,7 +29,7 @@ from export.tokenizers.python_tokenizers import join_vocabularies
 from keras_transformer.config import FORBIDDEN_IDS, MAX_BEAMS, MAX_EXTRA_TOKENS
 
 _CONFIG_FILE, _GENERATION_FILE = "config.json", "generation_config.json"
-# From the activations of transformers to those of a TransformerConfig.
+# Activations of a TransformerConfig by their names in transformers.
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
 # Default of PyTorch's LayerNorm in MarianMTModel; `export.marian` stores it.
 _EPSILON = 1e-5
@@ -237,7 +237,7 @@ class GenerationSettings(typing.NamedTuple):
 def read_generation(config, generation):
     """Returns the GenerationSettings as transformers interprets them.
 
-    `config` are the fields of config.json, and `generation` the ones of
+    `config` has the fields of config.json, and `generation` the fields of
     generation_config.json; if this is None, `config` has the settings.
     """
     file, fields = _GENERATION_FILE, generation

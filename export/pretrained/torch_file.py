@@ -196,13 +196,13 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, pid):
         # Before PyTorch 1.6 a sixth item may select a part of a storage.
-        kind, dtype, key, _, size, *view = pid
-        if kind != "storage" or dtype not in _TORCH_DTYPES.values():
+        type_name, dtype, key, _, size, *view = pid
+        if type_name != "storage" or dtype not in _TORCH_DTYPES.values():
             raise ValueError("something other than a storage")
         # The key becomes part of a path in the archive.
         is_key = isinstance(key, str) and key.isdigit()
         if not is_key or type(size) is not int or size < 0 or any(view):
-            raise ValueError("a storage without a number or a size")
+            raise ValueError("a storage without a key or a size")
         self._storages[key] = _Storage(key, np.dtype(dtype), size)
         return self._storages[key]
 

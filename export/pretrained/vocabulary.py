@@ -163,8 +163,8 @@ def make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path):
     """Returns the Vocabulary of one side.
 
     `vocab` is a dict of `complete_vocab`, `spm` the bytes of the side's
-    SentencePiece model and `path` its file, for messages. The ids are those of
-    the vocab; `begin_id` is None if the checkpoint lacks it.
+    SentencePiece model and `path` its file, for messages. The ids are in the
+    vocab; `begin_id` is None if the checkpoint lacks it.
     """
     model = sentencepiece_model_pb2.ModelProto()
     try:

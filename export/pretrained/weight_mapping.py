@@ -94,7 +94,7 @@ class WeightMapping(typing.NamedTuple):
 def layer_mappings(config, is_hugging_face):
     """Returns the WeightMappings of all arrays but embeddings and output bias.
 
-    Their names are those of a MarianMTModel, or of Marian's `model.npz`.
+    The arrays are named as in a MarianMTModel, or as in Marian's `model.npz`.
     """
     sides = {"encoder": config.num_layers, "decoder": config.decoder_layers}
     mappings = []

@@ -122,7 +122,7 @@ class Tokenizer(tf.Module):
     def detokenize(self, ids):
         """Joins ids, int32 [B, T], to text, string [B].
 
-        Pad, begin and end ids and those outside the vocabulary are skipped.
+        Skips pad, begin and end ids, and ids outside the vocabulary.
         """
         known = (ids >= 0) & (ids < self.vocabulary_size)
         text = self._id_tokenizer.detokenize(tf.where(known, ids, PAD_ID))
