@@ -204,8 +204,8 @@ def marian_state_dict(model):
     def table(array):
         return np.float32(ops.convert_to_numpy(array))[:, columns]
 
-    arrays = weight_mapping.read_layers(
-        model, weight_mapping.layer_slots(config, is_hugging_face=True)
+    arrays = weight_mapping.layer_arrays(
+        model, weight_mapping.layer_mappings(config, is_hugging_face=True)
     )
     embeddings = table(model.target_embedding.embeddings)
     rows = np.arange(config.max_positions, dtype="int32")

@@ -1,4 +1,4 @@
-"""Imports a pretrained Marian model: `python -m export.import_marian`.
+"""Reads a pretrained Marian model: `python -m export.import_marian`.
 
     python -m export.import_marian --hf=DIR --model_dir=runs/opus
     python -m export.import_marian --npz=DIR --model_dir=runs/opus
@@ -10,7 +10,7 @@ archives. Pickles are never executed.
     python -m export.import_marian --model_dir=runs/opus --check=FILE
 
 FILE is the *.test.txt that OPUS-MT publishes with a model: a test set with
-Marian's translations, which are compared with those of the model directory.
+Marian's translations, to compare with the model directory's.
 With --hf or --npz the model is imported first.
 """
 
@@ -26,53 +26,50 @@ from export.common.storage import atomic_write
 from export.lines.files import read_lines
 
 FLAGS = flags.FLAGS
-# Maximum number of differing sentences to print.
-_EXAMPLES = 3
-# Entities that OPUS-MT's files replace, besides those of `&<>`.
+_MAX_PRINTED_DIFFERENCES = 3
+# Entities in OPUS-MT's files, besides `&amp;`, `&lt;` and `&gt;`.
 _ENTITIES = {"&apos;": "'", "&quot;": '"'}
 
 flags.DEFINE_string("hf", None, "A directory of MarianMTModel.save_pretrained.")
 flags.DEFINE_string(
     "npz",
     None,
-    "A directory of Marian: decoder.yml, the files that it names, source.spm "
-    "and target.spm.",
+    "A directory of Marian, not the .npz alone: decoder.yml, the .npz and "
+    "vocabularies that it names, source.spm and target.spm.",
 )
 flags.DEFINE_string(
     "model_dir",
     None,
-    "The model directory: a new one, or with --check only the one to check.",
+    "New model directory to write; with --check alone, the one to compare.",
     required=True,
 )
 flags.DEFINE_string(
     "check",
     None,
-    "A *.test.txt of OPUS-MT, whose translations are compared with "
-    "--model_dir's.",
+    "A *.test.txt of OPUS-MT, to compare its translations with the model's.",
 )
 
 
 def main(arguments):
-    """Imports or checks a model."""
+    """Writes a model directory, or compares its translations."""
     del arguments
     path = pathlib.Path(FLAGS.model_dir)
     test_set = FLAGS.check and read_test_set(FLAGS.check)
     is_import = FLAGS.hf is not None or FLAGS.npz is not None
     if is_import or not test_set:
-        _import(path)
+        _write_model_directory(path)
     if test_set:
-        _check(path, *test_set)
+        _compare_translations(path, *test_set)
     translate = command.command_line("export.translate", f"--model={path}")
-    command.print_next(
-        f"{translate} < text",
-        command.command_line(
-            *("export.saved_model", f"--model_dir={path}"),
-            "--export_dir=exports/translator",
-        ),
+    export = command.command_line(
+        "export.saved_model",
+        f"--model_dir={path}",
+        "--export_dir=exports/translator",
     )
+    command.print_next(f"{translate} < text", export)
 
 
-def _import(path):
+def _write_model_directory(path):
     if (FLAGS.hf is None) == (FLAGS.npz is None):
         raise InputError("Give either --hf or --npz, the model to import.")
     folder = pathlib.Path(FLAGS.hf or FLAGS.npz)
@@ -80,9 +77,9 @@ def _import(path):
     # Not at the top: TensorFlow takes seconds to load.
     from export.model_directory import ModelDirectory
     from export.pretrained.hugging_face_reader import read_hugging_face
-    from export.pretrained.marian_reader import read_marian
+    from export.pretrained.marian_npz_reader import read_marian_npz
 
-    read = read_hugging_face if FLAGS.hf else read_marian
+    read = read_hugging_face if FLAGS.hf else read_marian_npz
     pretrained = read(folder)
     config = pretrained.model.config
     source_language, target_language = pretrained.languages
@@ -99,9 +96,9 @@ def _import(path):
         )
         directory.write_weights(pretrained.model)
         directory.write_config(config)
-    # Source and target may have the same note.
-    for note in dict.fromkeys(pretrained.notes):
-        print(f"Note: {note}.")
+    # Without repetitions: source and target may have the same warning.
+    for warning in dict.fromkeys(pretrained.warnings):
+        print(f"Warning: {warning}.")
     print(
         f"Wrote {path}: {pretrained.model.count_params():,} parameters, "
         f"{config.num_layers} + {config.decoder_layers} layers, "
@@ -113,7 +110,7 @@ def _import(path):
 def read_test_set(path):
     """Returns sources, references and translations, three lists of str.
 
-    The file has these three lines and a blank one for each sentence.
+    The file has one line of each and a blank line for every sentence.
     """
     lines = list(read_lines(path))
     if len(lines) % 4 == 3:
@@ -128,11 +125,11 @@ def read_test_set(path):
 
 
 def unescape(text):
-    """Returns a translation as OPUS-MT's files have it."""
+    """Replaces the entities of OPUS-MT's files in a translation."""
     return saxutils.unescape(text, _ENTITIES).strip(" ")
 
 
-def _check(path, sources, references, published):
+def _compare_translations(path, sources, references, published):
     """Prints how far the model's and the published translations agree."""
     import sacrebleu
 
@@ -142,27 +139,25 @@ def _check(path, sources, references, published):
     count = len(sources)
     with ProgressBar("Translating", count, "sentences") as bar:
         translations = translator.translate(sources, bar.update)
-    outputs = [unescape(each.text) for each in translations]
-    expected = [text.strip(" ") for text in published]
-    rows = [*zip(sources, expected, outputs)]
+    imported = [unescape(each.text) for each in translations]
+    published = [text.strip(" ") for text in published]
+    rows = [*zip(sources, published, imported)]
     differing = [row for row in rows if row[1] != row[2]]
     identical = count - len(differing)
     print(
         f"Identical translations: {identical / count:.2%} ({identical:,} of "
-        f"{count:,}). The searches differ, so that a few differ in a right "
+        f"{count:,}). The searches differ, so that a few differ in a correct "
         "import; the scores should not."
     )
     for metric in (sacrebleu.BLEU(), sacrebleu.CHRF()):
-        ours, theirs = (
-            metric.corpus_score(texts, [references])
-            for texts in (outputs, expected)
-        )
+        score = metric.corpus_score(imported, [references])
+        published_score = metric.corpus_score(published, [references]).score
         print(
-            f"{ours.name}: imported {ours.score:.2f}, published "
-            f"{theirs.score:.2f} ({ours.score - theirs.score:+.2f}), "
+            f"{score.name}: imported {score.score:.2f}, published "
+            f"{published_score:.2f} ({score.score - published_score:+.2f}), "
             f"{metric.get_signature()}"
         )
-    for row in differing[:_EXAMPLES]:
+    for row in differing[:_MAX_PRINTED_DIFFERENCES]:
         for name, text in zip(("source", "published", "imported"), row):
             print(f"  {name:<9}  {text}")
 

@@ -2,8 +2,8 @@
 
     python -m export.keras_hub --model_dir=runs/demo --preset=presets/demo
 
-writes a folder that `keras_hub.models.Seq2SeqLM.from_preset` loads after
-`export.keras_hub_task` is imported, and that `keras_hub.upload_preset` takes.
+writes a folder for `keras_hub.upload_preset`, and after importing
+`export.keras_hub_task` for `keras_hub.models.Seq2SeqLM.from_preset`.
 The reverse reads a preset folder or a handle that KerasHub knows:
 
     python -m export.keras_hub --from_preset=presets/demo --model_dir=runs/back
@@ -23,13 +23,11 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "model_dir",
     None,
-    "The model directory: of a translator, or with --from_preset a new one.",
+    "Model directory to read; with --from_preset, a new one to write.",
     required=True,
 )
-flags.DEFINE_string("preset", None, "The folder to write; a new one.")
-flags.DEFINE_string(
-    "from_preset", None, "The preset to convert to a model directory."
-)
+flags.DEFINE_string("preset", None, "New preset folder to write.")
+flags.DEFINE_string("from_preset", None, "Preset folder or handle to read.")
 
 
 def main(arguments):
@@ -37,8 +35,8 @@ def main(arguments):
     del arguments
     if (FLAGS.preset is None) == (FLAGS.from_preset is None):
         raise InputError(
-            "Give --preset, the folder to write, or --from_preset, the preset "
-            "to make --model_dir of."
+            "Give either --preset, the folder to write, or --from_preset, the "
+            "preset to read."
         )
     # KerasHub warns without JAX.
     logging.set_verbosity(logging.ERROR)
@@ -84,18 +82,18 @@ def _write_model_directory(preset, directory):
         ) from error
     with atomic_write(directory.path) as temporary:
         temporary.mkdir(exist_ok=True)
-        written = ModelDirectory(temporary)
-        written.write_config(task.backbone.config)
-        written.write_vocabulary(task.preprocessor.tokenizer.proto)
-        written.write_weights(task.backbone.transformer)
-        run = pathlib.Path(preset, written.run_path.name)
-        if run.is_file():
-            shutil.copy(run, temporary)
+        new_directory = ModelDirectory(temporary)
+        new_directory.write_config(task.backbone.config)
+        new_directory.write_vocabulary(task.preprocessor.tokenizer.proto)
+        new_directory.write_weights(task.backbone.transformer)
+        run_path = pathlib.Path(preset, new_directory.run_path.name)
+        if run_path.is_file():
+            shutil.copy(run_path, temporary)
         else:
-            written.write_run({"preset": preset})
+            new_directory.write_run({"preset": preset})
     print(f"Wrote {directory.path}.")
-    translate = f"--model={directory.path}"
-    command.print_next(command.command_line("export.translate", translate))
+    model_flag = f"--model={directory.path}"
+    command.print_next(command.command_line("export.translate", model_flag))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""Exports a model for MarianMTModel: `python -m export.marian`.
+"""Writes a model for Hugging Face's MarianMTModel: `python -m export.marian`.
 
     python -m export.marian --model_dir=runs/demo --output_dir=marian
 
-Hugging Face's `MarianMTModel.from_pretrained` and
-`MarianTokenizer.from_pretrained` load the directory, and `export.import_marian`
-converts it back to an equal model directory.
+`MarianMTModel.from_pretrained` and `MarianTokenizer.from_pretrained` load the
+directory, and `export.import_marian` converts it back to a model directory.
 """
 
 import pathlib
@@ -16,16 +15,12 @@ from export.common.storage import atomic_write
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string(
-    "model_dir", None, "The model directory to export.", required=True
-)
-flags.DEFINE_string(
-    "output_dir", None, "New directory to write.", required=True
-)
+flags.DEFINE_string("model_dir", None, "The model directory.", required=True)
+flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
 
 
 def main(arguments):
-    """Exports a model."""
+    """Writes a directory for MarianMTModel."""
     del arguments
     path = pathlib.Path(FLAGS.output_dir)
     command.validate_new_path(path, "--output_dir")
@@ -40,9 +35,8 @@ def main(arguments):
     languages = run.get("source_language"), run.get("target_language")
     with atomic_write(path) as temporary:
         temporary.mkdir()
-        write_hugging_face(
-            model, directory.read_vocabulary(), languages, temporary
-        )
+        vocabulary = directory.read_vocabulary()
+        write_hugging_face(model, vocabulary, languages, temporary)
     print(
         f"Wrote {path}. MarianMTModel ranks by log-probability / length^alpha "
         f"and ends after {model.config.max_extra_tokens} tokens; "

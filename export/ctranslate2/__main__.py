@@ -1,9 +1,9 @@
 """Writes a model for CTranslate2: `python -m export.ctranslate2`.
 
 `ctranslate2.Translator` loads the folder, which has the vocabulary as
-`vocabulary.model`. With --compare=FILE both CTranslate2 and the search of this
-package translate the sentences of FILE, one a line, and the differences are
-printed; with --references also the BLEU of both.
+`vocabulary.model`. --compare=FILE translates the sentences of FILE with both
+CTranslate2 and this package, and prints how they differ; with --references
+also the BLEU of both.
 """
 
 import importlib.util
@@ -34,34 +34,28 @@ FLAGS = flags.FLAGS
 
 search_flags.define_target_pieces()
 
-flags.DEFINE_string(
-    "model_dir", None, "The model directory to export.", required=True
-)
-flags.DEFINE_string(
-    "output_dir", None, "Folder to write; a new one.", required=True
-)
+flags.DEFINE_string("model_dir", None, "The model directory.", required=True)
+flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
 flags.DEFINE_enum(
     "quantization",
     "float32",
     QUANTIZATIONS,
-    "How matrices are stored: int8 is a quarter of float32's size and the "
-    "fastest on most processors.",
+    "Type of the stored matrices: int8 has a quarter of float32's size and is "
+    "the fastest on most processors.",
 )
 flags.DEFINE_string(
-    "compare",
-    None,
-    "File of sentences, one a line, to compare CTranslate2 with our search on.",
+    "compare", None, "File to compare translations of, one sentence per line."
 )
 flags.DEFINE_multi_string(
     "references",
     [],
-    "File of reference translations of --compare, one a line, for BLEU. May be "
-    "repeated; a blank line in a further file is no reference.",
+    "File of reference translations of --compare, one per line, for BLEU. May "
+    "be repeated; in the second and later files a blank line means none.",
 )
 
 
 def main(arguments):
-    """Exports a model, and compares the translations if --compare is set."""
+    """Writes a CTranslate2 model, and compares translations if requested."""
     del arguments
     if importlib.util.find_spec("ctranslate2") is None:
         raise InputError(
@@ -73,18 +67,20 @@ def main(arguments):
     sentences, references = _read_comparison()
     directory = ModelDirectory(FLAGS.model_dir)
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
-    pieces = None
+    target_ids = None
     if FLAGS.target_pieces:
-        pieces = collect_target_pieces(tokenizer.target, FLAGS.target_pieces)
+        target_ids = collect_target_pieces(
+            tokenizer.target, FLAGS.target_pieces
+        )
     vocabulary = directory.read_vocabulary()
-    save_ctranslate2(model, vocabulary, path, FLAGS.quantization, pieces)
+    save_ctranslate2(model, vocabulary, path, FLAGS.quantization, target_ids)
     size = sum(file.stat().st_size for file in path.iterdir())
     print(f"Wrote {path} ({size / 1e6:.1f} MB, {FLAGS.quantization}).")
     if sentences:
-        translator = Translator(model, tokenizer, target_pieces=pieces)
+        translator = Translator(model, tokenizer, target_pieces=target_ids)
         print(*_compare(translator, path, sentences, references), sep="\n")
-    program = _example_code(path, model.config)
-    print("Translate with it in Python:", *program, sep="\n  ", flush=True)
+    lines = _example_code(path, model.config)
+    print("Translate with it in Python:", *lines, sep="\n  ", flush=True)
 
 
 def _read_comparison():
@@ -100,53 +96,51 @@ def _compare(translator, path, sentences, references):
     """Returns lines on how far CTranslate2 and this package's search agree."""
     config = translator.model.config
     limit = truncation_limit(config, MAX_SOURCE_TOKENS)
-    peer = CTranslate2Translator(path, config, limit)
-    count, translations = len(sentences), []
-    systems = {"keras_transformer": translator, "CTranslate2": peer}
-    for name, each in systems.items():
-        with ProgressBar(name, count, "sentences") as bar:
-            translations.append(each.translate(sentences, bar.update))
-    texts = [[each.text for each in row] for row in translations]
-    scores = np.array([[each.score for each in row] for row in translations])
-    same = np.array([one == other for one, other in zip(*texts)])
-    difference = np.abs(scores[0] - scores[1])[same].max(initial=0.0)
+    ct2_translator = CTranslate2Translator(path, config, limit)
+    texts, scores = _translate("keras_transformer", translator, sentences)
+    ct2_texts, ct2_scores = _translate("CTranslate2", ct2_translator, sentences)
+    same = np.array(texts) == np.array(ct2_texts)
+    difference = np.abs(scores - ct2_scores)[same].max(initial=0.0)
     lines = [
-        f"Compared on {count:,} sentences, beam {config.beam_size}, alpha "
-        f"{config.alpha}; CTranslate2 computes in {peer.compute_type}:",
+        f"Compared on {len(sentences):,} sentences, beam {config.beam_size}, "
+        f"alpha {config.alpha}; CTranslate2 computes in "
+        f"{ct2_translator.compute_type}:",
         f"  identical translations  {same.mean():.2%} ({same.sum():,} of "
-        f"{count:,})",
+        f"{len(sentences):,})",
         f"  score difference        at most {difference:.1e} where identical",
     ]
     if references:
         metric = sacrebleu.BLEU()
-        score, peer_score = (
-            metric.corpus_score(row, references).score for row in texts
-        )
+        bleu = metric.corpus_score(texts, references).score
+        ct2_bleu = metric.corpus_score(ct2_texts, references).score
         lines += [
-            f"  BLEU                    keras_transformer {score:.2f}, "
-            f"CTranslate2 {peer_score:.2f} ({peer_score - score:+.2f})",
+            f"  BLEU                    keras_transformer {bleu:.2f}, "
+            f"CTranslate2 {ct2_bleu:.2f} ({ct2_bleu - bleu:+.2f})",
             f"                          {metric.get_signature()}",
         ]
-    if not peer.compute_type.startswith(FLAGS.quantization):
+    if not ct2_translator.compute_type.startswith(FLAGS.quantization):
         lines.append(
             f"CTranslate2 has no {FLAGS.quantization} on these processors; "
-            f"the figures are those of {peer.compute_type}."
+            f"the figures are for {ct2_translator.compute_type}."
         )
     return [*lines, "docs/decoding.md says how the two searches differ."]
 
 
+def _translate(name, translator, sentences):
+    """Returns the texts and scores of the translations."""
+    with ProgressBar(name, len(sentences), "sentences") as bar:
+        translations = translator.translate(sentences, bar.update)
+    texts = [translation.text for translation in translations]
+    return texts, np.array([translation.score for translation in translations])
+
+
 def _example_code(path, config):
-    """Returns a program that translates like this package's search."""
-    source = path / SOURCE_VOCABULARY_FILE
-    lines = [
-        "import ctranslate2, sentencepiece",
-        "target = sentencepiece.SentencePieceProcessor("
-        f"{str(path / VOCABULARY_FILE)!r})",
-        "pieces = target.encode('...', out_type=str)",
-    ]
+    """Returns lines of code that translate like this package's search."""
+    source, target = path / SOURCE_VOCABULARY_FILE, path / VOCABULARY_FILE
+    tokenization = ["pieces = target.encode('...', out_type=str)"]
     if source.exists():
         # This tokenizer also handles tags and the normalization of the text.
-        lines[-1:] = [
+        tokenization = [
             "from export.tokenizers.python_tokenizers import "
             "load_python_source_tokenizer",
             f"with open({str(source)!r}, 'rb') as file:",
@@ -154,7 +148,9 @@ def _example_code(path, config):
             "pieces = source.tokens('...')",
         ]
     return [
-        *lines,
+        "import ctranslate2, sentencepiece",
+        f"target = sentencepiece.SentencePieceProcessor({str(target)!r})",
+        *tokenization,
         f"translator = ctranslate2.Translator({str(path)!r})",
         "results = translator.translate_batch(",
         f"    [pieces], beam_size={config.beam_size}, "

@@ -1,5 +1,7 @@
 """Writes a Transformer as a model folder for CTranslate2, and runs it."""
 
+import itertools
+
 import numpy as np
 import sentencepiece
 from keras import ops
@@ -7,11 +9,11 @@ from keras import ops
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.common.storage import atomic_write
-from export.pretrained.config_files import ANY, check_supported, expand_names
+from export.pretrained.config_files import ANY, split_keys, validate_config
 from export.tokenizers.python_tokenizers import (
     PythonTokenizer,
-    count_table_pieces,
     load_python_source_tokenizer,
+    read_vocab_size,
     split_vocabulary,
 )
 from export.translators.batches import BATCH_TOKENS
@@ -23,13 +25,12 @@ VOCABULARY_FILE = "vocabulary.model"
 # Written only if source and target have separate vocabularies.
 SOURCE_VOCABULARY_FILE = "source_vocabulary.model"
 _END = "</s>"
-# CTranslate2 needs a table of sinusoids, and by default truncates sources to
-# this number of pieces.
+# CTranslate2 truncates sources to this number of pieces by default.
 _SOURCE_POSITIONS = 1024
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 # Supported values by field; other fields must have their default. Settings of
 # the search are arguments of CTranslate2, which the command prints.
-_SUPPORTED_VALUES = expand_names(
+_SUPPORTED_VALUES = split_keys(
     {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon max_positions "
@@ -51,24 +52,22 @@ def save_ctranslate2(
 ):
     """Writes a Transformer as a CTranslate2 model folder.
 
-    The model reads and generates SentencePiece pieces; CTranslate2 appends the
-    end of the source. The folder also has the SentencePiece models.
+    It reads and generates SentencePiece pieces, whose models are also written;
+    CTranslate2 appends the end of the source.
 
     Args:
         model: Transformer.
         vocabulary: bytes of its `vocabulary.model`.
         path: path of the folder, which must not exist.
         quantization: one of QUANTIZATIONS, the type of the stored matrices.
-        target_pieces: ids to write, see `kt.OutputVocabulary`; None for all.
+        target_pieces: target ids to write, None for all.
 
-    Raises InputError if CTranslate2 does not support the model, or the
-    vocabulary is of another one.
+    Raises InputError if CTranslate2 cannot represent the model, or the
+    vocabulary belongs to another model.
     """
     config = model.config
-    check_supported(
-        *(config, _SUPPORTED_VALUES, "CTranslate2"),
-        "export the model as a SavedModel instead (export.saved_model)",
-    )
+    advice = "export the model as a SavedModel instead (export.saved_model)"
+    validate_config(config, _SUPPORTED_VALUES, "CTranslate2", advice)
     size = config.vocabulary_size
     ids = range(size) if target_pieces is None else target_pieces
     ids = kt.OutputVocabulary.fixed(ids, size).ids
@@ -77,11 +76,10 @@ def save_ctranslate2(
     files = {VOCABULARY_FILE: target}
     if source is not target:
         files[SOURCE_VOCABULARY_FILE] = source
-    spec.register_source_vocabulary(
-        _list_pieces(source, config.encoder_vocabulary_size)
-    )
+    pieces = _list_pieces(source, config.encoder_vocabulary_size)
+    spec.register_source_vocabulary(pieces)
     pieces = _list_pieces(target, size)
-    spec.register_target_vocabulary([pieces[number] for number in ids])
+    spec.register_target_vocabulary([pieces[i] for i in ids])
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = config.layer_norm_epsilon
     spec.validate()
@@ -93,10 +91,11 @@ def save_ctranslate2(
             (temporary / name).write_bytes(content)
 
 
-def _list_pieces(vocabulary, size):
-    processor = sentencepiece.SentencePieceProcessor(model_proto=vocabulary)
+def _list_pieces(proto, size):
+    """Returns the pieces of a SentencePiece model in the order of their ids."""
+    processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
     pieces = [processor.IdToPiece(i) for i in range(len(processor))]
-    if len(pieces) > size == count_table_pieces(vocabulary):
+    if len(pieces) > size == read_vocab_size(proto):
         # A pretrained model treats the remaining pieces as unknown.
         return pieces[:size]
     if len(pieces) != size:
@@ -107,7 +106,8 @@ def _list_pieces(vocabulary, size):
     return pieces
 
 
-def _make_spec(model, ids):
+def _make_spec(model, target_ids):
+    """Returns the TransformerSpec of a model with an output for some ids."""
     from ctranslate2.specs import TransformerSpec, common_spec
 
     config = model.config
@@ -122,61 +122,66 @@ def _make_spec(model, ids):
     rows = config.max_positions
     if config.positions != "learned":
         rows = _SOURCE_POSITIONS + config.max_extra_tokens + 1
-    # CTranslate2 orders the columns of its own sinusoids differently.
-    for side, positions in (
-        (spec.encoder, model.source_positions),
-        (spec.decoder, model.target_positions),
-    ):
-        side.position_encodings.encodings = _array(
-            positions.encode(np.arange(rows, dtype="int32"))
-        )
-    spec.encoder.embeddings[0].weight = _array(
-        model.source_embedding.embeddings
+    # Stored, as CTranslate2 orders the columns of its sinusoids differently.
+    positions = np.arange(rows, dtype="int32")
+    spec.encoder.position_encodings.encodings = _to_float32(
+        model.source_positions.encode(positions)
     )
-    target, output = model.target_embedding, model.output_embedding
-    spec.decoder.embeddings.weight = _array(target.embeddings)[ids]
-    spec.decoder.projection.weight = _array(output.embeddings)[ids]
+    spec.decoder.position_encodings.encodings = _to_float32(
+        model.target_positions.encode(positions)
+    )
+    source, target = model.source_embedding, model.target_embedding
+    output = model.output_embedding
+    spec.encoder.embeddings[0].weight = _to_float32(source.embeddings)
+    spec.decoder.embeddings.weight = _to_float32(target.embeddings)[target_ids]
+    spec.decoder.projection.weight = _to_float32(output.embeddings)[target_ids]
     if output.bias is not None:
-        spec.decoder.projection.bias = _array(output.bias)[ids]
+        spec.decoder.projection.bias = _to_float32(output.bias)[target_ids]
     return spec
 
 
 def _copy_stack(spec, stack):
+    """Copies the weights of an Encoder or a Decoder to its spec."""
     for layer_spec, layer in zip(spec.layer, stack.layers, strict=True):
-        self_attention = layer_spec.self_attention
-        _copy(self_attention.linear[0], layer.self_attention.query_key_value)
-        _copy(self_attention.linear[1], layer.self_attention.output_projection)
-        _fill_norm(self_attention, layer.self_attention_residual.layer_norm)
+        attention = layer.self_attention
+        _copy_attention(
+            layer_spec.self_attention,
+            [attention.query_key_value, attention.output_projection],
+            layer.self_attention_residual,
+        )
         if hasattr(layer_spec, "attention"):
-            cross_attention = layer_spec.attention
-            for linear, name in zip(
-                cross_attention.linear,
-                ("query", "key_value", "output_projection"),
-                strict=True,
-            ):
-                _copy(linear, getattr(layer.cross_attention, name))
-            _fill_norm(
-                cross_attention, layer.cross_attention_residual.layer_norm
+            cross = layer.cross_attention
+            _copy_attention(
+                layer_spec.attention,
+                [cross.query, cross.key_value, cross.output_projection],
+                layer.cross_attention_residual,
             )
-        _copy(layer_spec.ffn.linear_0, layer.feed_forward.inner_projection)
-        _copy(layer_spec.ffn.linear_1, layer.feed_forward.output_projection)
-        _fill_norm(layer_spec.ffn, layer.feed_forward_residual.layer_norm)
+        ffn, ffn_spec = layer.feed_forward, layer_spec.ffn
+        _copy_projection(ffn_spec.linear_0, ffn.inner_projection)
+        _copy_projection(ffn_spec.linear_1, ffn.output_projection)
+        _copy_norm(ffn_spec, layer.feed_forward_residual.layer_norm)
     if hasattr(spec, "layer_norm"):
-        _fill_norm(spec, stack.final_norm)
+        _copy_norm(spec, stack.final_norm)
 
 
-def _copy(spec, projection):
-    spec.weight = np.ascontiguousarray(_array(projection.kernel).T)
+def _copy_attention(spec, projections, residual):
+    for linear, projection in zip(spec.linear, projections, strict=True):
+        _copy_projection(linear, projection)
+    _copy_norm(spec, residual.layer_norm)
+
+
+def _copy_projection(spec, projection):
+    spec.weight = np.ascontiguousarray(_to_float32(projection.kernel).T)
     if projection.bias is not None:
-        spec.bias = _array(projection.bias)
+        spec.bias = _to_float32(projection.bias)
 
 
-def _fill_norm(spec, norm):
-    spec.layer_norm.gamma = _array(norm.gamma)
-    spec.layer_norm.beta = _array(norm.beta)
+def _copy_norm(spec, layer_norm):
+    spec.layer_norm.gamma = _to_float32(layer_norm.gamma)
+    spec.layer_norm.beta = _to_float32(layer_norm.beta)
 
 
-def _array(tensor):
+def _to_float32(tensor):
     return np.asarray(ops.convert_to_numpy(tensor), np.float32)
 
 
@@ -193,23 +198,20 @@ class CTranslate2Translator:
         import ctranslate2
 
         self._config = config
-        self._limit = max_source_tokens
+        self._max_source_tokens = max_source_tokens
         source_path = path / SOURCE_VOCABULARY_FILE
         try:
             self._translator = ctranslate2.Translator(str(path), device="cpu")
             proto = (path / VOCABULARY_FILE).read_bytes()
-            self._target = sentencepiece.SentencePieceProcessor(
-                model_proto=proto
-            )
-            self._source = (
-                load_python_source_tokenizer(source_path.read_bytes())
-                if source_path.exists()
-                else PythonTokenizer(proto)
-            )
+            self._source = PythonTokenizer(proto)
+            if source_path.exists():
+                source_proto = source_path.read_bytes()
+                self._source = load_python_source_tokenizer(source_proto)
         except (RuntimeError, ValueError, OSError) as error:
             raise InputError(
                 f"CTranslate2 cannot load {path}: {error}"
             ) from error
+        self._target = sentencepiece.SentencePieceProcessor(model_proto=proto)
         self.compute_type = self._translator.compute_type
 
     def translate(self, texts, on_progress=None):
@@ -220,27 +222,28 @@ class CTranslate2Translator:
         `on_progress` is called with the number of sentences just translated.
         """
         # CTranslate2 appends the end token.
-        sources = [
-            self._source.tokens(text)[: self._limit - 1] for text in texts
-        ]
-        answers = [BLANK] * len(sources)
+        max_pieces = self._max_source_tokens - 1
+        sources = [self._source.tokens(text)[:max_pieces] for text in texts]
+        translations = [BLANK] * len(sources)
+
+        def source_length(index):
+            return len(sources[index])
+
         # A call has one length limit for all sentences, and a translation must
         # not depend on the others.
-        for length in sorted({len(source) for source in sources}):
-            numbers = [
-                number
-                for number, source in enumerate(sources)
-                if len(source) == length
-            ]
+        indices = sorted(range(len(sources)), key=source_length)
+        for length, group in itertools.groupby(indices, source_length):
+            group = [*group]
             if length:
-                batch = [sources[number] for number in numbers]
-                for number, answer in zip(numbers, self._search(batch)):
-                    answers[number] = answer
+                batch = self._search([sources[index] for index in group])
+                for index, translation in zip(group, batch):
+                    translations[index] = translation
             if on_progress is not None:
-                on_progress(len(numbers))
-        return answers
+                on_progress(len(group))
+        return translations
 
     def _search(self, sources):
+        """Yields the best Translation of sources of the same length."""
         config = self._config
         results = self._translator.translate_batch(
             sources,
@@ -256,18 +259,20 @@ class CTranslate2Translator:
         )
         outputs = [result.hypotheses[0] for result in results]
         # The search's own scores are normalized over the allowed tokens only.
-        texts = [
-            pieces[:-1] if pieces[-1:] == [_END] else pieces
-            for pieces in outputs
-        ]
-        scored = self._translator.score_batch(
-            sources, texts, max_batch_size=BATCH_TOKENS, batch_type="tokens"
+        scores = self._translator.score_batch(
+            sources,
+            [
+                pieces[:-1] if pieces[-1:] == [_END] else pieces
+                for pieces in outputs
+            ],
+            max_batch_size=BATCH_TOKENS,
+            batch_type="tokens",
         )
-        for pieces, score in zip(outputs, scored):
+        for pieces, score in zip(outputs, scores):
+            length = len(pieces)
+            log_probability = sum(score.log_probs[:length])
             penalty = length_penalty(
-                len(pieces), config.alpha, config.length_penalty
+                length, config.alpha, config.length_penalty
             )
-            log_probability = sum(score.log_probs[: len(pieces)])
-            yield Translation(
-                self._target.decode(pieces), log_probability / float(penalty)
-            )
+            text = self._target.decode(pieces)
+            yield Translation(text, log_probability / float(penalty))

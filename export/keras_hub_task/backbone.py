@@ -10,27 +10,29 @@ import keras_transformer as kt
 from export.model_directory import ModelDirectory
 from keras_transformer.config import PAD_ID
 
-_FIELDS = [field.name for field in dataclasses.fields(kt.TransformerConfig)]
+_CONFIG_FIELDS = [
+    field.name for field in dataclasses.fields(kt.TransformerConfig)
+]
 
 
-class ModelDirectoryMixin:
+class FromPresetMixin:
     """Lets `from_preset` also load a model directory."""
 
     @classmethod
     def from_preset(cls, preset, **kwargs):
         """Loads a model directory, or any preset that KerasHub accepts.
 
-        ValueError or InputError if it does not exist or is another model.
+        Raises ValueError or InputError if `preset` is neither.
         """
         directory = ModelDirectory(preset)
-        # Presets have their vocabulary elsewhere.
+        # Preset folders store their vocabulary elsewhere.
         if directory.vocabulary_path.exists():
             return cls.from_directory(directory, **kwargs)
         return super().from_preset(preset, **kwargs)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
+class TransformerBackbone(FromPresetMixin, keras_hub.models.Backbone):
     """Encoder and decoder, without the projection to logits.
 
     Letters: B batch, S source length, T target length, D d_model. Inputs are a
@@ -47,8 +49,8 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
     """
 
     def __init__(self, dtype=None, **kwargs):
-        given = [name for name in _FIELDS if name in kwargs]
-        config = kt.TransformerConfig(**{n: kwargs.pop(n) for n in given})
+        fields = {n: kwargs.pop(n) for n in _CONFIG_FIELDS if n in kwargs}
+        config = kt.TransformerConfig(**fields)
         stacks = _EncoderDecoder(config, dtype=dtype, name="stacks")
         inputs = {
             name: keras.Input((None,), dtype="int32", name=name)
@@ -75,10 +77,11 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
 
         Compile the task again afterwards. Saving stores the adapted model;
         `save_lora_weights` stores the LoRA weights alone. `target_layer_names`
-        are `default_lora_layer_names()` by default. ValueError if no layer of
-        these names supports LoRA.
+        are `default_lora_layer_names()` by default. Raises ValueError if no
+        layer of these names supports LoRA.
         """
-        names = target_layer_names or self.default_lora_layer_names()
+        defaults = self.default_lora_layer_names()
+        names = target_layer_names or defaults
         layers = [
             layer
             for layer in self._flatten_layers(include_self=False)
@@ -86,8 +89,7 @@ class TransformerBackbone(ModelDirectoryMixin, keras_hub.models.Backbone):
         ]
         if not layers:
             raise ValueError(
-                f"Expected names among {self.default_lora_layer_names()} as "
-                f"target_layer_names, got {names}."
+                f"Expected target_layer_names among {defaults}, got {names}."
             )
         super().enable_lora(rank, names)
         for layer in layers:

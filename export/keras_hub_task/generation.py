@@ -1,6 +1,4 @@
-"""Beam search as a KerasHub sampler, and KerasHub's samplers on our decoder."""
-
-import functools
+"""Beam search as a KerasHub sampler, and sampling by KerasHub's samplers."""
 
 import keras
 import keras_hub
@@ -13,15 +11,12 @@ from export.translators.batches import truncation_limit
 from export.translators.text_translator import Translation
 from export.translators.translator import ModelTranslator
 from keras_transformer.config import BEGIN_ID, END_ID, FORBIDDEN_IDS, PAD_ID
-from keras_transformer.decoding.translate import (
-    output_capacity,
-    output_limits,
-)
+from keras_transformer.decoding.translate import output_capacity, output_limits
 
-# Compiled source lengths are multiples of this number.
+# Source lengths are padded to multiples of this, to compile few shapes.
 _LENGTH_STEP = 16
 _BATCH_TOKENS = 2048
-# Logit of an excluded token. Finite, because samplers apply a softmax.
+# Logit of an excluded token; finite, because samplers apply a softmax.
 _EXCLUDED_LOGIT = -1e9
 
 
@@ -30,8 +25,8 @@ class TranslationSearch(keras_hub.samplers.Sampler):
     """Beam search with a length penalty (section 6.1 of the paper).
 
     Gives the translations of `export.translate`; KerasHub's "beam" sampler has
-    no length penalty and drops finished hypotheses. Arguments are fields of the
-    model's TransformerConfig, whose values None takes.
+    no length penalty and drops finished hypotheses. The arguments override
+    fields of the model's TransformerConfig, unless None.
 
     Example:
         >>> task.compile(sampler=TranslationSearch(beam_size=8))
@@ -61,18 +56,21 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         """Raises ValueError: KerasHub does not pass the model to samplers."""
         raise ValueError("TranslationSearch is for TransformerSeq2SeqLM alone.")
 
-    def update_config(self, transformer):
-        """Returns the model's TransformerConfig updated with the settings."""
-        settings = self.settings.items()
-        changes = {name: each for name, each in settings if each is not None}
-        return transformer.config.replace(**changes)
+    def resolve_config(self, transformer):
+        """Returns the model's TransformerConfig with this search's settings."""
+        fields = {
+            name: value
+            for name, value in self.settings.items()
+            if value is not None
+        }
+        return transformer.config.replace(**fields)
 
     def search(self, transformer, inputs):
         """Returns int32 [B, T]: the begin id, the best translation, padding.
 
-        XLA can compile it. `inputs` are those of `task.generate_step`.
+        XLA can compile it. `inputs` are as in `task.generate_step`.
         """
-        config = self.update_config(transformer)
+        config = self.resolve_config(transformer)
         source = mask_ids(inputs, "encoder")
         prompt = mask_ids(inputs, "decoder")
         capacity = ops.shape(prompt)[1] - 1
@@ -94,17 +92,17 @@ class TranslationSearch(keras_hub.samplers.Sampler):
 class FixedShapeTranslator(ModelTranslator):
     """Translates in batches of few shapes, each compiled once.
 
-    `function` maps a dict of TransformerBackbone's inputs to a dict with
-    `decoder_token_ids`; `config` includes the settings of the search;
-    `max_output_tokens` limits translations, the end included, or is None.
+    `generate_function` is `task.make_generate_function()`; `config` includes
+    the settings of the search. `max_output_tokens` limits translations, the end
+    included; None is no limit.
     """
 
     batch_tokens = _BATCH_TOKENS
     num_threads = 1
 
-    def __init__(self, function, tokenizer, config, max_output_tokens):
+    def __init__(self, generate_function, tokenizer, config, max_output_tokens):
         super().__init__(tokenizer, config)
-        self._function = function
+        self._generate_function = generate_function
         self._max_output_tokens = max_output_tokens
 
     def _search(self, sentences, n, align):
@@ -114,20 +112,25 @@ class FixedShapeTranslator(ModelTranslator):
         # The last batch is filled with rows of padding.
         rows = max(_BATCH_TOKENS // width, len(sentences))
         source = np.zeros((rows, width), np.int32)
-        length = output_capacity(source, self._config)
-        length = 1 + min(length, self._max_output_tokens or length)
-        target = np.zeros((rows, length), np.int32)
+        max_tokens = output_capacity(source, self._config)
+        if self._max_output_tokens:
+            max_tokens = min(max_tokens, self._max_output_tokens)
+        target = np.zeros((rows, 1 + max_tokens), np.int32)
         target[: len(sentences), 0] = BEGIN_ID
         for row, sentence in enumerate(sentences):
             source[row, : sentence.length] = sentence.ids
-            prefix = sentence.prefix[: length - 1]
+            prefix = sentence.prefix[:max_tokens]
             target[row, 1 : 1 + len(prefix)] = prefix
-        inputs = {"encoder_token_ids": source, "decoder_token_ids": target}
-        for side, ids in (("encoder", source), ("decoder", target)):
-            mask = (ids != PAD_ID).astype("int32")
-            inputs[f"{side}_padding_mask"] = mask
-        ids = self._function(inputs)["decoder_token_ids"]
-        ids = np.asarray(ops.convert_to_numpy(ids))[: len(sentences), 1:]
+        outputs = self._generate_function(
+            {
+                "encoder_token_ids": source,
+                "encoder_padding_mask": (source != PAD_ID).astype("int32"),
+                "decoder_token_ids": target,
+                "decoder_padding_mask": (target != PAD_ID).astype("int32"),
+            }
+        )
+        ids = ops.convert_to_numpy(outputs["decoder_token_ids"])
+        ids = ids[: len(sentences), 1:]
         texts = self.tokenizer.decode(ids)
         return [
             [Translation(text, 0.0)] if row.any() else []
@@ -139,9 +142,8 @@ def sample_translations(task, transformer, inputs, stop_token_ids):
     """Samples a translation of each sentence; see `task.generate_step`.
 
     As in the beam search, a translation has at most `max_extra_tokens` tokens
-    more than its source, and blank text gives an empty translation. Returns the
-    ids, int32 [B, T], and a mask, boolean [B, T], that is True for the
-    translation with its end.
+    more than its source, and blank text has none. Returns the ids, int32
+    [B, T], and a boolean mask [B, T] of the translation with its end.
     """
     prompt = mask_ids(inputs, "decoder")
     prompt_mask = ops.cast(inputs["decoder_padding_mask"], "bool")
@@ -151,32 +153,33 @@ def sample_translations(task, transformer, inputs, stop_token_ids):
     index = ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
     state = decoder.start(source, ops.shape(prompt)[1])
     state = _decode_prompt(decoder, state, prompt, index)
-    is_piece = ops.logical_and(source != PAD_ID, source != END_ID)
-    has_text = ops.any(is_piece, axis=1)
-    lengths = output_limits(source, transformer.config.max_extra_tokens)
-    lengths = ops.where(has_text, lengths, 1)
+    is_text = ops.logical_and(source != PAD_ID, source != END_ID)
+    has_text = ops.any(is_text, axis=1)
+    max_lengths = output_limits(source, transformer.config.max_extra_tokens)
+    max_lengths = ops.where(has_text, max_lengths, 1)
     # The capacity counts the begin id.
-    lengths = ops.minimum(lengths, ops.shape(prompt)[1] - 1)
+    max_lengths = ops.minimum(max_lengths, ops.shape(prompt)[1] - 1)
 
     def next_logits(tokens, cache, index):
-        # In the cache, because samplers that repeat rows repeat all of it.
-        state, lengths = cache
+        # The limits are in the cache for samplers that repeat its rows.
+        state, max_lengths = cache
         logits, state = _decode_step(decoder, state, tokens, index - 1)
-        logits = _exclude_impossible(logits[:, 0], index, lengths)
-        return logits, None, (state, lengths)
+        logits = _exclude_impossible(logits[:, 0], index, max_lengths)
+        return logits, None, (state, max_lengths)
 
     ids = task.sampler(
         next=next_logits,
         prompt=prompt,
-        cache=(state, lengths),
+        cache=(state, max_lengths),
         index=index,
         mask=prompt_mask,
         stop_token_ids=stop_token_ids,
         model=task,
     )
     mask = _mask_until_stop(ids, prompt_mask, stop_token_ids)
-    begin = ops.arange(ops.shape(ids)[1]) == 0
-    return ids, ops.logical_and(mask, ops.logical_or(has_text[:, None], begin))
+    is_begin = ops.arange(ops.shape(ids)[1]) == 0
+    may_have_ids = ops.logical_or(has_text[:, None], is_begin)
+    return ids, ops.logical_and(mask, may_have_ids)
 
 
 def _decode_step(decoder, state, tokens, index):
@@ -188,40 +191,36 @@ def _decode_step(decoder, state, tokens, index):
 
 
 def _decode_prompt(decoder, state, prompt, index):
-    """Returns the state with the shared prompt but its last token cached."""
+    """Returns the state after the tokens of the prompt before `index` - 1."""
 
-    def body(step, state):
-        _, state = _decode_step(decoder, state, prompt, step)
-        return step + 1, state
+    def decode_token(step, state):
+        return _decode_step(decoder, state, prompt, step)[1]
 
-    start = ops.convert_to_tensor(0, dtype="int32")
-    _, state = ops.while_loop(
-        lambda step, _: step < index - 1, body, (start, state)
-    )
-    return state
+    return ops.fori_loop(0, index - 1, decode_token, state)
 
 
-def _exclude_impossible(logits, index, lengths):
+def _exclude_impossible(logits, index, max_lengths):
     """Excludes special ids, an end at first, and at the limit all but it."""
     ids = ops.arange(ops.shape(logits)[-1])
     is_end = ids == END_ID
     is_empty = ops.logical_and(is_end, index == 1)
     excluded = ops.logical_or(_is_any_of(ids, FORBIDDEN_IDS), is_empty)
-    at_limit = ops.expand_dims(index >= lengths, 1)
+    at_limit = ops.expand_dims(index >= max_lengths, 1)
     excluded = ops.where(at_limit, ops.logical_not(is_end), excluded)
     return ops.where(excluded, _EXCLUDED_LOGIT, logits)
 
 
 def _mask_until_stop(ids, prompt_mask, stop_token_ids):
+    """Returns a mask of the ids up to the first stop after the prompt."""
     if stop_token_ids is None:
         return ops.ones_like(ids, dtype="bool")
-    stops = _is_any_of(ids, stop_token_ids)
-    stops = ops.logical_and(stops, ops.logical_not(prompt_mask))
-    stops = ops.cast(stops, "int32")
-    before = ops.cumsum(stops, axis=-1) - stops
-    return ops.logical_and(before == 0, ids != PAD_ID)
+    is_stop = _is_any_of(ids, stop_token_ids)
+    is_stop = ops.logical_and(is_stop, ops.logical_not(prompt_mask))
+    is_stop = ops.cast(is_stop, "int32")
+    stops_before = ops.cumsum(is_stop, axis=-1) - is_stop
+    return ops.logical_and(stops_before == 0, ids != PAD_ID)
 
 
-def _is_any_of(ids, numbers):
-    none = ops.zeros_like(ids, dtype="bool")
-    return functools.reduce(ops.logical_or, [ids == n for n in numbers], none)
+def _is_any_of(ids, candidates):
+    candidates = ops.convert_to_tensor(candidates, dtype=ids.dtype)
+    return ops.any(ops.expand_dims(ids, -1) == candidates, axis=-1)

@@ -5,27 +5,24 @@ import keras_hub
 import tensorflow as tf
 
 from export.common.errors import InputError
-from export.keras_hub_task.backbone import (
-    ModelDirectoryMixin,
-    TransformerBackbone,
-)
+from export.keras_hub_task.backbone import FromPresetMixin, TransformerBackbone
 from export.tokenizers.tokenizer import Tokenizer
 
 # Every batch is padded to this length.
-_LENGTH = 128
+_SEQUENCE_LENGTH = 128
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TransformerTokenizer(
-    ModelDirectoryMixin, keras_hub.tokenizers.SentencePieceTokenizer
+    FromPresetMixin, keras_hub.tokenizers.SentencePieceTokenizer
 ):
     """Tokenizes text with the `vocabulary.model` of a model directory.
 
     `proto` is a SentencePiece model with pad, unknown, begin and end ids 0 to
     3: its bytes, or anything else that SentencePieceTokenizer accepts.
 
-    Raises ValueError if `proto` is not such a model; text that is not UTF-8 is
-    an error of the call.
+    Raises ValueError if `proto` is not such a model. A call raises an error for
+    text that is not UTF-8.
     """
 
     backbone_cls = TransformerBackbone
@@ -50,8 +47,8 @@ class TransformerTokenizer(
         inputs = tf.convert_to_tensor(inputs)
         text = tf.strings.unicode_transcode(inputs, "UTF-8", "UTF-8")
         # SentencePiece would silently accept other encodings.
-        message = "Text is not UTF-8; convert it first."
-        tf.debugging.Assert(tf.reduce_all(text == inputs), [message])
+        is_utf8 = tf.reduce_all(text == inputs)
+        tf.debugging.Assert(is_utf8, ["Text is not UTF-8; convert it first."])
         return super()._tokenize_tf(inputs)
 
     @classmethod
@@ -60,7 +57,7 @@ class TransformerTokenizer(
         tokenizer = directory.load_tokenizer()
         if tokenizer.source is not tokenizer.target:
             raise InputError(
-                f"Expected one vocabulary in {directory.path}, got one for "
+                f"Expected a joint vocabulary in {directory.path}, got one for "
                 "each side; use export.translate or export.saved_model."
             )
         return cls(tokenizer.proto, **kwargs)
@@ -68,7 +65,7 @@ class TransformerTokenizer(
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class TransformerSeq2SeqLMPreprocessor(
-    ModelDirectoryMixin, keras_hub.models.Seq2SeqLMPreprocessor
+    FromPresetMixin, keras_hub.models.Seq2SeqLMPreprocessor
 ):
     """Tokenizes and packs `encoder_text` and `decoder_text`.
 
@@ -83,8 +80,8 @@ class TransformerSeq2SeqLMPreprocessor(
     def __init__(
         self,
         tokenizer,
-        encoder_sequence_length=_LENGTH,
-        decoder_sequence_length=_LENGTH,
+        encoder_sequence_length=_SEQUENCE_LENGTH,
+        decoder_sequence_length=_SEQUENCE_LENGTH,
         **kwargs,
     ):
         super().__init__(

@@ -9,10 +9,7 @@ import tensorflow as tf
 from keras import ops
 
 import keras_transformer as kt
-from export.keras_hub_task.backbone import (
-    ModelDirectoryMixin,
-    TransformerBackbone,
-)
+from export.keras_hub_task.backbone import FromPresetMixin, TransformerBackbone
 from export.keras_hub_task.generation import (
     FixedShapeTranslator,
     TranslationSearch,
@@ -26,12 +23,13 @@ from keras_transformer.schedule import update_schedule
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
-class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
+class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
     """Translates strings, and trains on pairs of strings.
 
     Called on inputs of TransformerBackbone, it returns logits, float32
-    [B, T, V]. `preprocessor` is a TransformerSeq2SeqLMPreprocessor, or None for
-    ids; ValueError if its vocabulary size differs from the backbone's.
+    [B, T, V]. `preprocessor` is a TransformerSeq2SeqLMPreprocessor, or None to
+    generate ids from ids. Raises ValueError if its vocabulary size differs from
+    the backbone's.
 
     Example:
         >>> task = TransformerSeq2SeqLM.from_preset("runs/demo")
@@ -50,8 +48,8 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
             size = backbone.config.vocabulary_size
             if tokenizer.vocabulary_size() != size:
                 raise ValueError(
-                    f"Expected a preprocessor of {size} pieces as the "
-                    f"backbone has, got {tokenizer.vocabulary_size()}."
+                    f"Expected a preprocessor with the {size} tokens of the "
+                    f"backbone, got {tokenizer.vocabulary_size()}."
                 )
         states = backbone(backbone.input)["decoder_sequence_output"]
         logits = _Logits(
@@ -75,15 +73,15 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         """Configures training and generation.
 
         Args:
-            optimizer: "auto" for Adam with the paper's schedule and the numbers
-                of the configuration (section 5.3).
+            optimizer: "auto" for Adam with the paper's schedule and the
+                configuration's settings (section 5.3).
             loss: "auto" for kt.LabelSmoothedCrossEntropy (section 5.4).
             sampler: "auto" for TranslationSearch, or a KerasHub sampler or its
                 name: "greedy", "random", "top_k", "top_p" or "beam".
             jit_compile: "auto" to compile on JAX alone; with TensorFlow, XLA is
                 no faster on a CPU.
             **kwargs: arguments of `keras.Model.compile`; `weighted_metrics` is
-                the accuracy of tokens by default.
+                token accuracy by default.
         """
         sampler = _resolve_sampler(sampler)
         config = self.backbone.config
@@ -109,27 +107,22 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         self._translators = {}
 
     def generate(
-        self,
-        inputs,
-        max_length=None,
-        stop_token_ids="auto",
-        strip_prompt=False,
+        self, inputs, max_length=None, stop_token_ids="auto", strip_prompt=False
     ):
         """Translates a string or a list of strings, by search or sampling.
 
-        With TranslationSearch the texts are those of `export.translate`, and
-        sentences of similar length are searched together.
+        With TranslationSearch the texts are the same as in `export.translate`,
+        and sentences of similar length are searched together.
 
         Args:
-            inputs: a string or several, a dict of `encoder_text` and
-                `decoder_text`, the prefixes of translations, or a
+            inputs: a string or several; a dict of `encoder_text` and
+                `decoder_text`, the prefixes of translations; or a
                 tf.data.Dataset of batches of these.
             max_length: maximum number of tokens of a translation, begin and end
                 included, at least 2; by default from the configuration, or with
                 KerasHub samplers from the preprocessor.
             stop_token_ids: several ids, or None, for KerasHub samplers.
-            strip_prompt: whether to remove the prefixes, as spelled by the
-                vocabulary.
+            strip_prompt: whether to remove the prefixes.
 
         Raises ValueError if a text is not UTF-8, or an argument is wrong.
         """
@@ -152,49 +145,55 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
         translator, outputs = self._get_translator(max_length), []
         is_dataset = isinstance(inputs, tf.data.Dataset)
         for batch in inputs.as_numpy_iterator() if is_dataset else [inputs]:
-            sources, prompts = _read_texts(batch)
+            sources, prefixes = _read_texts(batch)
             if not sources:
                 continue
-            spelled = translator.normalize_prefixes(prompts, keep_long=False)
+            # Raises ValueError for a character without a token.
+            normalized = translator.normalize_prefixes(
+                prefixes, keep_long=False
+            )
             if is_search:
-                prefixes = prompts if any(prompts) else None
-                translations = translator.translate(sources, prefixes=prefixes)
-                texts = [each.text for each in translations]
-            else:
-                texts = super().generate(
-                    {"encoder_text": sources, "decoder_text": prompts},
-                    max_length,
-                    stop_token_ids,
+                translations = translator.translate(
+                    sources, prefixes=prefixes if any(prefixes) else None
                 )
-            for text, prefix in zip(texts, spelled):
-                # The prefix may have been truncated.
-                common = os.path.commonprefix([text, prefix])
-                outputs.append(text[len(common) if strip_prompt else 0 :])
+                texts = [translation.text for translation in translations]
+            else:
+                batch = {"encoder_text": sources, "decoder_text": prefixes}
+                texts = super().generate(batch, max_length, stop_token_ids)
+            if strip_prompt:
+                # A translation may begin with a truncated prefix.
+                texts = [
+                    text.removeprefix(os.path.commonprefix([text, prefix]))
+                    for text, prefix in zip(texts, normalized)
+                ]
+            outputs += texts
         if isinstance(inputs, dict):
             inputs = inputs["encoder_text"]
         is_list = is_dataset or isinstance(inputs, list) or np.ndim(inputs) > 0
         return outputs if is_list else outputs[0]
 
     def _get_translator(self, max_length):
-        """Returns the translator; samplers use it only to truncate texts."""
+        """Returns a translator; samplers use it only to normalize prefixes."""
         if max_length in self._translators:
             return self._translators[max_length]
         transformer = self.backbone.transformer
         tokenizer = Tokenizer(self.preprocessor.tokenizer.proto)
-        search, max_tokens = self.sampler, max_length and max_length - 1
-        if not isinstance(search, TranslationSearch):
-            search = TranslationSearch()
+        is_search = isinstance(self.sampler, TranslationSearch)
+        search = self.sampler if is_search else TranslationSearch()
+        max_tokens = max_length and max_length - 1
         if keras.backend.backend() == "tensorflow":
             translator = Translator(
-                *(transformer, tokenizer),
+                transformer,
+                tokenizer,
                 max_output_tokens=max_tokens,
                 **search.settings,
             )
         else:
-            function = self.make_generate_function()
-            config = search.update_config(transformer)
             translator = FixedShapeTranslator(
-                function, tokenizer, config, max_tokens
+                self.make_generate_function(),
+                tokenizer,
+                search.resolve_config(transformer),
+                max_tokens,
             )
         self._translators[max_length] = translator
         return translator
@@ -202,7 +201,7 @@ class TransformerSeq2SeqLM(ModelDirectoryMixin, keras_hub.models.Seq2SeqLM):
     def generate_step(self, inputs, stop_token_ids=None):
         """Translates one batch of ids; `generate` compiles this function.
 
-        `inputs` are those of TransformerBackbone; the decoder's ids are the
+        `inputs` are as in TransformerBackbone; the decoder's ids are the
         prefixes of translations, padded to the maximum length. `stop_token_ids`
         is for KerasHub samplers. Returns a dict of `decoder_token_ids` and
         `decoder_padding_mask`, int32 [B, T].
@@ -269,16 +268,17 @@ def _read_texts(inputs):
     sources = _decode(inputs["encoder_text"])
     if inputs.get("decoder_text") is None:
         return sources, [""] * len(sources)
-    prompts = _decode(inputs["decoder_text"])
-    if len(prompts) != len(sources):
+    prefixes = _decode(inputs["decoder_text"])
+    if len(prefixes) != len(sources):
         raise ValueError(
-            f"Expected {len(sources)} in decoder_text as in encoder_text, got "
-            f"{len(prompts)}."
+            f"Expected {len(sources)} texts in decoder_text, as in "
+            f"encoder_text, got {len(prefixes)}."
         )
-    return sources, prompts
+    return sources, prefixes
 
 
 def _decode(texts):
+    """Returns a list of str for text in any form."""
     if isinstance(texts, (str, bytes)):
         texts = [texts]
     elif not isinstance(texts, (list, tuple)):

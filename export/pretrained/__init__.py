@@ -1,8 +1,7 @@
-"""Reads and writes pretrained translators in other formats.
+"""Converts pretrained Marian models to model directories, and back.
 
-Read: directories of Hugging Face's `MarianMTModel.save_pretrained`
-(`hugging_face_reader`) and Marian's own (`marian_reader`). Written: model
-directories for `MarianMTModel` (`hugging_face_writer`). `config_files` lists
-the known fields, `weight_mapping` maps arrays to weights, `vocabulary` pieces
-to ids, and `checkpoint` reads arrays without executing pickles.
+`hugging_face_reader` reads directories of `MarianMTModel.save_pretrained`,
+which `hugging_face_writer` writes; `marian_npz_reader` reads Marian's own.
+`config_files` has their fields, `vocabulary` converts vocabularies,
+`weight_mapping` weights, and `weights_file` and `torch_file` read arrays.
 """

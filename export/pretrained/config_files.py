@@ -1,46 +1,44 @@
-"""Reads configuration files, with allow-lists of their fields.
+"""Reads configuration files and validates their fields.
 
-A field that is not listed, or has a value that is not listed, is an error: a
-reader that ignored it would silently compute something else.
+Allow-lists map each known field to its supported values. Any other field or
+value is an error: ignoring it would silently compute something else.
 """
 
 import dataclasses
 import json
+import re
 
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors
 
-# The reader validates the value itself, or no result depends on it.
+# Any value: the reader validates it, or no result depends on it.
 ANY = object()
-# Fields with these roles do not describe a trained model.
+# Roles of TransformerConfig's fields that do not affect a trained model.
 _TRAINING_ROLES = {"training", "duration"}
+# Booleans as text, as YAML writes them.
+FALSE_STRINGS = ("false", "False", "no", "No", "off", "Off")
+_BOOLEAN_STRINGS = (*FALSE_STRINGS, "true", "True", "yes", "Yes", "on", "On")
 
 
-class _NoteUnless(tuple):
-    """The values without a note; all others are accepted with one."""
+class _WarnUnless(tuple):
+    """Values without a warning; all others are accepted with one."""
 
 
-def expand_names(table):
-    """Splits keys of several names into one entry for each name."""
-    return {
-        name: allowed
-        for names, allowed in table.items()
-        for name in names.split()
-    }
+def split_keys(table):
+    """Returns a dict with one entry for each word of each key."""
+    return {word: value for key, value in table.items() for word in key.split()}
 
 
-# Allowed values by field of generation_config.json of transformers 3 to 5.24.
-GENERATION = expand_names(
+# generation_config.json of transformers 3 to 5.24.
+HF_GENERATION_FIELDS = split_keys(
     {
         "max_length max_new_tokens num_beams length_penalty eos_token_id "
         "decoder_start_token_id bos_token_id pad_token_id forced_eos_token_id "
         "suppress_tokens bad_words_ids "
-        # For sampling only; do_sample has a note.
+        # Ignored: sampling, speed, memory, and other outputs.
         "temperature top_k top_p min_p top_h typical_p epsilon_cutoff "
-        "eta_cutoff "
-        # Speed, memory, and other outputs.
-        "use_cache cache_implementation cache_config max_cache_len low_memory "
-        "prefill_chunk_size compile_config disable_compile use_mtp "
+        "eta_cutoff use_cache cache_implementation cache_config max_cache_len "
+        "low_memory prefill_chunk_size compile_config disable_compile use_mtp "
         "continuous_batching_config return_dict_in_generate output_attentions "
         "output_hidden_states output_scores output_logits return_legacy_cache "
         "remove_invalid_values is_assistant num_assistant_tokens "
@@ -53,38 +51,34 @@ GENERATION = expand_names(
         "renormalize_logits": (False, True),
         "forced_bos_token_id": (),
         # Here an output has a token and its end.
-        "min_length": _NoteUnless([0, 1, 2]),
-        "min_new_tokens": _NoteUnless([0, 1]),
-        "do_sample token_healing": _NoteUnless([False]),
+        "min_length": _WarnUnless([0, 1, 2]),
+        "min_new_tokens": _WarnUnless([0, 1]),
+        "do_sample token_healing": _WarnUnless([False]),
         "repetition_penalty encoder_repetition_penalty num_beam_groups "
-        "guidance_scale num_return_sequences": _NoteUnless([1]),
+        "guidance_scale num_return_sequences": _WarnUnless([1]),
         "no_repeat_ngram_size encoder_no_repeat_ngram_size diversity_penalty "
-        "penalty_alpha": _NoteUnless([0]),
+        "penalty_alpha": _WarnUnless([0]),
         "begin_suppress_tokens sequence_bias stop_strings constraints "
-        "force_words_ids": _NoteUnless([[], {}]),
+        "force_words_ids": _WarnUnless([[], {}]),
         "exponential_decay_length_penalty watermarking_config dola_layers "
-        "max_time": _NoteUnless(),
+        "max_time": _WarnUnless(),
     }
 )
 # config.json of a MarianMTModel of transformers 3 to 5.24.
-CONFIG = dict.fromkeys(GENERATION, ANY) | expand_names(
+HF_CONFIG_FIELDS = dict.fromkeys(HF_GENERATION_FIELDS, ANY) | split_keys(
     {
-        # Labels and origin.
+        "vocab_size decoder_vocab_size d_model encoder_layers decoder_layers "
+        "encoder_ffn_dim decoder_ffn_dim hidden_size encoder_attention_heads "
+        "decoder_attention_heads num_hidden_layers num_attention_heads "
+        "dropout attention_dropout activation_dropout layer_norm_epsilon "
+        # Ignored: labels, origin, training, memory, heads of other models.
         "_name_or_path name_or_path architectures transformers_version dtype "
         "torch_dtype _num_labels num_labels id2label label2id problem_type "
-        "finetuning_task _commit_hash _attn_implementation "
-        "attn_implementation _attn_implementation_autoset "
-        # Read here.
-        "vocab_size decoder_vocab_size d_model encoder_layers "
-        "decoder_layers encoder_ffn_dim decoder_ffn_dim hidden_size "
-        "encoder_attention_heads decoder_attention_heads num_hidden_layers "
-        "num_attention_heads dropout attention_dropout activation_dropout "
-        "layer_norm_epsilon "
-        # Training, memory, or heads that MarianMTModel lacks.
-        "init_std gradient_checkpointing use_cache return_dict torchscript "
-        "use_return_dict chunk_size_feed_forward max_position_embeddings "
-        "extra_pos_embeddings classifier_dropout classif_dropout "
-        "tf_legacy_loss output_past sep_token_id": ANY,
+        "finetuning_task _commit_hash _attn_implementation attn_implementation "
+        "_attn_implementation_autoset init_std gradient_checkpointing "
+        "use_cache return_dict torchscript use_return_dict output_past "
+        "chunk_size_feed_forward max_position_embeddings extra_pos_embeddings "
+        "classifier_dropout classif_dropout tf_legacy_loss sep_token_id": ANY,
         "activation_function": ("relu", "gelu", "swish", "silu"),
         "tie_word_embeddings share_encoder_decoder_embeddings": (False, True),
         # Other values belong to other networks.
@@ -98,44 +92,40 @@ CONFIG = dict.fromkeys(GENERATION, ANY) | expand_names(
         "pruned_heads": ({}, []),
         "model_type": ("marian",),
         "tokenizer_class": ("MarianTokenizer",),
-        "encoder_layerdrop decoder_layerdrop": _NoteUnless([0]),
-        "prefix": _NoteUnless([""]),
-        "task_specific_params": _NoteUnless([{}]),
+        "encoder_layerdrop decoder_layerdrop": _WarnUnless([0]),
+        "prefix": _WarnUnless([""]),
+        "task_specific_params": _WarnUnless([{}]),
     }
 )
 # tokenizer_config.json and special_tokens_map.json of a MarianTokenizer.
-TOKENIZER = expand_names(
+HF_TOKENIZER_FIELDS = split_keys(
     {
         "source_lang target_lang added_tokens_decoder "
-        # Batches, training, or origin.
+        # Ignored: batches, training, and origin.
         "model_max_length max_len padding_side truncation_side "
-        "model_input_names name_or_path special_tokens_map_file "
-        "tokenizer_file source_spm target_spm vocab vocab_file "
-        "target_vocab_file processor_class backend is_local "
-        "local_files_only use_fast chat_template split_special_tokens "
-        "spaces_between_special_tokens verbose init_inputs "
-        "transformers_version": ANY,
+        "model_input_names name_or_path special_tokens_map_file tokenizer_file "
+        "source_spm target_spm vocab vocab_file target_vocab_file "
+        "processor_class backend is_local local_files_only use_fast "
+        "chat_template split_special_tokens spaces_between_special_tokens "
+        "verbose init_inputs transformers_version": ANY,
         "separate_vocabs": (False, True),
         "tokenizer_class": ("MarianTokenizer",),
         "eos_token": ("</s>",),
         "unk_token": ("<unk>",),
         "pad_token": ("<pad>",),
         "sp_model_kwargs": ({},),
-        "clean_up_tokenization_spaces": _NoteUnless([False]),
+        "clean_up_tokenization_spaces": _WarnUnless([False]),
         "bos_token sep_token cls_token mask_token additional_special_tokens "
-        "extra_special_tokens": _NoteUnless(["", [], {}]),
+        "extra_special_tokens": _WarnUnless(["", [], {}]),
     }
 )
-# Booleans as text, as YAML writes them.
-OFF = ("false", "False", "no", "No", "off", "Off")
-_SWITCH = (*OFF, "true", "True", "yes", "Yes", "on", "On")
 # special:model.yml of Marian 1.5 to 1.12. "d" is dropout, which has no effect
 # in a trained network.
-MARIAN_NETWORK = expand_names(
+MARIAN_MODEL_FIELDS = split_keys(
     {
         "dim-vocabs dim-emb enc-depth dec-depth transformer-heads "
         "transformer-dim-ffn transformer-decoder-dim-ffn version "
-        # Networks, factors and masks that other fields exclude, or training.
+        # Ignored, or excluded by other fields.
         "dim-rnn enc-type enc-cell enc-cell-depth dec-cell skip "
         "dec-cell-base-depth dec-cell-high-depth layer-normalization "
         "transformer-rnn-projection transformer-dim-aan transformer-aan-depth "
@@ -150,9 +140,10 @@ MARIAN_NETWORK = expand_names(
         "transformer-no-projection transformer-pool transformer-no-bias "
         "transformer-train-position-embeddings transformer-train-positions "
         "transformer-disable-position-embeddings transformer-no-affine "
-        "embedding-normalization input-join-fields right-left ulr": OFF,
+        "embedding-normalization input-join-fields right-left "
+        "ulr": FALSE_STRINGS,
         "tied-embeddings tied-embeddings-src tied-embeddings-all "
-        "output-omit-bias": _SWITCH,
+        "output-omit-bias": _BOOLEAN_STRINGS,
         "type": ("transformer",),
         # Marian's gelu was x * sigmoid(1.702 x) before version 1.12.
         "transformer-ffn-activation": ("relu", "swish"),
@@ -171,84 +162,82 @@ MARIAN_NETWORK = expand_names(
     }
 )
 # decoder.yml of Marian 1.5 to 1.12.
-MARIAN_DECODER = expand_names(
+MARIAN_DECODER_FIELDS = split_keys(
     {
         "models vocabs beam-size normalize max-length-factor word-penalty "
-        # Paths, batches, devices, rounding, and other outputs.
-        "relative-paths mini-batch mini-batch-words maxi-batch "
-        "maxi-batch-sort max-length max-length-crop workspace devices "
-        "num-devices cpu-threads data-threads no-nccl fp16 precision optimize "
-        "gemm-type quantize-range model-mmap log log-level log-time-zone quiet "
-        "quiet-translation seed port n-best n-best-feature alignment "
-        "word-scores stat-freq input output weights version authors cite "
-        "build-info ignore-model-config interpolate-env-vars check-nan": ANY,
+        # Ignored: paths, batches, devices, rounding, and other outputs.
+        "relative-paths mini-batch mini-batch-words maxi-batch maxi-batch-sort "
+        "max-length max-length-crop workspace devices num-devices cpu-threads "
+        "data-threads no-nccl fp16 precision optimize gemm-type quantize-range "
+        "model-mmap log log-level log-time-zone quiet quiet-translation seed "
+        "port n-best n-best-feature alignment word-scores stat-freq input "
+        "output weights version authors cite build-info ignore-model-config "
+        "interpolate-env-vars check-nan": ANY,
         "allow-unk allow-special force-decode skip-cost no-spm-encode "
-        "no-spm-decode tsv": _NoteUnless(OFF),
-        "tsv-fields": _NoteUnless(["0"]),
-        "shortlist output-approx-knn": _NoteUnless([[], ""]),
-        "output-sampling": _NoteUnless([[], "", ["0"]]),
+        "no-spm-decode tsv": _WarnUnless(FALSE_STRINGS),
+        "tsv-fields": _WarnUnless(["0"]),
+        "shortlist output-approx-knn": _WarnUnless([[], ""]),
+        "output-sampling": _WarnUnless([[], "", ["0"]]),
     }
 )
 
 
-def check_fields(fields, table, file):
-    """Returns notes on fields of a file that have no effect here.
+def validate_fields(fields, supported_values, file):
+    """Returns warnings about fields of a file that are ignored.
 
-    InputError if a field or its value is not in the table.
+    Raises InputError if a field is unknown or its value is not supported.
     """
-    notes = []
+    warnings = []
     for name, value in fields.items():
-        if name not in table:
+        if name not in supported_values:
             raise InputError(
-                f"{file} has {shorten(name)[1:-1]}={shorten(value)}, an "
+                f"{file} has {short_repr(name)[1:-1]}={short_repr(value)}, an "
                 "unknown field; remove it if the model does not need it."
             )
-        allowed = table[name]
-        if allowed is ANY or value in allowed:
+        values = supported_values[name]
+        if values is ANY or value in values:
             continue
-        if not isinstance(allowed, _NoteUnless):
-            expected = " or ".join(map(shorten, allowed)) or "no such field"
+        if not isinstance(values, _WarnUnless):
+            expected = " or ".join(map(short_repr, values)) or "no such field"
             raise wrong_value_error(file, name, value, expected)
-        notes.append(f"{name}={shorten(value)} of {file} has no effect here")
-    return notes
+        warnings.append(f"{name}={short_repr(value)} of {file} is ignored")
+    return warnings
 
 
 def wrong_value_error(file, name, value, expected):
     """Returns the InputError for a field with a wrong value."""
     return InputError(
-        f"{file}: expected {expected} for {name}, got {shorten(value)}."
+        f"{file}: expected {expected} for {name}, got {short_repr(value)}."
     )
 
 
-def read_count(fields, name, maximum, file, default=None):
-    """Returns an integer from 1 to a maximum, which YAML has as text."""
-    number = value = fields.get(name, default)
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        number = int(value[:20])
-    if type(number) is not int or not 0 < number <= maximum:
-        raise wrong_value_error(
-            file, name, value, f"an integer from 1 to {maximum:,}"
-        )
-    return number
+def read_positive_int(fields, name, maximum, file, default=None):
+    """Returns an integer of at most `maximum`; YAML stores it as text."""
+    value = fields.get(name, default)
+    is_int = re.fullmatch("[0-9]{1,20}", str(value))
+    if not is_int or not 0 < int(value) <= maximum:
+        expected = f"an integer from 1 to {maximum:,}"
+        raise wrong_value_error(file, name, value, expected)
+    return int(value)
 
 
-def shorten(value):
-    """Returns the representation of a value, shortened for a message."""
+def short_repr(value):
+    """Returns the `repr` of a value, truncated to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def check_supported(config, supported, program, advice):
-    """Raises InputError for a TransformerConfig that a format does not hold.
+def validate_config(config, supported_values, program, advice):
+    """Raises InputError if a program cannot represent a TransformerConfig.
 
-    `supported` are the values that it holds by field, or ANY; other fields must
+    `supported_values` maps fields to values, or to ANY; all other fields must
     have their default.
     """
     unsupported = []
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
-        allowed = supported.get(field.name, (field.default,))
-        is_supported = allowed is ANY or value in allowed
+        values = supported_values.get(field.name, (field.default,))
+        is_supported = values is ANY or value in values
         roles = {*field.metadata.get("roles", ["architecture"])}
         if not is_supported and roles - _TRAINING_ROLES:
             unsupported.append(f"{field.name}={value}")
@@ -275,9 +264,9 @@ def read_json(path):
     return fields
 
 
-def read_fields(path, is_optional=False):
-    """Returns a JSON file's fields without null, which is their default."""
-    if is_optional and not path.exists():
+def read_fields(path, missing_ok=False):
+    """Returns the fields of a JSON file that are not null."""
+    if missing_ok and not path.exists():
         return {}
     fields = read_json(path)
     return {name: value for name, value in fields.items() if value is not None}

@@ -1,7 +1,8 @@
 """Writes a directory for `MarianMTModel.from_pretrained`.
 
-Its decoder begins with `<pad>`, which stands for this package's begin id.
-Padding is `<blank>` if it counts in the softmax, as in models trained here.
+Its decoder begins with `<pad>`, which replaces this package's begin id. This
+package's padding becomes `<blank>` if it counts in the softmax, as in models
+trained here.
 """
 
 import json
@@ -12,13 +13,13 @@ import sentencepiece
 from keras import ops
 
 from export.common.errors import InputError
-from export.pretrained.config_files import ANY, check_supported, expand_names
+from export.pretrained.config_files import ANY, split_keys, validate_config
 from export.pretrained.hugging_face_reader import STOP_CRITERIA
 from export.pretrained.vocabulary import PADDING_ENTRY
 from export.pretrained.weight_mapping import (
-    layer_slots,
+    layer_arrays,
+    layer_mappings,
     marian_columns,
-    read_layers,
 )
 from export.tokenizers.python_tokenizers import split_vocabulary
 from keras_transformer.config import (
@@ -31,7 +32,7 @@ from keras_transformer.config import (
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 # Supported values by field; other fields must have their default.
-_SUPPORTED_VALUES = expand_names(
+_SUPPORTED_VALUES = split_keys(
     {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon beam_size alpha "
@@ -45,6 +46,7 @@ _SUPPORTED_VALUES = expand_names(
         "stop_criterion": tuple(STOP_CRITERIA.values()),
     }
 )
+# Names of this package's special ids in MarianTokenizer.
 _SPECIAL_PIECES = {
     END_ID: "</s>",
     UNKNOWN_ID: "<unk>",
@@ -59,48 +61,48 @@ def write_hugging_face(model, vocabulary, languages, folder):
     """Writes the files of a MarianMTModel and its tokenizer to a folder.
 
     `vocabulary` are the bytes of a `vocabulary.model`, `languages` the codes of
-    source and target or None. InputError if the format does not hold the model.
+    source and target or None. Raises InputError if MarianMTModel cannot
+    represent the model.
     """
     config = model.config
-    check_supported(
-        *(config, _SUPPORTED_VALUES, "MarianMTModel"),
-        "CTranslate2 may take this model (export.ctranslate2)",
-    )
-    source_ids, target_ids = _ids_by_row(model)
+    advice = "CTranslate2 may take this model (export.ctranslate2)"
+    validate_config(config, _SUPPORTED_VALUES, "MarianMTModel", advice)
+    source_ids, target_ids = _ids_in_order(model)
     source, target = split_vocabulary(vocabulary)
-    network, generation = _make_configs(config, source_ids, target_ids)
-    source_language, target_language = languages
+    model_fields, generation_fields = _make_config_fields(
+        config, source_ids, target_ids
+    )
     files = {
-        "config.json": network,
-        "generation_config.json": generation,
+        "config.json": model_fields,
+        "generation_config.json": generation_fields,
         "tokenizer_config.json": {
             "tokenizer_class": "MarianTokenizer",
-            "source_lang": source_language,
-            "target_lang": target_language,
+            "source_lang": languages[0],
+            "target_lang": languages[1],
             "separate_vocabs": bool(config.source_vocabulary_size),
             "model_max_length": 512,
             "eos_token": "</s>",
             "unk_token": "<unk>",
             "pad_token": "<pad>",
         },
-        "vocab.json": _make_vocab_json(source, source_ids),
+        "vocab.json": _make_vocab(source, source_ids),
     }
     if config.source_vocabulary_size:
-        files["target_vocab.json"] = _make_vocab_json(target, target_ids)
+        files["target_vocab.json"] = _make_vocab(target, target_ids)
     for name, content in files.items():
         text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "source.spm").write_bytes(source)
     (folder / "target.spm").write_bytes(target)
-    arrays = read_layers(model, layer_slots(config, is_hugging_face=True))
+    arrays = layer_arrays(model, layer_mappings(config, is_hugging_face=True))
     arrays |= _embedding_arrays(model, source_ids, target_ids)
     safetensors.numpy.save_file(
         arrays, folder / "model.safetensors", metadata={"format": "pt"}
     )
 
 
-def _ids_by_row(model):
-    """Returns the ids of source and target in the order of their rows."""
+def _ids_in_order(model):
+    """Returns the ids of source and target in the order of their new ids."""
     config = model.config
     if config.source_vocabulary_size:
         # Both sides must have the same ids of padding, begin and end.
@@ -117,14 +119,15 @@ def _ids_by_row(model):
     return ids, ids
 
 
-def _make_configs(config, source_ids, target_ids):
-    special = {
+def _make_config_fields(config, source_ids, target_ids):
+    """Returns the fields of config.json and generation_config.json."""
+    special_ids = {
         "pad_token_id": target_ids.index(BEGIN_ID),
         "eos_token_id": target_ids.index(END_ID),
         "decoder_start_token_id": target_ids.index(BEGIN_ID),
         "bos_token_id": None,
     }
-    network = {
+    model_fields = {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "is_encoder_decoder": True,
@@ -148,58 +151,55 @@ def _make_configs(config, source_ids, target_ids):
         "dtype": "float32",
         # Ignored by MarianMTModel, read by export.import_marian.
         "layer_norm_epsilon": config.layer_norm_epsilon,
-        **special,
+        **special_ids,
     }
-    early_stopping = {stop: name for name, stop in STOP_CRITERIA.items()}
-    generation = {
-        **special,
+    early_stopping = {stop: value for value, stop in STOP_CRITERIA.items()}
+    forbidden_ids = [i for i in FORBIDDEN_IDS if i in target_ids]
+    generation_fields = {
+        **special_ids,
         "num_beams": config.beam_size,
         "length_penalty": config.alpha,
-        "forced_eos_token_id": special["eos_token_id"],
+        "forced_eos_token_id": special_ids["eos_token_id"],
         "early_stopping": early_stopping[config.stop_criterion],
         "max_length": config.max_extra_tokens + 1,
-        "suppress_tokens": [
-            target_ids.index(number)
-            for number in FORBIDDEN_IDS
-            if number in target_ids
-        ],
+        "suppress_tokens": [target_ids.index(i) for i in forbidden_ids],
     }
-    return network, generation
+    return model_fields, generation_fields
 
 
-def _make_vocab_json(proto, ids):
-    """Returns the dict of a `vocab.json`, piece to row."""
+def _make_vocab(proto, ids):
+    """Returns the dict of a `vocab.json`, piece to new id."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
-    table = {}
-    for row, number in enumerate(ids):
-        name = _SPECIAL_PIECES.get(number) or processor.IdToPiece(number)
-        if name in table:
+    vocab = {}
+    for new_id, token_id in enumerate(ids):
+        piece = _SPECIAL_PIECES.get(token_id) or processor.IdToPiece(token_id)
+        if piece in vocab:
             raise InputError(
-                f"The vocabulary has the piece {name!r}, which is the name of "
-                "a special one there; such a model cannot be written."
+                f"The vocabulary has the piece {piece!r}, which is a special "
+                "token of MarianTokenizer; such a model cannot be written."
             )
-        table[name] = row
-    return table
+        vocab[piece] = new_id
+    return vocab
 
 
 def _embedding_arrays(model, source_ids, target_ids):
+    """Returns the embeddings and the output bias by name, float32."""
     columns = np.argsort(marian_columns(model.config.d_model))
 
-    def rows(embedding, ids):
+    def select(embedding, ids):
         matrix = ops.convert_to_numpy(embedding.embeddings)
         return np.ascontiguousarray(matrix[ids][:, columns], np.float32)
 
-    bias = model.output_embedding.bias
-    biases = np.zeros(len(target_ids), np.float32)
-    if bias is not None:
-        biases = np.asarray(ops.convert_to_numpy(bias), np.float32)[target_ids]
-    target = rows(model.target_embedding, target_ids)
-    arrays = {"final_logits_bias": biases[None]}
+    bias = np.zeros(len(target_ids), np.float32)
+    if model.output_embedding.bias is not None:
+        bias = ops.convert_to_numpy(model.output_embedding.bias)[target_ids]
+    arrays = {"final_logits_bias": np.asarray(bias[None], np.float32)}
+    target = select(model.target_embedding, target_ids)
     if model.config.share_embeddings == "all":
         return arrays | {"model.shared.weight": target}
-    source = rows(model.source_embedding, source_ids)
+    source = select(model.source_embedding, source_ids)
     arrays["model.encoder.embed_tokens.weight"] = source
     arrays["model.decoder.embed_tokens.weight"] = target
     if model.config.share_embeddings == "none":
-        arrays["lm_head.weight"] = rows(model.output_embedding, target_ids)
+        arrays["lm_head.weight"] = select(model.output_embedding, target_ids)
     return arrays

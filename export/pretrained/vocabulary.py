@@ -1,43 +1,42 @@
 """Converts the vocabularies of Marian's models.
 
-A Marian model has two SentencePiece models, which split text into pieces, and a
-table from piece to id. They become one SentencePiece model for each side: the
-four special pieces, then those of the table in its order, each with the score
-of the side's SentencePiece model. A piece that this model lacks is marked as
-unused, so that it never occurs in tokenized text. Pieces that the table lacks
-follow after the V ids of the model (`trainer_spec.vocab_size`) and count as
-unknown; without them text would be split differently.
+A Marian model has two SentencePiece models, which split text into pieces, and
+vocabs, dicts from piece to id. They become one SentencePiece model per side:
+the four special pieces, then the vocab's pieces in order of their ids, with
+their SentencePiece scores, or marked as unused, so that they never occur in
+tokenized text. SentencePiece's other pieces follow after the V ids of the model
+(`trainer_spec.vocab_size`), so that text is split as before, and count as
+unknown.
 """
 
 import re
 import typing
 
-import numpy as np
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from export.common.errors import InputError
 from export.pretrained.config_files import (
-    TOKENIZER,
-    check_fields,
+    HF_TOKENIZER_FIELDS,
     read_bytes,
     read_fields,
     read_json,
+    validate_fields,
     wrong_value_error,
 )
 from export.tokenizers.python_tokenizers import TAG, has_crashing_piece
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
-_PIECE = sentencepiece_model_pb2.ModelProto.SentencePiece
+_TYPE = sentencepiece_model_pb2.ModelProto.SentencePiece.Type
 _UNIGRAM = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
 # Names of the special ids, in order.
 SPECIAL_PIECES = _PADDING, _UNKNOWN, _, _END = "<pad>", "<unk>", "<s>", "</s>"
-# Entry of a table for this package's padding; see `hugging_face_writer`.
+# Piece in a vocab for this package's padding; see `hugging_face_writer`.
 PADDING_ENTRY = "<blank>"
-# Stands for the row of an id that the checkpoint lacks.
-MISSING_ROW = -1
-_CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
-_ADDED = "added_tokens.json"
+# In place of an id that the checkpoint lacks.
+MISSING_ID = -1
+_CONFIG_FILE, _SPECIAL_FILE = "tokenizer_config.json", "special_tokens_map.json"
+_ADDED_FILE = "added_tokens.json"
 
 
 class Vocabulary(typing.NamedTuple):
@@ -45,132 +44,127 @@ class Vocabulary(typing.NamedTuple):
 
     # A SentencePiece model.
     proto: bytes
-    # int [V]: for each id the row of the checkpoint's matrices, or MISSING_ROW.
-    rows: np.ndarray
+    # For each of the V ids the checkpoint's, or MISSING_ID.
+    checkpoint_ids: list[int]
 
 
-def read_vocabularies(folder, sizes, begin, end):
+def read_vocabularies(folder, sizes, begin_id, end_id):
     """Reads the files of `MarianTokenizer.save_pretrained`.
 
-    `sizes` are the numbers of rows of the embeddings of source and target,
-    `begin` and `end` the ids that begin and end an output. Returns the two
-    Vocabularies, the codes of the languages, None where missing, and notes.
+    `sizes` are the numbers of ids of source and target in the checkpoint,
+    `begin_id` and `end_id` begin and end an output. Returns the two
+    Vocabularies, the codes of the languages, None where missing, and warnings.
     """
-    fields = read_fields(folder / _CONFIG, is_optional=True)
+    fields = read_fields(folder / _CONFIG_FILE, missing_ok=True)
     target_path = folder / "target_vocab.json"
     is_separate = fields.get("separate_vocabs", target_path.exists())
     codes = fields.get("source_lang"), fields.get("target_lang")
     languages = tuple(code if isinstance(code, str) else None for code in codes)
-    added, notes = _read_added_tokens(folder)
+    added, warnings = _read_added_tokens(folder)
     paths = [folder / "vocab.json"] * 2
-    tables = [read_table(paths[0]) | added] * 2
-    begins = [begin, begin]
+    vocabs = [read_vocab(paths[0]) | added] * 2
+    begin_ids = [begin_id, begin_id]
     if is_separate:
-        paths[1], tables[1] = target_path, read_table(target_path)
-        begins[0] = tables[0].get(_PADDING)
-    if begin not in tables[1].values():
-        expected = "the id of a piece"
-        raise wrong_value_error(
-            paths[1], "decoder_start_token_id", begin, expected
-        )
-    if tables[1].get(_END) != end:
-        expected = f"eos_token_id, {end},"
-        raise wrong_value_error(paths[1], _END, tables[1].get(_END), expected)
+        paths[1], vocabs[1] = target_path, read_vocab(target_path)
+        begin_ids[0] = vocabs[0].get(_PADDING)
+    if begin_id not in vocabs[1].values():
+        name, expected = "decoder_start_token_id", "the id of a piece"
+        raise wrong_value_error(paths[1], name, begin_id, expected)
+    if vocabs[1].get(_END) != end_id:
+        value, expected = vocabs[1].get(_END), f"eos_token_id, {end_id},"
+        raise wrong_value_error(paths[1], _END, value, expected)
     vocabularies = []
-    for side, path, table, size, first in zip(
-        ("source", "target"), paths, tables, sizes, begins
+    for side, path, vocab, size, begin_id in zip(
+        ("source", "target"), paths, vocabs, sizes, begin_ids
     ):
-        special = table.get(_UNKNOWN), first, table.get(_END)
-        if None in special[::2] or len({*special}) < 3:
+        special_ids = vocab.get(_UNKNOWN), begin_id, vocab.get(_END)
+        if None in special_ids[::2] or len({*special_ids}) < 3:
             roles = "<unk>, the begin and the end"
-            raise wrong_value_error(path, roles, special, "three ids")
-        table, more_notes = complete_table(table, size, path)
-        notes += more_notes
-        spm = folder / f"{side}.spm"
+            raise wrong_value_error(path, roles, special_ids, "three ids")
+        vocab, more_warnings = complete_vocab(vocab, size, path)
+        warnings += more_warnings
+        path = folder / f"{side}.spm"
         vocabularies.append(
-            make_vocabulary(table, read_bytes(spm), *special, str(spm))
+            make_vocabulary(vocab, read_bytes(path), *special_ids, path)
         )
-    return vocabularies, languages, notes
+    return vocabularies, languages, warnings
 
 
 def _read_added_tokens(folder):
-    """Returns the dict of added tokens, token to id, and notes."""
-    pairs, notes = {_ADDED: read_fields(folder / _ADDED, True).items()}, []
-    for file in (_CONFIG, _SPECIAL):
-        fields = read_fields(folder / file, is_optional=True)
-        fields = {name: _content(value) for name, value in fields.items()}
-        notes += check_fields(fields, TOKENIZER, file)
-        rows = fields.get("added_tokens_decoder", {})
-        if not isinstance(rows, dict):
+    """Returns the added tokens, a dict from token to id, and warnings."""
+    fields = read_fields(folder / _ADDED_FILE, missing_ok=True)
+    entries = [(_ADDED_FILE, token, fields[token]) for token in fields]
+    warnings, added = [], {}
+    for file in (_CONFIG_FILE, _SPECIAL_FILE):
+        fields = read_fields(folder / file, missing_ok=True)
+        fields = {name: _token_text(value) for name, value in fields.items()}
+        warnings += validate_fields(fields, HF_TOKENIZER_FIELDS, file)
+        tokens = fields.get("added_tokens_decoder", {})
+        if not isinstance(tokens, dict):
             name, expected = "added_tokens_decoder", "ids and tokens"
-            raise wrong_value_error(file, name, rows, expected)
-        pairs[file] = [(_content(token), row) for row, token in rows.items()]
-    added = {}
-    for file, tokens in pairs.items():
-        for token, row in tokens:
-            is_text = isinstance(token, str) and token
-            if not is_text or not re.fullmatch("[0-9]{1,8}", str(row)):
-                expected = "texts and ids"
-                raise wrong_value_error(
-                    file, "added tokens", [token, row], expected
-                )
-            added[token] = int(row)
+            raise wrong_value_error(file, name, tokens, expected)
+        entries += [(file, _token_text(tokens[i]), i) for i in tokens]
+    for file, token, token_id in entries:
+        is_text = isinstance(token, str) and token
+        if not is_text or not re.fullmatch("[0-9]{1,8}", str(token_id)):
+            value, expected = [token, token_id], "texts and ids"
+            raise wrong_value_error(file, "added tokens", value, expected)
+        added[token] = int(token_id)
     tokens = added.keys() - {_END, _UNKNOWN, _PADDING}
     if tokens:
-        notes.append(
+        warnings.append(
             f"added tokens, such as {min(tokens)}, are recognized in a source "
             "only as a leading tag, such as >>fra<<, and special ones are not "
             "removed from a translation"
         )
-    return added, notes
+    return added, warnings
 
 
-def _content(token):
+def _token_text(token):
     """Returns the text of a token, which may be an object."""
     is_object = isinstance(token, dict) and "content" in token
     return token["content"] if is_object else token
 
 
-def read_table(path):
+def read_vocab(path):
     """Returns the dict of a `vocab.json`, piece to id."""
-    table = read_json(path)
-    for piece, row in table.items():
-        if type(row) is not int or row < 0:
-            raise wrong_value_error(path, piece, row, "an id")
-    return table
+    vocab = read_json(path)
+    for piece, piece_id in vocab.items():
+        if type(piece_id) is not int or piece_id < 0:
+            raise wrong_value_error(path, piece, piece_id, "an id")
+    return vocab
 
 
-def complete_table(table, size, path):
-    """Returns a piece-to-id table with all ids below `size`, and notes.
+def complete_vocab(vocab, size, path):
+    """Returns a vocab with pieces for all ids below `size`, and warnings.
 
-    InputError if an id exceeds the size, or has several pieces.
+    Raises InputError if an id exceeds the size, or has several pieces.
     """
-    table = dict(table)
-    # Tables of OPUS-MT lack ids whose pieces differed only in a trailing space
+    # Vocabs of OPUS-MT lack ids whose pieces differed only in a trailing space
     # character, and may have an empty piece.
-    table.pop("", None)
-    piece = max(table, key=table.get, default="")
-    if table.get(piece, 0) >= size:
+    vocab = {piece: vocab[piece] for piece in vocab if piece}
+    last = max(vocab, key=vocab.get, default="")
+    if vocab.get(last, 0) >= size:
         expected = f"an id below {size}, the rows of the embeddings,"
-        raise wrong_value_error(path, piece, table[piece], expected)
-    unnamed = sorted(set(range(size)) - set(table.values()))
-    if size - len(unnamed) != len(table):
+        raise wrong_value_error(path, last, vocab[last], expected)
+    unnamed = sorted({*range(size)} - {*vocab.values()})
+    if size - len(unnamed) != len(vocab):
         raise InputError(f"{path} gives one id to several pieces.")
-    for row in unnamed:
-        name = f"<{row}>"
-        while name in table:
+    for unnamed_id in unnamed:
+        name = f"<{unnamed_id}>"
+        while name in vocab:
             name += "_"
-        table[name] = row
+        vocab[name] = unnamed_id
     count = f"{len(unnamed):,} of the model's {size:,} ids"
-    return table, [f"{path.name} has no piece of {count}"] if unnamed else []
+    return vocab, [f"{path.name} has no piece of {count}"] if unnamed else []
 
 
-def make_vocabulary(table, spm, unknown, begin, end, name):
+def make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path):
     """Returns the Vocabulary of one side.
 
-    `table` is a dict of `complete_table`, `spm` the bytes of the side's
-    SentencePiece model and `name` its file, for messages. `unknown`, `begin`
-    and `end` are ids of the table; `begin` is None if it has no row.
+    `vocab` is a dict of `complete_vocab`, `spm` the bytes of the side's
+    SentencePiece model and `path` its file, for messages. The ids are in the
+    vocab; `begin_id` is None if the checkpoint lacks it.
     """
     model = sentencepiece_model_pb2.ModelProto()
     try:
@@ -178,27 +172,30 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
     except DecodeError:
         model.Clear()
     if not model.pieces:
-        raise InputError(f"{name} is not a SentencePiece model.")
-    for pieces in (table, [each.piece for each in model.pieces]):
+        raise InputError(f"{path} is not a SentencePiece model.")
+    for pieces in (vocab, [each.piece for each in model.pieces]):
         if has_crashing_piece(pieces):
             raise InputError(
-                f"{name}, or its table, has a piece that is empty or begins "
+                f"{path}, or its vocab, has a piece that is empty or begins "
                 "with NUL; remove it."
             )
-    pieces_by_name = {
-        piece.piece: piece
-        for piece in model.pieces
-        if piece.type not in (_PIECE.CONTROL, _PIECE.UNKNOWN)
+    control = {p.piece for p in model.pieces if p.type == _TYPE.CONTROL}
+    control.update(SPECIAL_PIECES)
+    text_pieces = {
+        p.piece: p
+        for p in model.pieces
+        if p.type not in (_TYPE.CONTROL, _TYPE.UNKNOWN)
     }
-    begin = MISSING_ROW if begin is None else begin
-    special = [table.get(PADDING_ENTRY, MISSING_ROW), unknown, begin, end]
-    names = sorted(table, key=table.get)
-    other_rows = [row for row in range(len(table)) if row not in set(special)]
-    new_names = _rename_special([names[row] for row in other_rows])
+    begin_id = MISSING_ID if begin_id is None else begin_id
+    padding_id = vocab.get(PADDING_ENTRY, MISSING_ID)
+    special_ids = [padding_id, unknown_id, begin_id, end_id]
+    names = sorted(vocab, key=vocab.get)
+    other_ids = [i for i in range(len(vocab)) if i not in special_ids]
+    new_names = _rename_special([names[i] for i in other_ids])
     is_unigram = model.trainer_spec.model_type == _UNIGRAM
-    if not is_unigram and not pieces_by_name.keys() >= set(new_names):
+    if not is_unigram and not text_pieces.keys() >= set(new_names):
         raise InputError(
-            f"{name} lacks pieces of the table, which only a SentencePiece "
+            f"{path} lacks pieces of the vocab, which only a SentencePiece "
             "model of the type unigram may."
         )
     new_model = sentencepiece_model_pb2.ModelProto(
@@ -206,28 +203,24 @@ def make_vocabulary(table, spm, unknown, begin, end, name):
     )
     if model.HasField("denormalizer_spec"):
         new_model.denormalizer_spec.CopyFrom(model.denormalizer_spec)
-    _add_special(new_model, len(special) + len(other_rows))
-    control = {
-        *SPECIAL_PIECES,
-        *(each.piece for each in model.pieces if each.type == _PIECE.CONTROL),
-    }
-    for row, piece in zip(other_rows, new_names):
-        if piece in pieces_by_name and not re.fullmatch(TAG, piece):
-            new_model.pieces.append(pieces_by_name[piece])
+    checkpoint_ids = [*special_ids, *other_ids]
+    _add_special_pieces(new_model, len(checkpoint_ids))
+    for checkpoint_id, name in zip(other_ids, new_names):
+        if name in text_pieces and not re.fullmatch(TAG, name):
+            new_model.pieces.append(text_pieces[name])
         else:
-            is_control = names[row] in control
-            kind = _PIECE.CONTROL if is_control else _PIECE.UNUSED
-            new_model.pieces.add(piece=piece, score=0.0, type=kind)
+            is_control = names[checkpoint_id] in control
+            piece_type = _TYPE.CONTROL if is_control else _TYPE.UNUSED
+            new_model.pieces.add(piece=name, score=0.0, type=piece_type)
     new_model.pieces.extend(
-        piece for piece in pieces_by_name.values() if piece.piece not in table
+        piece for name, piece in text_pieces.items() if name not in vocab
     )
-    return Vocabulary(
-        new_model.SerializeToString(deterministic=True),
-        np.array([*special, *other_rows], np.int64),
-    )
+    proto = new_model.SerializeToString(deterministic=True)
+    return Vocabulary(proto, checkpoint_ids)
 
 
 def _rename_special(pieces):
+    """Appends "_" to pieces that are named like special ones."""
     taken = {*pieces, *SPECIAL_PIECES}
     new_names = []
     for piece in pieces:
@@ -239,14 +232,14 @@ def _rename_special(pieces):
     return new_names
 
 
-def _add_special(model, size):
-    kinds = (_PIECE.CONTROL, _PIECE.UNKNOWN, _PIECE.CONTROL, _PIECE.CONTROL)
-    for piece, kind in zip(SPECIAL_PIECES, kinds):
-        model.pieces.add(piece=piece, score=0.0, type=kind)
+def _add_special_pieces(model, vocabulary_size):
+    for piece in SPECIAL_PIECES:
+        is_unknown = piece == _UNKNOWN
+        piece_type = _TYPE.UNKNOWN if is_unknown else _TYPE.CONTROL
+        model.pieces.add(piece=piece, score=0.0, type=piece_type)
     spec = model.trainer_spec
-    spec.vocab_size = size
+    spec.vocab_size = vocabulary_size
     spec.pad_id, spec.unk_id = PAD_ID, UNKNOWN_ID
     spec.bos_id, spec.eos_id = BEGIN_ID, END_ID
-    spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = (
-        SPECIAL_PIECES
-    )
+    spec.pad_piece, spec.unk_piece = SPECIAL_PIECES[:2]
+    spec.bos_piece, spec.eos_piece = SPECIAL_PIECES[2:]

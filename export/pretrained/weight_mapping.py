@@ -2,16 +2,15 @@
 
 Both are the network of the paper, with different storage:
 
-- Marian's positions are [sines | cosines] in halves; in this package the sine
-  and cosine of a rate are adjacent. Instead of a second kind of positions the
-  residual stream is permuted: column 2i is Marian's i, and column 2i + 1 is
-  Marian's D/2 + i, wherever a matrix reads or writes the stream. Heads and
-  inner layers keep their order, so that the result is the same up to the order
-  of summation.
 - Queries, keys and values are one matrix here.
 - PyTorch stores matrices transposed.
+- Positions are [sines | cosines] there; here the sine and cosine of a rate are
+  adjacent. Therefore the columns of the residual stream are permuted wherever a
+  matrix reads or writes it: columns 2i and 2i + 1 are Marian's i and D/2 + i.
+  Heads and inner layers keep their order: only the order of summation differs.
 """
 
+import itertools
 import operator
 import typing
 
@@ -20,64 +19,17 @@ from keras import ops
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.pretrained.vocabulary import MISSING_ROW
+from export.pretrained.vocabulary import MISSING_ID
 
 # Bias of an id that must not count in the softmax.
 EXCLUDED_BIAS = -1e9
 MAX_VOCABULARY = 2**24
-
-
-class PretrainedModel(typing.NamedTuple):
-    """A pretrained model read from a directory."""
-
-    model: kt.Transformer
-    # Content of a `vocabulary.model`.
-    vocabulary: bytes
-    # Codes of source and target, None if the directory lacks them.
-    languages: tuple
-    # Settings of the directory that have no effect here.
-    notes: list[str]
-
-
-class WeightSlot(typing.NamedTuple):
-    """Maps one array of a checkpoint to a slice of a weight."""
-
-    # In the checkpoint.
-    name: str
-    # "encoder" or "decoder", number of the layer, and its attribute.
-    place: tuple
-    # Slice of the weight's last axis, and its shape, [in, out] or [width].
-    columns: slice
-    shape: tuple
-    # Whether its rows, or its last axis, belong to the residual stream.
-    reads_stream: bool = False
-    writes_stream: bool = False
-    # Whether the checkpoint stores it as [out, in].
-    is_transposed: bool = False
-
-    @property
-    def stored_shape(self):
-        """Shape of the array in the checkpoint."""
-        return self.shape[::-1] if self.is_transposed else self.shape
-
-    def weight(self, model):
-        """Returns the weight in a Transformer."""
-        side, layer, attribute = self.place
-        layer = getattr(model, side).layers[layer]
-        return operator.attrgetter(attribute)(layer)
-
-    def permute(self, part, order):
-        """Returns the slice with the stream's columns in an order."""
-        part = part[order] if self.reads_stream else part
-        return part[..., order] if self.writes_stream else part
-
-
 _SELF, _CROSS = "self_attention", "cross_attention"
 _QUERY_KEY_VALUE = f"{_SELF}.query_key_value"
 _OUT, _NORM = "output_projection", "_residual.layer_norm"
-# Attribute, index of the part in the weight, and the name in a MarianMTModel's
-# `state_dict` and in Marian's `model.npz`.
-_LAYER = (
+# Attribute, index of the array in the weight's columns, and its name in a
+# MarianMTModel's `state_dict` and in Marian's `model.npz`.
+_LAYER_ARRAYS = (
     (_QUERY_KEY_VALUE, 0, "self_attn.q_proj", "self_{}q"),
     (_QUERY_KEY_VALUE, 1, "self_attn.k_proj", "self_{}k"),
     (_QUERY_KEY_VALUE, 2, "self_attn.v_proj", "self_{}v"),
@@ -94,137 +46,182 @@ _LAYER = (
 )
 
 
-def layer_slots(config, is_hugging_face):
-    """Returns the WeightSlots of all arrays but embeddings and output bias.
+class PretrainedModel(typing.NamedTuple):
+    """A pretrained model read from a directory."""
 
-    Their names are those of a MarianMTModel, or of Marian's `model.npz`.
+    model: kt.Transformer
+    # Content of a `vocabulary.model`.
+    vocabulary: bytes
+    # Codes of source and target, None if the directory lacks them.
+    languages: tuple
+    # About settings of the directory that are ignored.
+    warnings: list[str]
+
+
+class WeightMapping(typing.NamedTuple):
+    """Maps one array of a checkpoint to columns of a weight."""
+
+    # In the checkpoint.
+    name: str
+    # "encoder" or "decoder", index of the layer, and its attribute.
+    weight_path: tuple
+    # Slice of the weight's last axis, and its shape, [in, out] or [width].
+    columns: slice
+    shape: tuple
+    # Whether the checkpoint stores it as [out, in].
+    is_transposed: bool = False
+
+    @property
+    def stored_shape(self):
+        """Shape of the array in the checkpoint."""
+        return self.shape[::-1] if self.is_transposed else self.shape
+
+    def weight(self, model):
+        """Returns the weight of a Transformer."""
+        side, index, attribute = self.weight_path
+        layer = getattr(model, side).layers[index]
+        return operator.attrgetter(attribute)(layer)
+
+    def permute(self, array, order):
+        """Returns the array with the residual stream's columns in an order."""
+        *_, attribute = self.weight_path
+        if _OUT in attribute or _NORM in attribute:
+            return array[..., order]
+        # Only output projections have a bias of the residual stream.
+        return array[order] if attribute.endswith(".kernel") else array
+
+
+def layer_mappings(config, is_hugging_face):
+    """Returns the WeightMappings of all arrays but embeddings and output bias.
+
+    The arrays are named as in a MarianMTModel, or as in Marian's `model.npz`.
     """
-    sides = ("encoder", config.num_layers), ("decoder", config.decoder_layers)
-    return [
-        slot
-        for side, num_layers in sides
-        for layer in range(num_layers)
-        for row in _LAYER
-        if side == "decoder" or not row[0].startswith(_CROSS)
-        for slot in _make_slots(config, side, layer, row, is_hugging_face)
-    ]
+    sides = {"encoder": config.num_layers, "decoder": config.decoder_layers}
+    mappings = []
+    for side, num_layers in sides.items():
+        for layer, entry in itertools.product(range(num_layers), _LAYER_ARRAYS):
+            if side == "decoder" or not entry[0].startswith(_CROSS):
+                mappings += _make_mappings(
+                    config, side, layer, entry, is_hugging_face
+                )
+    return mappings
 
 
-def _make_slots(config, side, layer, row, is_hugging_face):
-    """Returns the slots of a matrix and its bias, or of a layer norm."""
-    attribute, number, stem, marian_stem = row
+def _make_mappings(config, side, layer, entry, is_hugging_face):
+    """Returns the WeightMappings of a projection or a layer norm."""
+    attribute, index, hf_name, marian_name = entry
     is_norm, width = attribute.endswith(_NORM), config.d_model
     if is_hugging_face:
-        stem = f"model.{side}.layers.{layer}.{stem}"
-        names = f"{stem}.weight", f"{stem}.bias"
+        prefix = f"model.{side}.layers.{layer}.{hf_name}"
+        names = f"{prefix}.weight", f"{prefix}.bias"
     else:
-        stem = f"{side}_l{layer + 1}_{marian_stem}"
-        names = stem.format("W"), stem.format("b")
-        names = (f"{stem}_scale", f"{stem}_bias") if is_norm else names
+        prefix = f"{side}_l{layer + 1}_{marian_name}"
+        names = prefix.format("W"), prefix.format("b")
+        names = (f"{prefix}_scale", f"{prefix}_bias") if is_norm else names
+    weights = ("gamma", "beta") if is_norm else ("kernel", "bias")
+    paths = [(side, layer, f"{attribute}.{weight}") for weight in weights]
     if is_norm:
-        places = [(side, layer, f"{attribute}.{x}") for x in ("gamma", "beta")]
         return [
-            WeightSlot(*slot, slice(width), (width,), writes_stream=True)
-            for slot in zip(names, places)
+            WeightMapping(name, path, slice(width), (width,))
+            for name, path in zip(names, paths)
         ]
     is_attention = not attribute.startswith("feed_forward")
     inner = config.num_heads * config.d_k if is_attention else config.d_ff
-    writes = attribute.endswith(_OUT)
-    shape = (inner, width) if writes else (width, inner)
-    columns = slice(number * inner, number * inner + shape[1])
-    matrix, bias = (
-        (side, layer, f"{attribute}.{x}") for x in ("kernel", "bias")
-    )
-    flags = not writes, writes, is_hugging_face
+    shape = (inner, width) if attribute.endswith(_OUT) else (width, inner)
+    columns = slice(index * inner, index * inner + shape[1])
     return [
-        WeightSlot(names[0], matrix, columns, shape, *flags),
-        WeightSlot(names[1], bias, columns, shape[1:], writes_stream=writes),
+        WeightMapping(names[0], paths[0], columns, shape, is_hugging_face),
+        WeightMapping(names[1], paths[1], columns, shape[1:]),
     ]
 
 
 def marian_columns(width):
-    """Returns the permutation `columns` with here = marian[columns]."""
+    """Returns the columns for `ours = marians[..., columns]`, int [D]."""
     return np.arange(width).reshape(2, width // 2).T.ravel()
 
 
-def load_transformer(config, checkpoint, slots, other_names):
+def load_transformer(config, weights, mappings, other_names):
     """Returns a Transformer with the layers of a WeightsFile.
 
-    `slots` are the WeightSlots of all layers, `other_names` the names of the
-    other arrays. InputError if an array is missing or of another network.
+    `mappings` are the WeightMappings of all layers, `other_names` the names of
+    the other arrays. Raises InputError if an array is missing or unexpected.
     """
-    checkpoint.validate_names({slot.name for slot in slots} | other_names)
-    # Checks shapes first, so that no network of a hostile size is built.
-    for slot in slots:
-        checkpoint.check(slot.name, slot.stored_shape)
+    layer_names = {mapping.name for mapping in mappings}
+    weights.validate_names(layer_names | other_names)
+    # Before creating the model: a hostile file may declare any size.
+    for mapping in mappings:
+        weights.validate_shape(mapping.name, mapping.stored_shape)
     model = kt.Transformer(config)
-    columns = marian_columns(config.d_model)
-    for slot in slots:
-        part = checkpoint.read(slot.name, slot.stored_shape)
-        part = part.T if slot.is_transposed else part
-        weight = slot.weight(model)
+    order = marian_columns(config.d_model)
+    for mapping in mappings:
+        array = weights.read(mapping.name, mapping.stored_shape)
+        array = array.T if mapping.is_transposed else array
+        weight = mapping.weight(model)
         value = np.array(ops.convert_to_numpy(weight))
-        value[..., slot.columns] = slot.permute(part, columns)
+        value[..., mapping.columns] = mapping.permute(array, order)
         weight.assign(value)
     return model
 
 
-def read_layers(model, slots):
-    """Returns a dict of the arrays of WeightSlots by name, float32."""
-    columns = np.argsort(marian_columns(model.config.d_model))
+def layer_arrays(model, mappings):
+    """Returns the arrays of WeightMappings by name, float32."""
+    order = np.argsort(marian_columns(model.config.d_model))
     arrays = {}
-    for slot in slots:
-        weight = ops.convert_to_numpy(slot.weight(model))
-        part = np.asarray(weight, np.float32)[..., slot.columns]
-        part = slot.permute(part, columns)
-        part = part.T if slot.is_transposed else part
-        arrays[slot.name] = np.ascontiguousarray(part)
+    for mapping in mappings:
+        weight = ops.convert_to_numpy(mapping.weight(model))
+        array = np.asarray(weight, np.float32)[..., mapping.columns]
+        array = mapping.permute(array, order)
+        array = array.T if mapping.is_transposed else array
+        arrays[mapping.name] = np.ascontiguousarray(array)
     return arrays
 
 
-def set_embeddings(model, tables, bias, source, target):
+def set_embeddings(model, embeddings, bias, source, target):
     """Sets the embeddings and the output bias of a Transformer.
 
-    `tables` are the checkpoint's matrices [V', D] by name: "source", "target"
-    and "output", without tied ones. `bias` is float32 [V'], `source` and
-    `target` are Vocabularies.
+    `embeddings` are the checkpoint's matrices [V', D] by name: "source",
+    "target" and "output", without tied ones. `bias` is float32 [V'], `source`
+    and `target` are Vocabularies.
     """
     columns = marian_columns(model.config.d_model)
     sides = {"source": source, "target": target, "output": target}
-    for name, table in tables.items():
-        embedding = getattr(model, f"{name}_embedding")
-        rows = _select_rows(table, sides[name].rows, 0.0)
-        embedding.embeddings.assign(rows[:, columns])
+    for name, matrix in embeddings.items():
+        rows = _select_rows(matrix, sides[name].checkpoint_ids, 0.0)
+        layer = getattr(model, f"{name}_embedding")
+        layer.embeddings.assign(rows[:, columns])
     if model.config.output_bias:
-        biases = _select_rows(bias, target.rows, EXCLUDED_BIAS)
+        biases = _select_rows(bias, target.checkpoint_ids, EXCLUDED_BIAS)
         model.output_embedding.bias.assign(biases)
 
 
-def _select_rows(values, rows, missing):
+def _select_rows(values, checkpoint_ids, missing):
     """Returns values [V', ...] in the order of the ids, [V, ...]."""
-    selected = values[np.maximum(rows, 0)]
-    selected[rows == MISSING_ROW] = missing
+    selected = values[np.maximum(checkpoint_ids, 0)]
+    selected[np.equal(checkpoint_ids, MISSING_ID)] = missing
     return selected
 
 
-def make_config(file, width, num_heads, encoder, decoder, **fields):
+def make_transformer_config(
+    file, d_model, num_heads, encoder_layers, decoder_layers, **fields
+):
     """Returns the TransformerConfig of a Marian network.
 
-    `encoder` and `decoder` are numbers of layers; errors name the `file`.
+    Errors name `file`; `fields` are other fields of the configuration.
     """
-    if width % num_heads:
+    if d_model % num_heads:
         raise InputError(
             f"{file}: expected a width that {num_heads} attention heads "
-            f"divide, got {width}."
+            f"divide, got {d_model}."
         )
+    is_equal = decoder_layers == encoder_layers
     try:
         return kt.TransformerConfig(
-            num_layers=encoder,
-            num_decoder_layers=0 if decoder == encoder else decoder,
-            d_model=width,
+            num_layers=encoder_layers,
+            num_decoder_layers=0 if is_equal else decoder_layers,
+            d_model=d_model,
             num_heads=num_heads,
-            d_k=width // num_heads,
-            d_v=width // num_heads,
+            d_k=d_model // num_heads,
+            d_v=d_model // num_heads,
             norm="post",
             **fields,
         )

@@ -8,8 +8,8 @@ from export.tokenizers.python_tokenizers import (
     OPUS_PUNCTUATION,
     OPUS_SPACES,
     TAG,
-    count_table_pieces,
     read_normalizer,
+    read_vocab_size,
     split_vocabulary,
     text_piece_mask,
 )
@@ -27,36 +27,36 @@ class TokenizerPair(tf.Module):
 
 
 def load_tokenizer(vocabulary):
-    """Returns the Tokenizer or TokenizerPair of the bytes of vocabulary.model.
+    """Returns the Tokenizer or TokenizerPair of a `vocabulary.model`'s bytes.
 
-    Raises ValueError if they are not such a vocabulary.
+    Raises ValueError for other bytes.
     """
     source, target = split_vocabulary(vocabulary)
     if source is target:
         return Tokenizer(vocabulary)
     normalizer = read_normalizer(source)
-    if normalizer not in _SOURCE_TOKENIZERS:
+    source_classes = {"": TaggedTokenizer, OPUS_MT: OpusTokenizer}
+    if normalizer not in source_classes:
         raise ValueError(
             "The sources of this vocabulary have the unknown normalization "
             f"{normalizer!r}."
         )
-    return TokenizerPair(
-        _SOURCE_TOKENIZERS[normalizer](source), TableTokenizer(target)
-    )
+    source_tokenizer = source_classes[normalizer](source)
+    return TokenizerPair(source_tokenizer, VocabTokenizer(target))
 
 
-class TableTokenizer(Tokenizer):
-    """A tokenizer that looks up tokens by their text, as in a table.
+class VocabTokenizer(Tokenizer):
+    """Splits text by SentencePiece, then looks up the pieces in a vocab.
 
-    Marian and Hugging Face's tokenizer do so: text that is unknown to the
-    SentencePiece model, one of `pretrained.vocabulary`, may have an id in a
-    table of both languages. Tokens with ids of V and above only split text,
-    and count as unknown.
+    So do Marian and Hugging Face's MarianTokenizer: a piece unknown to the
+    SentencePiece model may have an id in a vocab of both languages. `proto` is
+    the one of an `export.pretrained.vocabulary.Vocabulary`, whose ids of V and
+    above only split text, and count as unknown.
     """
 
     def __init__(self, proto):
         super().__init__(proto)
-        self.vocabulary_size = count_table_pieces(proto)
+        self.vocabulary_size = read_vocab_size(proto)
         self._is_text = tf.constant(text_piece_mask(proto))
 
     def tokenize(self, text):
@@ -71,18 +71,18 @@ class TableTokenizer(Tokenizer):
         return self._look_up(pieces), *offsets
 
     def _look_up(self, pieces):
-        ids = self._pieces.string_to_id(pieces.values)
+        ids = self._id_tokenizer.string_to_id(pieces.values)
         ids = tf.where(tf.gather(self._is_text, ids), ids, UNKNOWN_ID)
         ends = tf.fill([pieces.nrows()], END_ID)
         last = pieces.row_splits[1:, None] - 1
         return pieces.with_values(tf.tensor_scatter_nd_update(ids, last, ends))
 
 
-class TaggedTokenizer(TableTokenizer):
-    """A TableTokenizer of sources that may begin with a tag such as ">>fra<<".
+class TaggedTokenizer(VocabTokenizer):
+    """A VocabTokenizer of sources that may begin with a tag such as >>fra<<.
 
     A tag is the target language of a multilingual OPUS-MT model, and one id.
-    Tags that the table lacks, or elsewhere in a text, are unknown.
+    Tags that the vocab lacks, or elsewhere in a text, are unknown.
     """
 
     def tokenize(self, text):
@@ -93,25 +93,23 @@ class TaggedTokenizer(TableTokenizer):
         """Splits text into ids with their byte offsets."""
         text = self.clean_text(text)
         tags, rest = _split_tags(text)
-        pieces, *offsets = self._string_tokenizer.tokenize_with_offsets(rest)
-        before = tf.strings.length(text) - tf.strings.length(rest)
-        tag_ends = tf.gather(before, tags.value_rowids())
+        pieces, starts, ends = self._string_tokenizer.tokenize_with_offsets(
+            rest
+        )
+        shift = tf.strings.length(text) - tf.strings.length(rest)
+        tag_ends = tf.gather(shift, tags.value_rowids())
         tag_starts = tag_ends - tf.strings.length(tags.values)
-        with_tags = [
-            tf.concat(
-                [
-                    tags.with_values(tf.cast(tag, offset.dtype)),
-                    offset + tf.cast(before[:, None], offset.dtype),
-                ],
-                axis=1,
-            )
-            for tag, offset in zip((tag_starts, tag_ends), offsets)
-        ]
-        tag_ids = self._pieces.string_to_id(tags.values)
+
+        def prepend(tag_offsets, offsets):
+            tag_offsets = tags.with_values(tf.cast(tag_offsets, offsets.dtype))
+            shifted = offsets + tf.cast(shift[:, None], offsets.dtype)
+            return tf.concat([tag_offsets, shifted], axis=1)
+
+        tag_ids = self._id_tokenizer.string_to_id(tags.values)
         known = tag_ids < self.vocabulary_size
         tag_ids = tags.with_values(tf.where(known, tag_ids, UNKNOWN_ID))
         ids = tf.concat([tag_ids, self._look_up(pieces)], axis=1)
-        return ids, *with_tags
+        return ids, prepend(tag_starts, starts), prepend(tag_ends, ends)
 
     def split(self, text):
         """Splits text into pieces."""
@@ -138,17 +136,7 @@ class OpusTokenizer(TaggedTokenizer):
         """Cleans the text and normalizes it; NUL becomes a space."""
         text = tf.strings.regex_replace(text, r"\x00", " ")
         text = super().clean_text(text)
-        for pattern, replacement in (
-            *OPUS_PUNCTUATION,
-            (OPUS_CONTROL, " "),
-            *OPUS_SPACES,
-        ):
+        rules = [*OPUS_PUNCTUATION, (OPUS_CONTROL, " "), *OPUS_SPACES]
+        for pattern, replacement in rules:
             text = tf.strings.regex_replace(text, pattern, replacement)
         return text
-
-
-# By the normalization that a vocabulary names.
-_SOURCE_TOKENIZERS = {
-    "": TaggedTokenizer,
-    OPUS_MT: OpusTokenizer,
-}

@@ -1,8 +1,8 @@
 """Text to ids and back without TensorFlow, and the file `vocabulary.model`.
 
-The file is one SentencePiece model, or one per side: the target's is stored
-inside the source's, in a field of the range that SentencePiece reserves for
-extensions. Another such field names a normalization of sources.
+The file is one SentencePiece model, or one per side: the target's is stored in
+the source's, in a field of the range that SentencePiece reserves for
+extensions. Another such field has the name of a normalization of sources.
 """
 
 import re
@@ -16,7 +16,6 @@ from sentencepiece import sentencepiece_model_pb2
 # Unlike quotations in some languages, a tag has no space inside. Not \s, which
 # differs between Python and RE2.
 TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
-
 # The normalization of OPUS-MT's scripts: full-width punctuation becomes ASCII,
 # control and unassigned characters become spaces, and spaces are collapsed, as
 # in the training text of its models. Hugging Face's tokenizer skips it.
@@ -36,10 +35,13 @@ OPUS_PUNCTUATION = (
 # Perl's \p{C} without line feeds; RE2's excludes unassigned characters.
 OPUS_CONTROL = r"[^\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\n]"
 OPUS_SPACES = ((" +", " "), ("^ | $", ""))
+# Fields of a protocol buffer, and the wire type of bytes.
+_TARGET_FIELD, _NORMALIZER_FIELD = 200, 201
+_BYTES = 2
 
 
 class PythonTokenizer:
-    """Text to ids and back by one SentencePiece model, given as bytes."""
+    """Text to ids and back by the SentencePiece model `proto`, bytes."""
 
     def __init__(self, proto):
         self._processor = sentencepiece.SentencePieceProcessor(
@@ -60,34 +62,32 @@ class PythonTokenizer:
         return self._processor.decode([i for i in ids if not is_control(i)])
 
 
-class PythonTableTokenizer(PythonTokenizer):
-    """TableTokenizer of `pretrained_tokenizers` without TensorFlow.
+class PythonVocabTokenizer(PythonTokenizer):
+    """The VocabTokenizer of `pretrained_tokenizers` without TensorFlow.
 
-    With `has_tags` a text may begin with a tag, as in TaggedTokenizer;
-    `normalize` is a function of a str to a str, applied first.
+    With `has_tags` a text may begin with a tag, as in TaggedTokenizer.
+    `normalize` is a function from str to str, applied first.
     """
 
     def __init__(self, proto, has_tags=False, normalize=str):
         super().__init__(proto)
         self._is_text = text_piece_mask(proto)
-        self._size = count_table_pieces(proto)
+        self._size = read_vocab_size(proto)
         self._has_tags = has_tags
         self._normalize = normalize
 
     def ids(self, text):
         """Returns a list of int with the end id; a leading tag is one id."""
-        processor, unknown = self._processor, self._processor.unk_id()
-        text, tags = self._normalize(text), []
+        processor, unknown_id = self._processor, self._processor.unk_id()
+        text, ids = self._normalize(text), []
         match = re.match(TAG, text) if self._has_tags else None
         if match:
-            tags, text = [match[1]], text[match.end() :]
-        tags = processor.piece_to_id(tags)
-        ids = processor.piece_to_id(processor.encode(text, out_type=str))
-        return [
-            *(i if i < self._size else unknown for i in tags),
-            *(i if self._is_text[i] else unknown for i in ids),
-            processor.eos_id(),
-        ]
+            text, tag_id = text[match.end() :], processor.piece_to_id(match[1])
+            ids.append(tag_id if tag_id < self._size else unknown_id)
+        for piece in processor.encode(text, out_type=str):
+            piece_id = processor.piece_to_id(piece)
+            ids.append(piece_id if self._is_text[piece_id] else unknown_id)
+        return [*ids, processor.eos_id()]
 
 
 def text_piece_mask(proto):
@@ -98,35 +98,35 @@ def text_piece_mask(proto):
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     return [
-        number < model.trainer_spec.vocab_size
+        index < model.trainer_spec.vocab_size
         and piece.type not in (piece.CONTROL, piece.UNKNOWN)
         and not re.fullmatch(TAG, piece.piece)
-        for number, piece in enumerate(model.pieces)
+        for index, piece in enumerate(model.pieces)
     ]
 
 
 def load_python_tokenizers(vocabulary):
-    """Returns the PythonTokenizers of sources and targets of a vocabulary.
+    """Returns the source and target PythonTokenizers of a vocabulary.
 
     Raises ValueError for bytes that are not a SentencePiece model.
     """
     source, target = split_vocabulary(vocabulary)
     if source is target:
         return (PythonTokenizer(vocabulary),) * 2
-    return load_python_source_tokenizer(source), PythonTableTokenizer(target)
+    return load_python_source_tokenizer(source), PythonVocabTokenizer(target)
 
 
 def load_python_source_tokenizer(proto):
-    """Returns the PythonTokenizer of the sources of a pretrained model."""
+    """Returns the PythonTokenizer for sources of a pretrained model."""
     normalizer = read_normalizer(proto)
     if normalizer not in ("", OPUS_MT):
         raise ValueError(f"There is no normalization {normalizer!r}.")
     normalize = normalize_opus if normalizer else str
-    return PythonTableTokenizer(proto, has_tags=True, normalize=normalize)
+    return PythonVocabTokenizer(proto, has_tags=True, normalize=normalize)
 
 
 def normalize_opus(text):
-    """Returns a str as OPUS-MT's scripts normalize it.
+    """Normalizes a str as OPUS-MT's scripts do.
 
     RE2's results differ for characters that only one Unicode version has.
     """
@@ -143,19 +143,15 @@ def _is_control(character):
     return is_other and character != "\n"
 
 
-_TARGET_FIELD, _NORMALIZER_FIELD = 200, 201
-_BYTES = 2  # wire type
-
-
 def join_vocabularies(source, target):
-    """Returns the bytes of a vocabulary of two SentencePiece models."""
+    """Joins two SentencePiece models to the bytes of a vocabulary."""
     return source + _encode_field(_TARGET_FIELD, target)
 
 
 def split_vocabulary(vocabulary):
     """Returns the SentencePiece models of source and target.
 
-    A joint one is returned twice. Other bytes raise ValueError.
+    A joint vocabulary is returned twice. Other bytes raise ValueError.
     """
     model, fields = _parse(vocabulary)
     if _TARGET_FIELD not in fields:
@@ -168,7 +164,7 @@ def split_vocabulary(vocabulary):
 
 
 def add_normalizer(source, name):
-    """Returns a source's model with the name of its normalization."""
+    """Returns a source's model that names a normalization."""
     return source + _encode_field(_NORMALIZER_FIELD, name.encode("ascii"))
 
 
@@ -178,19 +174,19 @@ def read_normalizer(source):
     return fields.get(_NORMALIZER_FIELD, b"").decode("ascii", "replace")
 
 
-def count_table_pieces(proto):
-    """Returns V of a SentencePiece model of `pretrained.vocabulary`."""
+def read_vocab_size(proto):
+    """Returns V of a Vocabulary's `proto`; further pieces count as unknown."""
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     return model.trainer_spec.vocab_size
 
 
 def has_crashing_piece(pieces):
-    """Returns whether a token is empty or begins with NUL: a crash later."""
+    """Returns whether a piece is empty or begins with NUL, which crashes."""
     return any(piece[:1] in ("", "\0") for piece in pieces)
 
 
 def _parse(vocabulary):
-    """Returns a ModelProto, and a dict of its unknown fields of bytes."""
+    """Returns a ModelProto, and its unknown fields of bytes by number."""
     model = sentencepiece_model_pb2.ModelProto()
     try:
         model.ParseFromString(vocabulary)

@@ -13,15 +13,18 @@ from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
 class Tokenizer(tf.Module):
-    """A SentencePiece vocabulary shared by both languages.
+    """Splits and joins text by a SentencePiece model for both languages.
 
-    Runs the same code eagerly and in a graph, so that a served model sees the
-    ids that training saw. `vocabulary_size` is V, its number of tokens.
+    Runs the same code eagerly and in a graph, so that a served model has the
+    same ids as in training. `vocabulary_size` is V, its number of tokens.
 
     Raises ValueError if the bytes `proto` are not a SentencePiece model whose
     pad, unknown, begin and end ids are 0, 1, 2 and 3, or if text can become
     one of its control tokens.
     """
+
+    # As in TokenizerPair: one tokenizer for both sides.
+    source = target = property(lambda self: self)
 
     def __init__(self, proto):
         # In a SavedModel loaded in Python, tokenizers with the same name share
@@ -29,7 +32,7 @@ class Tokenizer(tf.Module):
         digest = hashlib.sha256(proto).hexdigest()[:16]
         super().__init__(name=f"tokenizer_{digest}")
         self.proto = proto
-        self._pieces_name = f"sentencepiece_{digest}"
+        self._model_name = f"sentencepiece_{digest}"
         try:
             model = sentencepiece_model_pb2.ModelProto.FromString(proto)
             if has_crashing_piece(each.piece for each in model.pieces):
@@ -37,37 +40,37 @@ class Tokenizer(tf.Module):
                     "This SentencePiece model has an empty piece, or one that "
                     "begins with NUL; train another one without it."
                 )
-            self._load_pieces()
+            self._load_model()
+            self.vocabulary_size = int(self._id_tokenizer.vocab_size())
         except (tf.errors.OpError, DecodeError) as error:
             raise ValueError("This is not a SentencePiece model.") from error
         try:
-            ends = self._pieces.tokenize("").numpy().tolist()
+            ids = self._id_tokenizer.tokenize("").numpy().tolist()
         except tf.errors.OpError:
-            ends = []
+            ids = []
         expected = {PAD_ID: "<pad>", UNKNOWN_ID: "<unk>", BEGIN_ID: "<s>"}
         special = {i: self.id_to_token(i) for i in expected}
-        if ends != [END_ID] or special != expected:
+        if ids != [END_ID] or special != expected:
             raise ValueError(
                 "This SentencePiece model has other special ids than pad 0, "
                 "unknown 1, begin 2 and end 3; train one with "
                 "trainers.data.vocabulary."
             )
-        self._check_control_pieces(model.pieces)
-        # SentencePiece drops the space that it adds only before a text.
-        rules = model.normalizer_spec
+        self._validate_control_pieces(model.pieces)
+        # SentencePiece removes the space that it adds only before a text.
         self._added_space = None
         if model.trainer_spec.treat_whitespace_as_suffix:
-            if rules.remove_extra_whitespaces:
+            if model.normalizer_spec.remove_extra_whitespaces:
                 self._added_space = " +$"
-            elif rules.add_dummy_prefix:
+            elif model.normalizer_spec.add_dummy_prefix:
                 self._added_space = " $"
 
-    def _check_control_pieces(self, pieces):
+    def _validate_control_pieces(self, pieces):
         """Raises ValueError if some text becomes a control id, or fails."""
         names = [each.piece for each in pieces if each.type == each.CONTROL]
         for text in [*names, *(f"{name} a" for name in names)]:
             try:
-                ids = self._pieces.tokenize(text).numpy()[:-1].tolist()
+                ids = self._id_tokenizer.tokenize(text).numpy()[:-1].tolist()
             except tf.errors.OpError:
                 ids = [END_ID]
             if any(pieces[i].type == pieces[i].CONTROL for i in ids):
@@ -77,31 +80,20 @@ class Tokenizer(tf.Module):
                     "longer, such as </s>."
                 )
 
-    @property
-    def source(self):
-        """The tokenizer of sources: this one."""
-        return self
-
-    @property
-    def target(self):
-        """The tokenizer of targets: this one."""
-        return self
-
-    def _load_pieces(self):
-        self._pieces = tf_text.SentencepieceTokenizer(
-            model=self.proto, add_eos=True, name=self._pieces_name
+    def _load_model(self):
+        self._id_tokenizer = tf_text.SentencepieceTokenizer(
+            model=self.proto, add_eos=True, name=self._model_name
         )
         # A second tokenizer would double the model in an export.
-        self._string_tokenizer = copy.copy(self._pieces)
+        self._string_tokenizer = copy.copy(self._id_tokenizer)
         self._string_tokenizer.out_type = tf.string
-        self.vocabulary_size = int(self._pieces.vocab_size())
 
     def restore_resources(self):
         """Reloads the model if `tf.random.set_seed` has cleared it."""
         try:
-            self._pieces.vocab_size()
+            self._id_tokenizer.vocab_size()
         except tf.errors.NotFoundError:
-            self._load_pieces()
+            self._load_model()
 
     def clean_text(self, text):
         """Replaces bytes that are not UTF-8 by U+FFFD, and drops NUL."""
@@ -113,7 +105,7 @@ class Tokenizer(tf.Module):
 
     def tokenize(self, text):
         """Splits text [B] into ids, ragged int32 [B, None], with end ids."""
-        return self._pieces.tokenize(self.clean_text(text))
+        return self._id_tokenizer.tokenize(self.clean_text(text))
 
     def tokenize_with_offsets(self, text):
         """Splits text, string [B], into ids with their byte offsets.
@@ -121,7 +113,7 @@ class Tokenizer(tf.Module):
         Returns the ids of `tokenize`, and start and end of each token in the
         bytes of `clean_text(text)`, ragged [B, None].
         """
-        return self._pieces.tokenize_with_offsets(self.clean_text(text))
+        return self._id_tokenizer.tokenize_with_offsets(self.clean_text(text))
 
     def split(self, text):
         """Splits text [B] into tokens, ragged; unknown ones as in the text."""
@@ -130,10 +122,10 @@ class Tokenizer(tf.Module):
     def detokenize(self, ids):
         """Joins ids, int32 [B, T], to text, string [B].
 
-        Pad, begin and end ids and those outside the vocabulary are skipped.
+        Skips pad, begin and end ids, and ids outside the vocabulary.
         """
         known = (ids >= 0) & (ids < self.vocabulary_size)
-        text = self._pieces.detokenize(tf.where(known, ids, PAD_ID))
+        text = self._id_tokenizer.detokenize(tf.where(known, ids, PAD_ID))
         if self._added_space:
             text = tf.strings.regex_replace(text, self._added_space, "")
         return text
@@ -142,12 +134,13 @@ class Tokenizer(tf.Module):
         """Returns the tokens of int32 ids; "<unk>" outside the vocabulary."""
         # Other ids would crash SentencePiece.
         known = (ids >= 0) & (ids < self.vocabulary_size)
-        return self._pieces.id_to_string(tf.where(known, ids, UNKNOWN_ID))
+        return self._id_tokenizer.id_to_string(tf.where(known, ids, UNKNOWN_ID))
 
-    def id_to_token(self, number):
+    def id_to_token(self, token_id):
         """Returns the token of one id, such as "▁the"."""
         self.restore_resources()
-        return self.ids_to_tokens(tf.constant(number)).numpy().decode("utf-8")
+        token = self.ids_to_tokens(tf.constant(token_id))
+        return token.numpy().decode("utf-8")
 
     def encode(self, texts):
         """Splits a list of str; returns a list of int32 arrays."""

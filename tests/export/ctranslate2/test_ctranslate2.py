@@ -18,7 +18,7 @@ from export.ctranslate2.ctranslate2_model import (
     save_ctranslate2,
 )
 from export.model_directory import ModelDirectory
-from export.pretrained.marian_reader import read_marian
+from export.pretrained.marian_npz_reader import read_marian_npz
 from export.tokenizers.python_tokenizers import join_vocabularies
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.batches import pad_ids
@@ -251,7 +251,9 @@ def test_the_program_for_a_pretrained_model(tmp_path, eager):
     folder = tmp_path / 'it\'s a [1] "folder"'
     directory = ModelDirectory(folder / "model")
     arrays = marian_directory.arrays_of(marian_directory.model(seed=7))
-    pretrained = read_marian(marian_directory.write(tmp_path / "npz", arrays))
+    pretrained = read_marian_npz(
+        marian_directory.write(tmp_path / "npz", arrays)
+    )
     # The two searches truncate differently.
     bias = pretrained.model.output_embedding.bias
     bias.assign(bias + 6.0 * np.eye(bias.shape[0])[END_ID])

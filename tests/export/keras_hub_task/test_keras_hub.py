@@ -165,7 +165,7 @@ def test_a_preset_and_back_loses_nothing(task, model_path, tmp_path):
     _assert_same(weights, task.backbone.transformer.get_weights())
     for flags in write, read:
         assert "exists" in command_main.run(*flags)[1]
-    assert "Give --preset" in command_main.run(*read[:2])[1]
+    assert "either --preset" in command_main.run(*read[:2])[1]
 
 
 def _assert_same(ones, others):

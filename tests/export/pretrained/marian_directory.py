@@ -8,9 +8,9 @@ import sentencepiece
 import yaml
 
 from export.pretrained.weight_mapping import (
-    layer_slots,
+    layer_arrays,
+    layer_mappings,
     marian_columns,
-    read_layers,
 )
 from tests import made_up_text
 from tests.export import tiny
@@ -113,8 +113,8 @@ def arrays_of(made, embeddings=("Wemb",)):
     columns = np.argsort(marian_columns(16))
     stored = {
         name: array[None] if array.ndim == 1 else array
-        for name, array in read_layers(
-            made, layer_slots(made.config, is_hugging_face=False)
+        for name, array in layer_arrays(
+            made, layer_mappings(made.config, is_hugging_face=False)
         ).items()
     }
 

@@ -1,4 +1,4 @@
-"""Every field of transformers' files is obeyed, noted or refused."""
+"""Every field of transformers' files is obeyed, warned of or refused."""
 
 import itertools
 import json
@@ -10,7 +10,11 @@ import safetensors.numpy
 
 from export.common.errors import InputError
 from export.pretrained import hugging_face_reader
-from export.pretrained.config_files import CONFIG, TOKENIZER, check_fields
+from export.pretrained.config_files import (
+    HF_CONFIG_FIELDS,
+    HF_TOKENIZER_FIELDS,
+    validate_fields,
+)
 from export.pretrained.hugging_face_reader import (
     read_generation,
     read_hugging_face,
@@ -63,8 +67,8 @@ def test_no_setting_of_a_search_is_ignored():
         for value in (*ODD, 10**9, 8.5, *([True] if is_switch else [])):
             settings = generation_settings(**{name: value})
             assert settings != base, (name, value)
-            if settings and settings._replace(notes=[]) == base:
-                assert name in "".join(settings.notes)
+            if settings and settings._replace(warnings=[]) == base:
+                assert name in "".join(settings.warnings)
         assert generation_settings(**{name: None}) is None or name not in IDS
     assert generation_settings(use_cache=False, top_k=7) == base
 
@@ -98,9 +102,9 @@ def test_no_field_of_a_file_is_ignored(folder, monkeypatch):
                 except InputError as error:
                     assert len(str(error).splitlines()) == 1
                 else:
-                    is_noted = changed.notes != base.notes
+                    has_warning = changed.warnings != base.warnings
                     is_obeyed = changed.model != base.model
-                    assert is_noted or is_obeyed, (name, value)
+                    assert has_warning or is_obeyed, (name, value)
                 path.write_bytes(before)
 
 
@@ -128,7 +132,7 @@ def test_null_is_the_default_of_transformers(folder):
     assert (config.beam_size, config.alpha) == (3, 2.0)
     # `generate` ends after 20 tokens by default.
     assert config.max_extra_tokens == 20
-    assert "after 20 tokens" in "".join(pretrained.notes)
+    assert "after 20 tokens" in "".join(pretrained.warnings)
     change(folder, "config.json", scale_embedding=None)
     with pytest.raises(InputError, match="scale_embedding"):
         read_hugging_face(folder)
@@ -146,8 +150,9 @@ def test_the_fields_of_published_directories_are_known():
         **{"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"},
         **{"sp_model_kwargs": {}, "model_max_length": 512},
     }
-    assert check_fields(config, CONFIG, "config.json") == []
-    assert check_fields(tokenizer, TOKENIZER, "tokenizer_config.json") == []
+    assert validate_fields(config, HF_CONFIG_FIELDS, "config.json") == []
+    file = "tokenizer_config.json"
+    assert validate_fields(tokenizer, HF_TOKENIZER_FIELDS, file) == []
 
 
 def test_suppressed_tokens_have_no_share_of_the_softmax(folder):
@@ -164,7 +169,7 @@ def test_suppressed_tokens_have_no_share_of_the_softmax(folder):
         bias = pretrained.model.output_embedding.bias.numpy()
         their_ids = Recorded(folder, pretrained, None, []).their_ids("target")
         assert sorted(their_ids[bias == -1e9]) == sorted(expected)
-        assert bool(pretrained.notes) != renormalize
+        assert bool(pretrained.warnings) != renormalize
 
 
 SHARDS = "a.safetensors", "b.safetensors"
@@ -254,8 +259,8 @@ def test_added_tokens_and_padded_rows_are_read(folder):
         more_bias = generator.normal(size=(1, extra)).astype("float32")
         bias = np.concatenate([stored_bias, more_bias], axis=1)
         pretrained = read_with(folder, arrays | {"final_logits_bias": bias})
-        notes = "".join(pretrained.notes)
-        assert "such as <ent>" in notes and "no piece of 6 of" in notes
+        warnings = "".join(pretrained.warnings)
+        assert "such as <ent>" in warnings and "no piece of 6 of" in warnings
         tokenizer = load_tokenizer(pretrained.vocabulary)
         for one, other in zip(ids, tokenizer.source.encode(texts)):
             np.testing.assert_array_equal(one, other)

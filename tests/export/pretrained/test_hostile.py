@@ -14,8 +14,8 @@ import safetensors.numpy
 from hypothesis import strategies
 
 from export.common.errors import InputError
-from export.pretrained.checkpoint import WeightsFile
 from export.pretrained.hugging_face_reader import read_hugging_face
+from export.pretrained.weights_file import WeightsFile
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 VOCABULARY, TOKENIZER = "vocab.json", "tokenizer_config.json"

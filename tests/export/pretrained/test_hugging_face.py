@@ -12,9 +12,9 @@ import pytest
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.ctranslate2.ctranslate2_model import save_ctranslate2
-from export.pretrained.checkpoint import WeightsFile
 from export.pretrained.hugging_face_reader import read_hugging_face
 from export.pretrained.hugging_face_writer import write_hugging_face
+from export.pretrained.weights_file import WeightsFile
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from export.translators.batches import pad_ids
 from export.translators.translator import Translator

@@ -10,7 +10,7 @@ import sentencepiece
 import yaml
 
 from export.common.errors import InputError
-from export.pretrained.marian_reader import read_marian
+from export.pretrained.marian_npz_reader import read_marian_npz
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from keras_transformer.config import BEGIN_ID
 from tests.export.pretrained import marian_directory
@@ -57,8 +57,8 @@ def test_weights_are_read_to_the_bit(tmp_path):
             arrays_of(model, embeddings),
             OPTIONS | {"tied-embeddings-all": False} | tied,
         )
-        pretrained = read_marian(folder)
-        assert pretrained.notes == []
+        pretrained = read_marian_npz(folder)
+        assert pretrained.warnings == []
         weights = pretrained.model.weights
         for one, other in zip(model.weights, weights, strict=True):
             np.testing.assert_array_equal(one, other, one.path)
@@ -70,7 +70,7 @@ def test_logits_match_the_graph_of_marian(tmp_path):
     for activation, ours in (("swish", "silu"), ("relu", "relu")):
         arrays = arrays_of(marian_directory.model(activation=ours))
         options = OPTIONS | {"transformer-ffn-activation": activation}
-        model = read_marian(write(tmp_path / ours, arrays, options)).model
+        model = read_marian_npz(write(tmp_path / ours, arrays, options)).model
         graph = MarianGraph(arrays, options)
         generator = np.random.default_rng(1)
         # Marian's rows; our ids are their positions in `ORDER`.
@@ -99,7 +99,7 @@ def test_ids_are_those_of_the_table(tmp_path):
         arrays[name] = np.pad(arrays[name], widths)
     options = OPTIONS | {"dim-vocabs": [len(table)] * 2}
     folder = write(tmp_path, arrays, options, table=table)
-    tokenizers = load_tokenizer(read_marian(folder).vocabulary)
+    tokenizers = load_tokenizer(read_marian_npz(folder).vocabulary)
     for side in ("source", "target"):
         tokenizer = getattr(tokenizers, side)
         assert tokenizer.vocabulary_size == len(table) + 2
@@ -130,7 +130,7 @@ def test_a_directory_of_opus_mt(tmp_path):
     table = {name: row for name, row in table.items() if row not in (5, 9)}
     table[""] = 5
     folder = write(tmp_path, default_arrays(), decoder=decoder, table=table)
-    pretrained = read_marian(folder)
+    pretrained = read_marian_npz(folder)
     config = pretrained.model.config
     assert config.vocabulary_size == SIZE + 2
     assert (config.beam_size, config.alpha) == (3, 0.6)
@@ -138,7 +138,7 @@ def test_a_directory_of_opus_mt(tmp_path):
     assert config.stop_criterion == "k_finished"
     # Twice as long up to 128 pieces.
     assert config.max_extra_tokens == 128
-    unnamed, allow_unk, word_penalty = dict.fromkeys(pretrained.notes)
+    unnamed, allow_unk, word_penalty = dict.fromkeys(pretrained.warnings)
     assert f"no piece of 2 of the model's {SIZE} ids" in unnamed
     assert "allow-unk" in allow_unk and "word-penalty" in word_penalty
 
@@ -206,7 +206,7 @@ def refused(tmp_path):
                 content = content((folder / name).read_bytes())
             (folder / name).write_bytes(content)
         with pytest.raises(InputError) as raised:
-            read_marian(folder)
+            read_marian_npz(folder)
         message = str(raised.value)
         assert "\n" not in message and len(message) < 500
         return message
