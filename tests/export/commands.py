@@ -123,3 +123,10 @@ def _to_bytes(texts):
     if isinstance(texts, bytes):
         return texts
     return "".join(f"{text}\n" for text in texts).encode()
+
+
+def output_and_error(module, *arguments):
+    """Returns a command's output, and its InputError's message or None."""
+    code, lines, err = run(module, None, [], *arguments)
+    message = err[-1].removeprefix("Error: ") if code else None
+    return "".join(f"{line}\n" for line in lines), message

@@ -25,7 +25,7 @@ from export.translators.batches import pad_ids
 from export.translators.translator import Translator
 from keras_transformer.config import BEGIN_ID, END_ID
 from tests import made_up_text
-from tests.export import command_main, tiny
+from tests.export import commands, tiny
 from tests.export.pretrained import marian_directory
 
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -229,7 +229,7 @@ def test_the_command_compares_and_prints_a_program(tmp_path, eager):
     (tmp_path / "right").write_text("".join(f"{text}\n" for text in ours))
     (tmp_path / "blank").write_text("\n" * len(TEXTS))
     folder = tmp_path / "out"
-    printed, _ = command_main.run(
+    printed, _ = commands.output_and_error(
         *(COMMAND, f"--model_dir={tmp_path / 'model'}"),
         *(f"--output_dir={folder}", f"--compare={tmp_path / 'in'}"),
         f"--references={tmp_path / 'right'}",
@@ -263,7 +263,7 @@ def test_the_program_for_a_pretrained_model(tmp_path, eager):
     directory.write_run({"dataset": "made up"})
     directory.write_vocabulary(pretrained.vocabulary)
     directory.write_weights(pretrained.model)
-    printed, _ = command_main.run(
+    printed, _ = commands.output_and_error(
         *(COMMAND, f"--model_dir={directory.path}"),
         f"--output_dir={folder / 'out'}",
     )
@@ -286,8 +286,8 @@ def test_wrong_input_is_refused_and_nothing_written(
         "right": [model, output, compare, f"--references={tmp_path}/right"],
         "model directory": [f"--model_dir={tmp_path}", output],
     }.items():
-        assert word in command_main.run(COMMAND, *flags)[1]
+        assert word in commands.output_and_error(COMMAND, *flags)[1]
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    message = command_main.run(COMMAND, model, output)[1]
+    message = commands.output_and_error(COMMAND, model, output)[1]
     assert "requirements-serving.txt" in message
     assert {path.name for path in tmp_path.iterdir()} == {"in", "right"}

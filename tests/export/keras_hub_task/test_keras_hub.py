@@ -23,7 +23,7 @@ from export.model_directory import ModelDirectory
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.translator import Translator
 from tests import made_up_text
-from tests.export import command_main, tiny
+from tests.export import commands, tiny
 from tests.export.keras_hub_task import harness
 from tests.trainers.helpers import figures
 
@@ -143,7 +143,7 @@ def test_ids_are_the_models_own(task):
 def test_a_preset_and_back_loses_nothing(task, model_path, tmp_path):
     preset = f"{tmp_path / 'preset'}"
     write = [COMMAND, f"--model_dir={model_path}", f"--preset={preset}"]
-    printed, _ = command_main.run(*write)
+    printed, _ = commands.output_and_error(*write)
     assert f"TransformerSeq2SeqLM.from_preset('{preset}')" in printed
     loaded = keras_hub.models.Seq2SeqLM.from_preset(preset)
     assert isinstance(loaded, TransformerSeq2SeqLM)
@@ -156,7 +156,7 @@ def test_a_preset_and_back_loses_nothing(task, model_path, tmp_path):
     directory = ModelDirectory(tmp_path / "back")
     back = f"--model_dir={directory.path}"
     read = [COMMAND, back, f"--from_preset={preset}"]
-    assert command_main.run(*read)[1] is None
+    assert commands.output_and_error(*read)[1] is None
     for name in ("config.json", "vocabulary.model", "run.json"):
         assert (directory.path / name).read_bytes() == (
             (model_path / name).read_bytes()
@@ -164,8 +164,8 @@ def test_a_preset_and_back_loses_nothing(task, model_path, tmp_path):
     weights = directory.load_model().get_weights()
     _assert_same(weights, task.backbone.transformer.get_weights())
     for flags in write, read:
-        assert "exists" in command_main.run(*flags)[1]
-    assert "either --preset" in command_main.run(*read[:2])[1]
+        assert "exists" in commands.output_and_error(*flags)[1]
+    assert "either --preset" in commands.output_and_error(*read[:2])[1]
 
 
 def _assert_same(ones, others):
@@ -214,7 +214,7 @@ def test_bad_directories_and_presets_are_refused(model_path, tmp_path):
     with pytest.raises(InputError, match="source_vocabulary_size"):
         TransformerSeq2SeqLM.from_preset(str(path))
     flags = [f"--model_dir={tmp_path / 'n'}", f"--from_preset={tmp_path}"]
-    assert "is not a preset" in command_main.run(COMMAND, *flags)[1]
+    assert "is not a preset" in commands.output_and_error(COMMAND, *flags)[1]
     assert not (tmp_path / "n").exists()
 
 

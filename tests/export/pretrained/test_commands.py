@@ -1,5 +1,6 @@
 """export.import_marian and export.marian as a user runs them."""
 
+import runpy
 import shutil
 
 import numpy as np
@@ -9,7 +10,7 @@ import sacrebleu
 from export.model_directory import ModelDirectory
 from export.translators.translator import Translator
 from tests import processes
-from tests.export import command_main
+from tests.export import commands
 from tests.export.pretrained import marian_directory
 
 IMPORT = "export.import_marian"
@@ -21,7 +22,7 @@ def imported(marian_folder, tmp_path_factory):
     """The model directory that the command made, and what it printed."""
     path = tmp_path_factory.mktemp("imported") / "runs" / "opus"
     path.parent.mkdir()
-    printed, message = command_main.run(
+    printed, message = commands.output_and_error(
         IMPORT, f"--hf={marian_folder / 'shared'}", f"--model_dir={path}"
     )
     assert message is None
@@ -53,7 +54,7 @@ def test_a_test_set_is_compared(imported, tmp_path, eager):
     test_set = tmp_path / "a.test.txt"
     rows = zip(sources, ours, theirs)
     test_set.write_text("".join("\n".join([*row, "\n"]) for row in rows))
-    printed, _ = command_main.run(
+    printed, _ = commands.output_and_error(
         IMPORT, f"--model_dir={path}", f"--check={test_set}"
     )
     assert "75.00% (3 of 4)" in printed
@@ -68,16 +69,17 @@ def test_test_sets_are_read(tmp_path):
     groups = [("a", "b", "c"), ("d", "e ", "f\u2028g")]
     text = "\n\n".join("\n".join(group) for group in groups)
     path = tmp_path / "a.test.txt"
-    with command_main.loaded(IMPORT) as command:
-        for end in ("\n\n", "\n", ""):
-            path.write_text(text + end, "utf-8")
-            read = command.read_test_set(path)
-            assert read == (["a", "d"], ["b", "e "], ["c", "f g"])
-        escaped = " &lt;a&gt; &quot;b&apos;s&quot; &amp;lt; "
-        assert command.unescape(escaped) == '<a> "b\'s" &lt;'
+    with commands.own_flags():
+        command = runpy.run_module(IMPORT)
+    for end in ("\n\n", "\n", ""):
+        path.write_text(text + end, "utf-8")
+        read = command["read_test_set"](path)
+        assert read == (["a", "d"], ["b", "e "], ["c", "f g"])
+    escaped = " &lt;a&gt; &quot;b&apos;s&quot; &amp;lt; "
+    assert command["unescape"](escaped) == '<a> "b\'s" &lt;'
     for text in ("", "a\nb\nc\n\nd\n", "a\nb\nc\nd\n", "a\n\nc\n\n"):
         path.write_text(text)
-        message = command_main.run(
+        message = commands.output_and_error(
             IMPORT, f"--model_dir={tmp_path}", f"--check={path}"
         )[1]
         assert "a.test.txt: expected a source" in message
@@ -87,9 +89,9 @@ def test_it_is_exported_and_imported_again(imported, tmp_path):
     path, _ = imported
     written, again = tmp_path / "written", tmp_path / "again"
     flags = [f"--model_dir={path}", f"--output_dir={written}"]
-    assert command_main.run("export.marian", *flags)[1] is None
+    assert commands.output_and_error("export.marian", *flags)[1] is None
     flags = [f"--hf={written}", f"--model_dir={again}"]
-    assert command_main.run(IMPORT, *flags)[1] is None
+    assert commands.output_and_error(IMPORT, *flags)[1] is None
     for ours, theirs in zip(
         *(ModelDirectory(p).load_model().weights for p in (path, again)),
         strict=True,
@@ -112,7 +114,7 @@ def test_wrong_input_is_refused_and_nothing_written(tmp_path):
         "taken": [f"--npz={folder}", f"--model_dir={tmp_path / 'taken'}"],
         "none": [f"--check={tmp_path / 'none'}", new],
     }.items():
-        assert word in command_main.run(IMPORT, *flags)[1]
+        assert word in commands.output_and_error(IMPORT, *flags)[1]
     assert {each.name for each in tmp_path.iterdir()} == {"in", "taken"}
 
 
