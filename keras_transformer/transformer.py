@@ -9,10 +9,7 @@ from keras_transformer.config import PAD_ID, TransformerConfig
 from keras_transformer.decoding.translate import BeamDecoder
 from keras_transformer.kernels import Dropout
 from keras_transformer.layers.attention import KVCache
-from keras_transformer.layers.base import (
-    SequenceLayer,
-    as_ids,
-)
+from keras_transformer.layers.base import SequenceLayer, as_ids
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import (
     LearnedPositionEmbedding,
@@ -20,10 +17,7 @@ from keras_transformer.layers.embedding import (
     SinusoidalPositionEncoding,
 )
 from keras_transformer.layers.encoder import Encoder
-from keras_transformer.layers.masks import (
-    build_attention_masks,
-    padding_mask,
-)
+from keras_transformer.layers.masks import build_attention_masks, padding_mask
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -167,7 +161,7 @@ class Transformer(SequenceLayer, keras.Model):
         memory = self.encoder(source, attention_mask=masks["source"], **kwargs)
         if return_attention_scores:
             memory, encoder = memory
-        target = self._embed_target(inputs, memory, masks["memory"], training)
+        target = self._decoder_inputs(inputs, memory, masks["memory"], training)
         states = self.decoder(
             target,
             memory,
@@ -233,7 +227,7 @@ class Transformer(SequenceLayer, keras.Model):
         embedded = self.target_positions(self.target_embedding(ids), positions)
         return self.embedding_dropout(embedded, training=training)
 
-    def _embed_target(self, inputs, memory, memory_mask, training=False):
+    def _decoder_inputs(self, inputs, memory, memory_mask, training=False):
         """Returns the decoder's input, float [B, T, D]."""
         del memory, memory_mask
         return self.embed_target(

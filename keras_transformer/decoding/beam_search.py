@@ -134,7 +134,7 @@ def start_search(config, constraints, max_length, state):
 def advance_search(config, search, logits, state):
     """Returns the search after a step with these logits and this state."""
     index, constraints = search.index, search.constraints
-    candidates = allowed_candidates(config, search, logits)  # all [B, K]
+    candidates = constrained_candidates(config, search, logits)  # all [B, K]
     length = index + 1
     at_limit = length >= constraints.max_lengths  # [B]
     is_possible = candidates.end_log_probs > 0.5 * IMPOSSIBLE
@@ -177,7 +177,7 @@ def advance_search(config, search, logits, state):
     )
 
 
-def allowed_candidates(config, search, logits):
+def constrained_candidates(config, search, logits):
     """Returns the best Candidates for the next token's logits [B, K, V]."""
     index, constraints = search.index, search.constraints
     live_log_probs = search.live_log_probs
@@ -222,7 +222,7 @@ def best_candidates(
     beam_size, vocabulary = logits.shape[-2:]
     per_beam = min(2 * beam_size + len(suppress_tokens), vocabulary)
     if allowed is None:
-        top_logits, top_tokens = _highest(logits, per_beam)
+        top_logits, top_tokens = _grouped_top_k(logits, per_beam)
         # Softmax is one operation, a log-sum-exp several passes over V.
         highest = ops.take_along_axis(
             ops.softmax(logits, axis=-1), top_tokens[..., :1], axis=-1
@@ -231,7 +231,7 @@ def best_candidates(
     else:
         normalizer = ops.logsumexp(logits, axis=-1)
         logits = ops.where(allowed, logits, IMPOSSIBLE)
-        top_logits, top_tokens = _highest(logits, per_beam)
+        top_logits, top_tokens = _grouped_top_k(logits, per_beam)
     offsets = live_log_probs - normalizer
     batch = ops.shape(logits)[0]
     flat = ops.reshape(
@@ -279,7 +279,7 @@ def forced_candidates(logits, live_log_probs, forced, allowed=None):
     )
 
 
-def _highest(logits, count):
+def _grouped_top_k(logits, count):
     """Returns the `count` highest of [B, K, V], and their int32 indices."""
     # They lie in the `count` groups with the highest maxima; sort only these.
     vocabulary = logits.shape[-1]

@@ -114,12 +114,7 @@ class BeamDecoder:
         )
 
     def step(
-        self,
-        tokens,
-        parents,
-        index,
-        state,
-        return_attention_scores=False,
+        self, tokens, parents, index, state, return_attention_scores=False
     ):
         """Decodes the newest token of each beam; see `beam_search`.
 

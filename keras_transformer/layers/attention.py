@@ -13,7 +13,7 @@ from keras_transformer.kernels import Dropout, at_least_float32, swap_heads
 from keras_transformer.layers.base import (
     Projection,
     SequenceLayer,
-    require_counts,
+    validate_counts,
 )
 from keras_transformer.layers.local_attention import (
     join_blocks,
@@ -112,16 +112,16 @@ class MultiHeadAttention(SequenceLayer):
         self.dropout = dropout
         self.use_bias = use_bias
         self.attention_window = attention_window
-        require_counts(self, "num_heads", "key_dim", "value_dim")
+        validate_counts(self, "num_heads", "key_dim", "value_dim")
         if attention_window:
-            require_counts(self, "attention_window")
+            validate_counts(self, "attention_window")
         self.attention_weight_dropout = Dropout(
             dropout, dtype=self.dtype_policy, name="attention_weight_dropout"
         )
 
     def build(self, query_shape, value_shape=None):
         """Creates the weights; with `value_shape` those of cross-attention."""
-        self.require_width(query_shape)
+        self.validate_width(query_shape)
         self.is_cross_attention = value_shape is not None
         queries = self.num_heads * self.key_dim
         values = self.num_heads * self.value_dim
@@ -134,12 +134,12 @@ class MultiHeadAttention(SequenceLayer):
             self.query = self._projection("query", [queries])
             self.query.build(query_shape)
             self.key_value = self._projection(
-                "key_value", [queries, values], constant_bias=0
+                "key_value", [queries, values], frozen_bias=0
             )
             self.key_value.build(value_shape)
         else:
             self.query_key_value = self._projection(
-                "query_key_value", [queries, queries, values], constant_bias=1
+                "query_key_value", [queries, queries, values], frozen_bias=1
             )
             self.query_key_value.build(query_shape)
         self.output_projection = self._projection(
@@ -148,11 +148,11 @@ class MultiHeadAttention(SequenceLayer):
         self.output_projection.build((*query_shape[:-1], values))
         self.built = True
 
-    def _projection(self, name, widths, variance=_VARIANCE, constant_bias=None):
+    def _projection(self, name, widths, variance=_VARIANCE, frozen_bias=None):
         return Projection(
             widths,
             variance,
-            constant_bias,
+            frozen_bias,
             use_bias=self.use_bias,
             dtype=self.dtype_policy,
             name=name,
@@ -232,7 +232,7 @@ class MultiHeadAttention(SequenceLayer):
                 keys, values = cache.read(beams=length)
                 allowed = add_head_axis(attention_mask)
             else:
-                allowed = AttentionMask.from_argument(attention_mask, query)
+                allowed = AttentionMask.standardize(attention_mask, query)
                 allowed = allowed.with_keys(mask, query_mask)
                 if use_causal_mask:
                     allowed = dataclasses.replace(allowed, causal=True)

@@ -30,7 +30,7 @@ class SequenceLayer(keras.layers.Layer):
             parent = super(keras.layers.Layer, self)
         return parent.compute_output_spec(*args, **kwargs)
 
-    def require_width(self, shape, width=None):
+    def validate_width(self, shape, width=None):
         """Requires inputs [B, T, D] of this width, now and in later calls."""
         found = shape[-1] if len(shape) == 3 else None
         if found is None or found != (width or found):
@@ -54,11 +54,11 @@ class Projection(keras.layers.Dense):
 
     `widths` are the numbers of columns of the outputs; Glorot's uniform
     initializer, its variance multiplied by `variance`, initializes each
-    output's columns separately. The bias of output number `constant_bias` gets
+    output's columns separately. The bias of output number `frozen_bias` gets
     no gradient.
     """
 
-    def __init__(self, widths, variance=1.0, constant_bias=None, **kwargs):
+    def __init__(self, widths, variance=1.0, frozen_bias=None, **kwargs):
         def initialize(shape, dtype=None):
             glorot = keras.initializers.VarianceScaling
             blocks = [
@@ -70,11 +70,11 @@ class Projection(keras.layers.Dense):
         super().__init__(sum(widths), kernel_initializer=initialize, **kwargs)
         self.widths = list(widths)
         self.variance = variance
-        self.constant_bias = constant_bias
+        self.frozen_bias = frozen_bias
 
     def call(self, inputs, training=False):
         """Returns float [..., sum of widths] for float [..., n]."""
-        bias, number = self.bias, self.constant_bias
+        bias, number = self.bias, self.frozen_bias
         if bias is not None and number is not None:
             blocks = self.split(bias)
             blocks[number] = ops.stop_gradient(blocks[number])
@@ -98,7 +98,7 @@ class Projection(keras.layers.Dense):
         )
 
 
-def require_counts(layer, *names):
+def validate_counts(layer, *names):
     """Raises a ValueError unless attributes are integers of at least 1."""
     for name in names:
         validate_range(name, getattr(layer, name), 1)
@@ -119,13 +119,13 @@ def look_up(table, ids, name):
     CPU, and NaN from JAX. `name` names an id in the message.
     """
     count = table.shape[0]
-    if not check_ids(ids, count, name):
+    if not validate_ids(ids, count, name):
         # Keras counts negative indices from the end.
         ids = ops.where(ids < 0, count, ids)
     return ops.take(table, ids, axis=0)
 
 
-def check_ids(ids, count, name):
+def validate_ids(ids, count, name):
     """Checks that ids are from 0 to `count` - 1 and raises ValueError.
 
     Returns whether the values of the ids are known, and so checked.

@@ -32,7 +32,7 @@ class DecoderLayer(TransformerLayer):
 
     def build(self, inputs_shape, memory_shape):
         """Creates the weights for inputs [B, T, D] and a memory [B, S, D]."""
-        self.require_width(inputs_shape)
+        self.validate_width(inputs_shape)
         self.self_attention.build(inputs_shape)
         self.self_attention_residual.build(inputs_shape)
         self.cross_attention.build(inputs_shape, memory_shape)

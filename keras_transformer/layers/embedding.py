@@ -11,9 +11,9 @@ from keras_transformer.kernels import at_least_float32, linear
 from keras_transformer.layers.base import (
     SequenceLayer,
     as_ids,
-    check_ids,
     look_up,
-    require_counts,
+    validate_counts,
+    validate_ids,
 )
 
 
@@ -46,7 +46,7 @@ class SharedEmbedding(SequenceLayer):
         self.mask_zero = mask_zero
         self.output_bias = output_bias
         self.supports_masking = mask_zero
-        require_counts(self, "vocabulary_size", "d_model")
+        validate_counts(self, "vocabulary_size", "d_model")
 
     def build(self, input_shape=None):
         """Creates the matrix [V, D], and the bias [V] if there is one."""
@@ -142,10 +142,10 @@ class PositionLayer(SequenceLayer):
 
     def call(self, inputs, positions=None):
         """Adds a vector for each position, int32 [B or 1, T], to [B, T, D]."""
-        vectors = self.encode(self.check_positions(inputs, positions))
+        vectors = self.encode(self.resolve_positions(inputs, positions))
         return inputs + ops.cast(vectors, inputs.dtype)
 
-    def check_positions(self, inputs, positions):
+    def resolve_positions(self, inputs, positions):
         """Returns positions as int32 [B or 1, T], 0 to T - 1 by default."""
         if positions is None:
             # Packed rows pass positions, and may be longer than the table.
@@ -178,7 +178,7 @@ class SinusoidalPositionEncoding(PositionLayer):
 
     def build(self, input_shape):
         """Creates the tables for [B, T, D]; there are no weights."""
-        self.require_width(input_shape)
+        self.validate_width(input_shape)
         pairs, odd = divmod(input_shape[-1], 2)
         steps = pairs if self.rates == "paper" else pairs - 1
         if odd or not steps:
@@ -194,7 +194,7 @@ class SinusoidalPositionEncoding(PositionLayer):
 
     def encode(self, positions):
         """Encodes int32 [...] positions as float32 [..., D]."""
-        check_ids(positions, self.max_positions, "position")
+        validate_ids(positions, self.max_positions, "position")
         fine, coarse = positions % _FINE, positions // _FINE
         sin_fine, cos_fine = _sin_and_cos(self._fine, fine)
         sin_coarse, cos_coarse = _sin_and_cos(self._coarse, coarse)
@@ -222,11 +222,11 @@ class LearnedPositionEmbedding(PositionLayer):
     def __init__(self, max_positions, **kwargs):
         super().__init__(**kwargs)
         self.max_positions = max_positions
-        require_counts(self, "max_positions")
+        validate_counts(self, "max_positions")
 
     def build(self, input_shape):
         """Creates the table for [B, T, D]."""
-        self.require_width(input_shape)
+        self.validate_width(input_shape)
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.max_positions, input_shape[-1]),

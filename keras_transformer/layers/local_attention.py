@@ -12,7 +12,7 @@ from keras import ops
 
 # Smaller blocks have fewer masked keys but smaller products: 32 to 128 are
 # equally fast, forward and backward, for windows of 16 and 64.
-_MIN_BLOCK = 64
+_MIN_BLOCK_SIZE = 64
 
 # Sequences longer than this many times W are split. Forward and backward
 # through a base-size layer on two CPU cores, blocks were faster from 2.2, 1.9
@@ -36,9 +36,9 @@ def split_into_blocks(queries, keys, values, mask, window):
     margin = _where(size < length, window, 0)
     sides = margin, 0 if mask.causal else margin
     return (
-        _blocks(queries, size),
-        _blocks_with_margins(keys, size, sides),
-        _blocks_with_margins(values, size, sides),
+        _split(queries, size),
+        _split_with_margins(keys, size, sides),
+        _split_with_margins(values, size, sides),
         _block_mask(mask, length, window, size, sides),
     )
 
@@ -61,7 +61,7 @@ def block_size(length, window):
     """
     if not isinstance(length, int) and not ops.is_tensor(length):
         return length
-    size = max(window, _MIN_BLOCK)
+    size = max(window, _MIN_BLOCK_SIZE)
     return _where(
         length > _MIN_LENGTH_RATIO * (size + 2 * window), size, length
     )
@@ -84,27 +84,27 @@ def _block_mask(mask, length, window, size, sides):
     if mask.keys is not None:
         # Joined, since the mask may broadcast over the length.
         real = ops.logical_and(real, mask.keys)
-    real = _blocks_with_margins(real[:, None, :, None], size, sides)
+    real = _split_with_margins(real[:, None, :, None], size, sides)
     allowed = ops.logical_and(near, real[..., None, :, 0])
     if mask.segments is None:
         return allowed
     segments = mask.segments[:, None, :, None]
-    key_segments = _blocks_with_margins(segments, size, sides)[..., None, :, 0]
-    same = ops.equal(_blocks(segments, size), key_segments)
+    key_segments = _split_with_margins(segments, size, sides)[..., None, :, 0]
+    same = ops.equal(_split(segments, size), key_segments)
     return ops.logical_and(allowed, same)
 
 
-def _blocks(positions, size):
+def _split(positions, size):
     """Splits [B, H, n, d] into [B, H, C, L, d]; pads the last with 0."""
     batch, heads, length, width = ops.shape(positions)
-    positions = _padded(positions, 0, -length % size)
+    positions = _pad(positions, 0, -length % size)
     return ops.reshape(positions, (batch, heads, -1, size, width))
 
 
-def _blocks_with_margins(positions, size, sides):
+def _split_with_margins(positions, size, sides):
     """Splits [B, H, n, d] into [B, H, C, W, d]; 0 beyond the ends."""
     left, right = sides
-    blocks = _blocks(_padded(positions, size, size), size)
+    blocks = _split(_pad(positions, size, size), size)
     batch, heads, count, _, width = ops.shape(blocks)
 
     def piece(block, first, length):
@@ -123,7 +123,7 @@ def _blocks_with_margins(positions, size, sides):
     return ops.concatenate(pieces, axis=3)
 
 
-def _padded(positions, before, after):
+def _pad(positions, before, after):
     """Pads the positions of [B, H, n, d] with 0."""
     batch, heads, _, width = ops.shape(positions)
 

@@ -33,7 +33,7 @@ class AttentionMask:
     matrix: typing.Any = None
 
     @classmethod
-    def from_argument(cls, mask, states):
+    def standardize(cls, mask, states):
         """Converts the `attention_mask` of a layer; see `validate_mask`."""
         if mask is None or isinstance(mask, cls):
             return mask or cls()

@@ -38,7 +38,7 @@ class ResidualConnection(SequenceLayer):
 
     def build(self, inputs_shape, outputs_shape=None):
         """Creates the weights; both shapes must have the same width."""
-        self.require_width(outputs_shape or inputs_shape, inputs_shape[-1])
+        self.validate_width(outputs_shape or inputs_shape, inputs_shape[-1])
         self.layer_norm.build(inputs_shape)
         self.output_dropout.build(inputs_shape)
         self.built = True
@@ -174,7 +174,7 @@ class TransformerStack(TransformerLayer):
 
     def build_layers(self, *shapes):
         """Builds all layers for the shapes of their inputs."""
-        self.require_width(shapes[0])
+        self.validate_width(shapes[0])
         for layer in self.layers:
             layer.build(*shapes)
         if self.final_norm:

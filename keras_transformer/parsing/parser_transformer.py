@@ -30,14 +30,14 @@ class WordPositionEncoding(PositionLayer):
 
     def build(self, input_shape):
         """Creates the tables for [B, T, D]; there are no weights."""
-        self.require_width(input_shape)
+        self.validate_width(input_shape)
         self._half = SinusoidalPositionEncoding(dtype=self.dtype_policy)
         self._half.build((None, None, input_shape[-1] // 2))
         self.built = True
 
     def call(self, inputs, positions=None, words=None):
         """Adds vectors for positions and word numbers to float [B, T, D]."""
-        positions = self.check_positions(inputs, positions)
+        positions = self.resolve_positions(inputs, positions)
         positions = ops.broadcast_to(positions, ops.shape(words))
         vectors = ops.concatenate(
             [self.encode(positions), self.encode(words)], axis=-1
@@ -49,7 +49,7 @@ class WordPositionEncoding(PositionLayer):
         return self._half.encode(positions)
 
 
-def number_source_words(config, ids, positions=None):
+def source_word_indices(config, ids, positions=None):
     """Returns the number of each source token's word, from 0: int32 [B, S]."""
     # The end id counts as the word after the last, for a decoder that has
     # emitted all of them.
@@ -81,10 +81,10 @@ class WordStates(typing.NamedTuple):
     """The encoder's output with the word number of each position."""
 
     memory: typing.Any  # float [B, S, D], the encoder's output
-    words: typing.Any  # int32 [B, S], from `number_source_words`
+    words: typing.Any  # int32 [B, S], from `source_word_indices`
     mask: typing.Any  # boolean, broadcastable to [B, T, S], of attention
 
-    def of_next_word(self, num_words):
+    def next_word_states(self, num_words):
         """Returns the mean state of the next word, else 0: [B, T, D]."""
         is_next = num_words[:, :, None] == self.words[:, None, :]
         is_next = ops.logical_and(is_next, self.mask)
@@ -116,7 +116,7 @@ class ParserTransformer(Transformer):
 
     def embed_source(self, ids, positions=None, training=False):
         """Embeds ids, positions and word numbers as float [B, S, D]."""
-        words = number_source_words(self.config, ids, positions)
+        words = source_word_indices(self.config, ids, positions)
         embedded = self.source_embedding(ids)
         embedded = self.source_positions(embedded, positions, words)
         return self.embedding_dropout(embedded, training=training)
@@ -131,10 +131,10 @@ class ParserTransformer(Transformer):
         embedded = self.target_embedding(ids)
         embedded = self.target_positions(embedded, positions, num_words)
         if word_states:
-            embedded = embedded + word_states.of_next_word(num_words)
+            embedded = embedded + word_states.next_word_states(num_words)
         return self.embedding_dropout(embedded, training=training)
 
-    def _embed_target(self, inputs, memory, memory_mask, training=False):
+    def _decoder_inputs(self, inputs, memory, memory_mask, training=False):
         ids, positions = inputs["target"], inputs.get("target_positions")
         return self.embed_target(
             ids,
@@ -151,7 +151,7 @@ class ParserTransformer(Transformer):
         """Returns WordStates; () unless `positions` is "next-word"."""
         if self.config.positions != "next-word":
             return ()
-        words = number_source_words(self.config, source, positions)
+        words = source_word_indices(self.config, source, positions)
         return WordStates(memory, words, mask)
 
     def beam_decoder(self, beam_size, cache=KVCache, output_layer=None):
