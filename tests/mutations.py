@@ -146,8 +146,8 @@ MUTATIONS = [
         (
             "packed pairs see one another's source",
             f"{_KT}/layers/masks.py",
-            "memory_mask = ops.logical_and(same, memory_mask)",
-            "memory_mask = ops.logical_or(same, memory_mask)",
+            "memory_mask = ops.logical_and(same_pair, memory_mask)",
+            "memory_mask = ops.logical_or(same_pair, memory_mask)",
             _LAYERS,
         ),
         (
@@ -160,7 +160,7 @@ MUTATIONS = [
         (
             "key bias gets a gradient",
             f"{_KT}/layers/base.py",
-            "blocks[number] = ops.stop_gradient(blocks[number])",
+            "biases[index] = ops.stop_gradient(biases[index])",
             "pass",
             f"tests/{_KT}/test_gradients.py",
         ),
@@ -181,8 +181,8 @@ MUTATIONS = [
         (
             "blocks of a window see the block before last",
             f"{_KT}/layers/local_attention.py",
-            "piece(0, size - left, left)",
-            "piece(0, 0, left)",
+            "slice_blocks(0, size - left, left)",
+            "slice_blocks(0, 0, left)",
             _LAYERS,
         ),
         # Loss and schedule.
