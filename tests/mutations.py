@@ -104,14 +104,14 @@ MUTATIONS = [
         (
             "no residual connection",
             f"{_KT}/layers/transformer_layer.py",
-            "joined = inputs + self.output_dropout",
-            "joined = self.output_dropout",
+            "total = inputs + self.output_dropout",
+            "total = self.output_dropout",
             _LAYERS,
         ),
         (
             "pre-norm normalises after the sum too",
             f"{_KT}/layers/transformer_layer.py",
-            "        if self.normalize_first:\n            return joined\n",
+            "        if self.normalize_first:\n            return total\n",
             "",
             _LAYERS,
         ),

@@ -16,16 +16,20 @@ from keras_transformer.layers.base import (
     validate_ids,
 )
 
+# Rows of the two tables of sinusoids: position = _FINE * coarse + fine.
+_FINE = 128
+_COARSE = 128
+
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class SharedEmbedding(SequenceLayer):
     """One matrix that embeds ids and, transposed, computes logits.
 
     Embeddings are multiplied by sqrt(d_model); the matrix is initialized with
-    standard deviation d_model^-0.5, so that they begin at unit scale. An id
-    outside the vocabulary is an error where `look_up` can detect it. With
-    `mask_zero`, id 0 is masked for later layers, as in
-    `keras.layers.Embedding`; with `output_bias`, logits have a bias.
+    standard deviation d_model^-0.5, so that they begin at unit scale. For ids
+    outside the vocabulary see `look_up`. With `mask_zero`, id 0 is masked for
+    later layers, as in `keras.layers.Embedding`; with `output_bias`, logits
+    have a bias.
     """
 
     config_names = "vocabulary_size d_model mask_zero output_bias"
@@ -49,7 +53,7 @@ class SharedEmbedding(SequenceLayer):
         validate_counts(self, "vocabulary_size", "d_model")
 
     def build(self, input_shape=None):
-        """Creates the matrix [V, D], and the bias [V] if there is one."""
+        """Creates the matrix [V, D], and any bias [V]."""
         # Without autocast, since logits are float32 under every policy.
         self.embeddings = self.add_weight(
             name="embeddings",
@@ -70,7 +74,7 @@ class SharedEmbedding(SequenceLayer):
         self.built = True
 
     def call(self, ids):
-        """Embeds ids [B, T] as float [B, T, D]; floats are cast to int32."""
+        """Embeds ids [B, T], of any numeric dtype, as float [B, T, D]."""
         embedded = look_up(self.embeddings, as_ids(ids), "id")
         embedded = ops.cast(embedded, self.compute_dtype)
         return embedded * math.sqrt(self.d_model)
@@ -97,19 +101,20 @@ class SharedEmbedding(SequenceLayer):
     def output_matrix(self, ids=None):
         """Returns the pre-softmax matrix, with any bias as its last column.
 
-        It is float32 [V, D] or [V, D + 1], or the rows at int32 [...] `ids`.
-        Logits are `append_bias_input(states)` times its transpose.
+        It is float32 [V, D] or [V, D + 1], or only the rows of `ids`, int32
+        [...]. Logits are `append_bias_input(states)` times its transpose.
         """
 
-        def rows(weight):
+        def select_rows(weight):
             if ids is not None:
                 weight = ops.take(weight, ids, axis=0)
             return ops.cast(weight, "float32")
 
-        matrix = rows(self.embeddings)
+        matrix = select_rows(self.embeddings)
         if self.bias is None:
             return matrix
-        return ops.concatenate([matrix, rows(self.bias)[..., None]], axis=-1)
+        bias = select_rows(self.bias)[..., None]
+        return ops.concatenate([matrix, bias], axis=-1)
 
     def append_bias_input(self, states):
         """Casts to float32 and appends a 1 if there is an output bias."""
@@ -121,10 +126,6 @@ class SharedEmbedding(SequenceLayer):
     def compute_output_shape(self, input_shape):
         """Returns the shape of the embedded ids."""
         return (*input_shape, self.d_model)
-
-
-_FINE = 128
-_COARSE = 128
 
 
 class PositionLayer(SequenceLayer):
@@ -152,9 +153,9 @@ class PositionLayer(SequenceLayer):
             length = inputs.shape[1]
             if isinstance(length, int) and length > self.max_positions:
                 raise ValueError(
-                    f"A sequence of {length} positions does not fit the table "
-                    f"of max_positions={self.max_positions}; raise "
-                    "max_positions, or shorten it."
+                    f"A sequence must have at most max_positions="
+                    f"{self.max_positions} positions, not {length}; shorten "
+                    "it, or raise max_positions."
                 )
             positions = ops.expand_dims(ops.arange(ops.shape(inputs)[1]), 0)
         return as_ids(positions)
@@ -165,9 +166,9 @@ class SinusoidalPositionEncoding(PositionLayer):
     """Adds PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(same).
 
     An angle computed in float32 is off by 1e-4 at position 1,000. So the
-    addition theorem combines two exact tables, position = 128 * coarse + fine,
-    up to position 16,383. An odd width raises ValueError. With rates="marian"
-    the rates are 10000^(-i/(D/2-1)), as in Marian, fairseq and tensor2tensor.
+    addition theorem combines two exact tables, up to position 16,383. An odd
+    width raises ValueError. With rates="marian" the rates are
+    10000^(-i/(D/2-1)), as in Marian, fairseq and tensor2tensor.
     """
 
     config_names = "rates"
@@ -182,10 +183,9 @@ class SinusoidalPositionEncoding(PositionLayer):
         pairs, odd = divmod(input_shape[-1], 2)
         steps = pairs if self.rates == "paper" else pairs - 1
         if odd or not steps:
-            least = "" if self.rates == "paper" else " above 2"
+            limit = "" if self.rates == "paper" else " above 2"
             raise ValueError(
-                f"Sinusoids come in pairs and need an even width{least}, not "
-                f"{input_shape[-1]}."
+                f"Sinusoids need an even width{limit}, not {input_shape[-1]}."
             )
         rates = 10000.0 ** (-np.arange(pairs) / steps)
         self._fine = np.arange(_FINE)[:, None] * rates

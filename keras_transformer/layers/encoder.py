@@ -77,7 +77,7 @@ class Encoder(TransformerStack):
         training=False,
         return_attention_scores=False,
     ):
-        """Applies all layers; returns N scores as `EncoderLayer.call` does."""
+        """Applies all layers; scores are a list of N, as in `EncoderLayer`."""
         outputs, all_scores = inputs, []
         for layer in self.layers:
             outputs = layer(
