@@ -203,7 +203,7 @@ MUTATIONS = [
         (
             "gradient of the label is missing",
             f"{_KT}/loss.py",
-            "                + at_label * label_rows\n",
+            "                + d_label * label_rows\n",
             "",
             _LOSS,
         ),
