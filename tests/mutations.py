@@ -246,8 +246,8 @@ MUTATIONS = [
         (
             "search stops by the present length",
             f"{_KT}/decoding/beam_search.py",
-            "length if heuristic else constraints.max_lengths",
-            "length",
+            "config.penalty(max_lengths)",
+            "config.penalty(length)",
             _SEARCH,
         ),
         (
@@ -267,15 +267,15 @@ MUTATIONS = [
         (
             "minimum length one too short",
             f"{_KT}/decoding/beam_search.py",
-            "too_short = index + 1 < constraints.min_lengths",
-            "too_short = index + 2 < constraints.min_lengths",
+            "too_short = length < constraints.min_lengths",
+            "too_short = length + 1 < constraints.min_lengths",
             _SEARCH,
         ),
         (
             "prefix beyond the maximum length",
             f"{_KT}/decoding/beam_search.py",
-            "(forced != PAD_ID) & (index + 1 < constraints.max_lengths)",
-            "forced != PAD_ID",
+            "(tokens != PAD_ID) & (length < constraints.max_lengths)",
+            "tokens != PAD_ID",
             _SEARCH,
         ),
         (
