@@ -15,13 +15,6 @@ _BYTE_VALUES = 256
 # Above this rate 8 bits cannot represent the threshold.
 _MAX_BYTE_RATE = 254 / _BYTE_VALUES
 
-_INTEGER_DTYPES = {
-    "float16": "int16",
-    "bfloat16": "int16",
-    "float32": "int32",
-    "float64": "int64",
-}
-
 
 def custom_gradient(function):
     """Decorates a function that returns a tensor and its gradient function.
@@ -189,5 +182,6 @@ def swap_heads(values, differentiable):
     if differentiable:
         return ops.transpose(values, (0, 2, 1, 3))
     dtype = keras.backend.standardize_dtype(values.dtype)
-    bits = ops.view(values, _INTEGER_DTYPES[dtype])
-    return ops.view(ops.transpose(bits, (0, 2, 1, 3)), dtype)
+    # The integer dtype of the same size, such as int16 for bfloat16.
+    integers = ops.view(values, dtype.lstrip("b").replace("float", "int"))
+    return ops.view(ops.transpose(integers, (0, 2, 1, 3)), dtype)

@@ -253,8 +253,8 @@ MUTATIONS = [
         (
             "beams keep their own past",
             f"{_KT}/decoding/translate.py",
-            "return ops.where(now[None, None, :, None], own, inherited)",
-            "return ops.where(now[None, None, :, None], own, ancestry)",
+            "return ops.where(newest[None, None, :, None], own, inherited)",
+            "return ops.where(newest[None, None, :, None], own, ancestry)",
             _SEARCH,
         ),
         (
@@ -295,22 +295,22 @@ MUTATIONS = [
         (
             "all samples of a sentence draw alike",
             f"{_KT}/decoding/sampling.py",
-            "uniform(seeds[:, None], numbers, index)",
-            "uniform(seeds[:, None], numbers * 0, index)",
+            "hash_to_uniform(seeds[:, None], sample_indices, index)",
+            "hash_to_uniform(seeds[:, None], sample_indices * 0, index)",
             _SEARCH,
         ),
         (
             "top-p draws one token more",
             f"{_KT}/decoding/sampling.py",
-            "likely = below < ",
-            "likely = below - probabilities < ",
+            "in_nucleus = total_before < ",
+            "in_nucleus = total_before - probabilities < ",
             _SEARCH,
         ),
         (
             "outputs may be one token longer",
             f"{_KT}/decoding/translate.py",
-            "ops.sum(real, axis=1) - 1 + extra, 1)",
-            "ops.sum(real, axis=1) + extra, 1)",
+            "ops.sum(real, axis=1) - 1 + extra_tokens, 1)",
+            "ops.sum(real, axis=1) + extra_tokens, 1)",
             _SEARCH,
         ),
         (

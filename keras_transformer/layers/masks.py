@@ -143,8 +143,6 @@ def validate_mask(mask, queries, keys):
 
 def add_head_axis(mask):
     """Expands [B, M] or [B, Q, M] to the rank of [B, H, Q, M]; keeps None."""
-    if mask is not None and len(mask.shape) == 2:
-        mask = mask[:, None]
-    if mask is not None and len(mask.shape) == 3:
+    while mask is not None and len(mask.shape) < 4:
         mask = mask[:, None]
     return mask
