@@ -185,8 +185,7 @@ def _logit_statistics(logits, labels, sums):
         highest = ops.max(probabilities, axis=-1, keepdims=True)
         normalizers = maxima - ops.log(highest)
     else:
-        # XLA fuses the softmax into its consumers; stored, it would be written
-        # to memory and read back.
+        # XLA fuses the softmax into its consumers, unless it is stored.
         sums_of_exp = ops.sum(ops.exp(logits - maxima), axis=-1, keepdims=True)
         normalizers = maxima + ops.log(sums_of_exp)
 
@@ -224,8 +223,7 @@ def symmetric_divergence(first, second):
     the logits, float [..., V], of p and q.
     """
 
-    # A derived gradient would store several intermediates as large as the
-    # logits.
+    # A derived gradient would store several tensors as large as the logits.
     @custom_gradient
     def divergence(first, second):
         first, second = ops.log_softmax(first), ops.log_softmax(second)

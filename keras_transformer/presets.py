@@ -67,15 +67,6 @@ PARSING = BASE | {
     "max_extra_tokens": 300,  # section 6.3
 }
 
-PARSING_SEMI = PARSING | {"vocabulary_size": 32_000}
-
-# Deep encoders with shallow decoders, which decode faster: an encoder runs once
-# per sentence, a decoder once per token. BASE_12_1 has the layer counts of
-# Kasai et al. 2021, arXiv 2006.10369, who train on translations of a larger
-# model. --init_layers_from starts from a model with other layer counts.
-BASE_12_1 = BASE | {"num_layers": 12, "num_decoder_layers": 1}
-BASE_6_2 = BASE | {"num_decoder_layers": 2}
-
 # The default of `python -m trainers.wmt`, for two CPU cores.
 TINY = {
     "vocabulary_size": 4_000,
@@ -92,9 +83,6 @@ TINY = {
     "train_steps": 8_000,
     "batch_tokens": 2_048,
 }
-
-TINY_4_1 = TINY | {"num_layers": 4, "num_decoder_layers": 1}
-TINY_2_1 = TINY | {"num_decoder_layers": 1}
 
 # Transformer-Tiny on Multi30k: Wu et al. 2021 (arXiv 2105.14462), 41.02 BLEU on
 # test_2016_flickr en-de (lower-cased, tokenized), 2,568,192 parameters.
@@ -162,14 +150,18 @@ PRESETS = {
     "big": BIG,
     "big-enfr": BIG_ENFR,
     **TABLE3,
-    "base-12-1": BASE_12_1,
-    "base-6-2": BASE_6_2,
+    # Shallow decoders decode faster: an encoder runs once per sentence, a
+    # decoder once per token. base-12-1 has the layer counts of Kasai et al.
+    # 2021, arXiv 2006.10369, who train on translations of a larger model.
+    # --init_layers_from starts from a model with other layer counts.
+    "base-12-1": BASE | {"num_layers": 12, "num_decoder_layers": 1},
+    "base-6-2": BASE | {"num_decoder_layers": 2},
     "tiny": TINY,
-    "tiny-4-1": TINY_4_1,
-    "tiny-2-1": TINY_2_1,
+    "tiny-4-1": TINY | {"num_layers": 4, "num_decoder_layers": 1},
+    "tiny-2-1": TINY | {"num_decoder_layers": 1},
     "multi30k-tiny": MULTI30K_TINY,
     "multi30k-tiny-cooldown": MULTI30K_TINY_COOLDOWN,
     "parsing": PARSING,
-    "parsing-semi": PARSING_SEMI,
+    "parsing-semi": PARSING | {"vocabulary_size": 32_000},
     "parsing-small": PARSING_SMALL,
 }

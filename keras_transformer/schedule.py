@@ -10,8 +10,7 @@ from keras_transformer.config import SMALLEST_FLOAT, validate_range
 class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """scale * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
 
-    Formula 3; `scale` is 1 in the paper. Steps count from 1; step 0 has the
-    rate of step 1.
+    Formula 3; `scale` is 1 in the paper. Step 0 has the rate of step 1.
     """
 
     def __init__(self, d_model, warmup_steps=4000, scale=1.0):

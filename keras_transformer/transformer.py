@@ -25,8 +25,7 @@ class Transformer(SequenceLayer, keras.Model):
     """Encoder, decoder, embeddings and the pre-softmax product.
 
     Letters: B batch, S source length, T target length, D d_model, H heads, V
-    target vocabulary, K beams. Id 0 is padding. Weights are created by the
-    constructor.
+    target vocabulary. Id 0 is padding. The constructor creates all weights.
 
     The model takes a dict and returns logits, float32 [B, T, V]; the logits at
     position t predict the token after `target[:, t]`. The dict has

@@ -71,9 +71,9 @@ def gather_alignments(trace, tokens):
     """Returns the alignments of hypotheses from the trace of their search.
 
     `tokens` are M hypotheses per sentence, int32 [B, M, T], with at most as
-    many steps as the trace. In the result, float32 [B, M, T, S], row t is from
-    the step that generates token t, and sums to 1; rows after the end of a
-    hypothesis are arbitrary.
+    many steps as the trace. Row t of the result, float32 [B, M, T, S], is from
+    the step that generates token t, and sums to 1; rows after the end are
+    arbitrary.
     """
     batch, _, steps = ops.shape(tokens)
     _, traced_steps, width = ops.shape(trace.attention)
@@ -118,9 +118,8 @@ def force_align(model, source, target, layer=None):
 
     Takes a Transformer, or an Ensemble for the mean of its models; int32 [B, S]
     source and [B, T] target ids, each row ending with the end id, then padding;
-    and a decoder layer, from 1 (see `Transformer.alignment`). Row t of the
-    result is from the step that generates `target[:, t]`, sums to 1 and is 0 on
-    padding.
+    and a decoder layer, from 1 (see `Transformer.alignment`). Row t is from the
+    step that generates `target[:, t]`, sums to 1 and is 0 on padding.
     """
     scores = attention_scores(model, source, target)["cross"]
     return model.alignment(scores, layer)

@@ -35,8 +35,7 @@ class OutputVocabulary(abc.ABC):
 
     `OutputVocabulary.fixed` creates one subset for all sentences,
     `OutputVocabulary.shortlist` one for each sentence. The search uses local
-    ids: indices into the subset, which is ascending and includes the special
-    ids.
+    ids: indices into the subset, ascending ids that include the special ids.
     """
 
     @staticmethod

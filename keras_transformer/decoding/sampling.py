@@ -83,7 +83,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
     shape = (ops.shape(max_lengths)[0], config.samples)
     sample_indices = ops.broadcast_to(ops.arange(config.samples), shape)
 
-    def any_running(sampling):
+    def continues(sampling):
         return (sampling.index < max_length) & ~ops.all(sampling.finished)
 
     def advance(sampling):
@@ -120,7 +120,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
         finished=ops.zeros(shape, dtype="bool"),
         state=decoder.start(source, max_length),
     )
-    (sampling,) = ops.while_loop(any_running, advance, (start,))
+    (sampling,) = ops.while_loop(continues, advance, (start,))
     return SamplingResult(sampling.tokens, sampling.log_probs)
 
 

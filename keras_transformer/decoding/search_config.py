@@ -76,10 +76,9 @@ class BeamSearchConfig:
             transformers. With the last two a hypothesis ends only if its end is
             among the K best candidates.
         n_best: number of hypotheses that "exact" waits for; 0 for all K.
-        suppress_tokens: ids that are not generated. The probabilities of other
-            tokens do not change.
-        grammar: Grammar, or None. The probabilities of allowed tokens do not
-            change.
+        suppress_tokens: ids that are never generated. Neither these nor a
+            grammar changes the probabilities of allowed tokens.
+        grammar: Grammar, or None.
     """
 
     beam_size: int = 4

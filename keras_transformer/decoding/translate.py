@@ -1,7 +1,6 @@
 """Translation of token ids: a decoder with caches, and its beam searches.
 
-Letters: B sentences, S source length, T output length, K beams, D d_model, V
-vocabulary.
+Letters: B sentences, S source length, T output length, K beams, V vocabulary.
 """
 
 import functools
@@ -32,8 +31,7 @@ _SEGMENT_STEPS = 8
 # fastest value at 8, 32 and 96 sentences.
 _REMOVAL_COST = 0.5
 
-# Capacities of the loops before the last. Most sentences end in them; each adds
-# one loop to compile.
+# Capacities of the loops before the last, in which most sentences end.
 _BUCKETS = (32, 64)
 
 
@@ -121,8 +119,7 @@ class BeamDecoder:
         also the cross-attention, a list of N float32 [B, H, K, S].
         """
         batch, beams, length, _ = ops.shape(state.ancestry)
-        # Overwriting a step removes it from every ancestry, which implements
-        # the window.
+        # Overwriting a step removes it from every ancestry: the window.
         ancestry = update_ancestry(state.ancestry, parents, index % length)
         ids = self._output_layer.to_vocabulary_ids(tokens, state.output)
         positions = ops.reshape(ops.cast(index, "int32"), (1, 1))

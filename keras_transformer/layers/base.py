@@ -25,8 +25,7 @@ class SequenceLayer(keras.layers.Layer):
         """Returns KerasTensors of the outputs."""
         parent = super()
         if self.built:
-            # Runs `call`, which knows whether attention scores are returned,
-            # and checks masks.
+            # Runs `call`, which validates masks and may return scores.
             parent = super(keras.layers.Layer, self)
         return parent.compute_output_spec(*args, **kwargs)
 

@@ -28,8 +28,7 @@ class SharedEmbedding(SequenceLayer):
     Embeddings are multiplied by sqrt(d_model); the matrix is initialized with
     standard deviation d_model^-0.5, so that they begin at unit scale. For ids
     outside the vocabulary see `look_up`. With `mask_zero`, id 0 is masked for
-    later layers, as in `keras.layers.Embedding`; with `output_bias`, logits
-    have a bias.
+    later layers, as in `keras.layers.Embedding`.
     """
 
     config_names = "vocabulary_size d_model mask_zero output_bias"
@@ -131,8 +130,7 @@ class SharedEmbedding(SequenceLayer):
 class PositionLayer(SequenceLayer):
     """Adds a vector for each position; subclasses have `encode(positions)`.
 
-    A sequence of known length, or a known position, beyond `max_positions`
-    raises ValueError.
+    A known length or position beyond `max_positions` raises ValueError.
     """
 
     max_positions = _FINE * _COARSE

@@ -119,23 +119,21 @@ def validate_mask(mask, queries, keys):
         return None
     mask = ops.convert_to_tensor(mask)
     (batch, length), num_keys = queries.shape[:2], keys.shape[1]
-    expected = [batch, length, num_keys]
-    if len(mask.shape) == 2:
-        del expected[1]
-    actual = list(mask.shape)
-    if len(actual) == 4:
-        del actual[1]
-    is_valid = len(actual) == len(expected) and all(
+    expected = {
+        2: (batch, num_keys),
+        3: (batch, length, num_keys),
+        4: (batch, None, length, num_keys),
+    }.get(len(mask.shape))
+    if expected is None or not all(
         size in (1, None, expected_size) or expected_size is None
-        for size, expected_size in zip(actual, expected)
-    )
-    if not is_valid:
+        for size, expected_size in zip(mask.shape, expected)
+    ):
         raise ValueError(
             "An attention mask must be [batch, keys], or broadcast to [batch, "
             f"queries, keys], {[batch, length, num_keys]}, or to [batch, "
             f"heads, queries, keys]; not {tuple(mask.shape)}."
         )
-    if batch is None and actual[0] not in (1, None):
+    if batch is None and mask.shape[0] not in (1, None):
         # Raises at run time if the batch has another size.
         mask = ops.reshape(mask, (ops.shape(queries)[0], *mask.shape[1:]))
     return ops.cast(mask, "bool")

@@ -126,8 +126,7 @@ class ParserTransformer(Transformer):
     ):
         """Embeds ids, positions and words as float [B, T, D].
 
-        `num_words` is from `count_emitted_words`, `word_states` from
-        `new_word_states`.
+        See `count_emitted_words` and `new_word_states`.
         """
         embedded = self.target_embedding(ids)
         embedded = self.target_positions(embedded, positions, num_words)

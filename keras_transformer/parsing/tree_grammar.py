@@ -37,8 +37,7 @@ class TreeGrammar:
     Brackets balance, with the same label at both ends; none is empty; one
     encloses all others; there are as many tags as words. A sentence of one word
     may be its tag alone. Every hypothesis can be completed: a bracket opens
-    only if words remain for it, and tokens to tag all words and close all
-    brackets.
+    only if a word and enough tokens to tag all words and close it are left.
 
     Args:
         num_labels: L. Opening brackets have the first ids from `FIRST_ID`, then
