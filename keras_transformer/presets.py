@@ -48,9 +48,8 @@ TABLE3 = {
 }
 
 # Constituency parsing, Table 4: F1 on WSJ section 23 is 91.3 from WSJ alone,
-# 92.7 semi-supervised. Values that the paper does not specify follow the
-# authors' released code: d_ff, heads, dropout, warm-up, learning-rate scale and
-# unshared embeddings.
+# 92.7 semi-supervised. Values that the paper does not specify are from the
+# authors' code: d_ff, heads, dropout, warm-up, learning-rate scale, embeddings.
 PARSING = BASE | {
     "vocabulary_size": 16_000,  # section 6.3
     "num_layers": 4,

@@ -72,8 +72,7 @@ def gather_alignments(trace, tokens):
 
     `tokens` are M hypotheses per sentence, int32 [B, M, T], with at most as
     many steps as the trace. Row t of the result, float32 [B, M, T, S], is from
-    the step that generates token t, and sums to 1; rows after the end are
-    arbitrary.
+    the step that generates token t and sums to 1; it is arbitrary after an end.
     """
     batch, _, steps = ops.shape(tokens)
     _, traced_steps, width = ops.shape(trace.attention)

@@ -294,7 +294,7 @@ def _extend_cache(decoder, search, capacity):
 def _continue_segment(search, capacity):
     """Returns whether to run another step before removing sentences.
 
-    Not if stopped sentences would cost more in the rest of the segment.
+    Not if stopped sentences would then cost more than their removal.
     """
     share_stopped = ops.mean(ops.cast(search.stopped, "float32"))
     wasted = share_stopped * ops.cast(capacity - search.index, "float32")

@@ -62,9 +62,8 @@ def block_size(length, window):
     if not isinstance(length, int) and not ops.is_tensor(length):
         return length
     size = max(window, _MIN_BLOCK_SIZE)
-    return _where(
-        length > _MIN_LENGTH_RATIO * (size + 2 * window), size, length
-    )
+    is_long = length > _MIN_LENGTH_RATIO * (size + 2 * window)
+    return _where(is_long, size, length)
 
 
 def _where(condition, if_true, if_false):
