@@ -205,13 +205,13 @@ def _token_losses(statistics, labels, vocabulary_size, smoothing):
     smoothed = (
         normalizer - (1.0 - smoothing - share) * label_logits - share * sums
     )
-    real = ops.cast(ops.not_equal(labels, PAD_ID), normalizer.dtype)
+    non_padding = ops.cast(ops.not_equal(labels, PAD_ID), normalizer.dtype)
     # A maximum is cheaper than an argmax over V.
-    correct = ops.cast(label_logits >= maxima, real.dtype)
+    correct = ops.cast(label_logits >= maxima, non_padding.dtype)
     return TokenLosses(
-        smoothed=smoothed * real,
-        plain=(normalizer - label_logits) * real,
-        correct=correct * real,
+        smoothed=smoothed * non_padding,
+        plain=(normalizer - label_logits) * non_padding,
+        correct=correct * non_padding,
     )
 
 

@@ -189,10 +189,10 @@ class Transformer(SequenceLayer, keras.Model):
         """
         *_, scores = self.hidden_states(inputs, return_attention_scores=True)
         for name, weights_of_layers in scores.items():
-            queries = inputs["source" if name == "encoder" else "target"]
-            real = ops.not_equal(as_ids(queries), PAD_ID)[:, None, :, None]
+            ids = as_ids(inputs["source" if name == "encoder" else "target"])
+            non_padding = ops.not_equal(ids, PAD_ID)[:, None, :, None]
             scores[name] = [
-                weights * ops.cast(real, weights.dtype)
+                weights * ops.cast(non_padding, weights.dtype)
                 for weights in weights_of_layers
             ]
         return scores

@@ -196,7 +196,7 @@ MUTATIONS = [
         (
             "padding counts in perplexity",
             f"{_KT}/loss.py",
-            "plain=(normalizer - label_logits) * real",
+            "plain=(normalizer - label_logits) * non_padding",
             "plain=normalizer - label_logits",
             _LOSS,
         ),
@@ -309,8 +309,8 @@ MUTATIONS = [
         (
             "outputs may be one token longer",
             f"{_KT}/decoding/translate.py",
-            "ops.sum(real, axis=1) - 1 + extra_tokens, 1)",
-            "ops.sum(real, axis=1) + extra_tokens, 1)",
+            "ops.sum(non_padding, axis=1) - 1 + extra_tokens, 1)",
+            "ops.sum(non_padding, axis=1) + extra_tokens, 1)",
             _SEARCH,
         ),
         (

@@ -18,7 +18,7 @@ class AlignmentTrace(typing.NamedTuple):
 class TracingDecoder:
     """A BeamDecoder that also records an AlignmentTrace.
 
-    `max_length` is the maximum number of steps, a number or int32 scalar;
+    `max_length` is the maximum number of steps, an int or int32 scalar;
     `alignment` is the method of the decoder's model.
     """
 

@@ -85,7 +85,7 @@ def beam_search(step, state, constraints, max_length, config=None):
         state: initial state of `step`; a nest of tensors of fixed shapes whose
             first axis is the sentence.
         constraints: Constraints, or just their `max_lengths`.
-        max_length: T, a number or int32 scalar.
+        max_length: T, an int or int32 scalar.
         config: BeamSearchConfig; None for the paper's.
 
     Returns:

@@ -27,8 +27,8 @@ class Ensemble:
         if not models:
             raise ValueError("An ensemble needs at least one model.")
         validate_choice("mean", mean, MEANS)
-        for side in ("encoder_vocabulary_size", "vocabulary_size"):
-            sizes = {getattr(model.config, side) for model in models}
+        for name in ("encoder_vocabulary_size", "vocabulary_size"):
+            sizes = {getattr(model.config, name) for model in models}
             if len(sizes) > 1:
                 raise ValueError(
                     f"Models have different vocabulary sizes: {sorted(sizes)}."

@@ -206,8 +206,8 @@ class LexicalShortlist(OutputVocabulary):
     def ids(self, source):
         """Returns each sentence's subset, ascending ids: int32 [B, L]."""
         targets, probabilities, frequencies = self.weights
-        real = ops.cast(ops.not_equal(source, PAD_ID), "float32")
-        counts = ops.take(probabilities, source, axis=0) * real[..., None]
+        counts = ops.take(probabilities, source, axis=0)
+        counts *= ops.cast(ops.not_equal(source, PAD_ID), "float32")[..., None]
         target_ids = ops.take(targets, source, axis=0)  # [B, S, n]
         batch = ops.shape(source)[0]
         rows = ops.arange(batch)[:, None, None]

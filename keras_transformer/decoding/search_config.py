@@ -123,7 +123,7 @@ class BeamSearchConfig:
         return length_penalty(length, self.alpha, self.length_penalty)
 
 
-def length_penalty(length, alpha, kind="gnmt"):
+def length_penalty(length, alpha, formula="gnmt"):
     """Returns the divisor that makes scores of different lengths comparable.
 
     It is float32 [...] for int32 [...] lengths, which include the end id:
@@ -131,7 +131,7 @@ def length_penalty(length, alpha, kind="gnmt"):
     "power" is length^alpha.
     """
     length = ops.cast(length, "float32")
-    if kind == "gnmt":
+    if formula == "gnmt":
         length = (5.0 + length) / 6.0
     return ops.power(length, alpha)
 

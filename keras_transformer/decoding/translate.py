@@ -38,8 +38,8 @@ _BUCKETS = (32, 64)
 class DecoderState(typing.NamedTuple):
     """State between decoding steps; the first axis is the sentence.
 
-    `ancestry` [b, k, t, j] is True if beam k's hypothesis contains beam j's
-    token in cache slot t.
+    `ancestry` [b, k, t, j] is True if beam k's hypothesis contains the token of
+    beam j at cache step t.
     """
 
     cross_attention_caches: typing.Any  # keys and values of each layer
@@ -90,8 +90,8 @@ class BeamDecoder:
     def start(self, source, capacity, memory=None):
         """Returns the DecoderState before the first step.
 
-        `capacity` is the number of steps to allocate, a number or int32 scalar;
-        a number beyond the learned positions raises ValueError. `memory` is
+        `capacity` is the number of steps to allocate, an int or int32 scalar;
+        an int beyond the learned positions raises ValueError. `memory` is
         `model.encode(source)`, if already computed.
         """
         self._validate_capacity(capacity)
@@ -206,7 +206,7 @@ def translate_ids(
     Args:
         model: Transformer or Ensemble.
         source: int32 [B, S], each row ending with the end id, then padding.
-        max_length: T, capacity for output tokens, a number or int32 scalar;
+        max_length: T, capacity for output tokens, an int or int32 scalar;
             None for `output_capacity`.
         constraints: Constraints, or just their `max_lengths`; None for
             `output_limits`.
@@ -312,15 +312,15 @@ def _select_sentences(search, rows):
 
 def output_limits(source, extra_tokens):
     """Returns max(source length without end id + extra, 1): int32 [B]."""
-    real = ops.cast(ops.not_equal(source, PAD_ID), "int32")
-    return ops.maximum(ops.sum(real, axis=1) - 1 + extra_tokens, 1)
+    non_padding = ops.cast(ops.not_equal(source, PAD_ID), "int32")
+    return ops.maximum(ops.sum(non_padding, axis=1) - 1 + extra_tokens, 1)
 
 
 def output_capacity(source, config, extra_tokens=None):
     """Returns T, the capacity for output tokens: S + extra tokens.
 
-    It is at most the number of learned positions; a number, or an int32 scalar
-    if S is unknown. The default is the config's `max_extra_tokens`.
+    It is at most the number of learned positions; an int, or an int32 scalar if
+    S is unknown. The default is the config's `max_extra_tokens`.
     """
     if extra_tokens is None:
         extra_tokens = config.max_extra_tokens

@@ -21,7 +21,7 @@ class AttentionMask:
 
     Attributes:
         keys: boolean [B, Q], keys that may be attended to; None for all.
-        segments: int32 [B, Q], number of the sentence pair at each position of
+        segments: int32 [B, Q], index of the sentence pair at each position of
             packed rows; attention stays within a pair. None for unpacked rows.
         causal: whether no position may attend to later ones.
         matrix: boolean [B, Q, Q] or [B, H, Q, Q]; None for everywhere.
