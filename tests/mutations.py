@@ -281,7 +281,7 @@ MUTATIONS = [
         (
             "forbidden tokens are allowed",
             f"{_KT}/decoding/beam_search.py",
-            "flat = ops.where(tokens == token, IMPOSSIBLE, flat)",
+            "all_log_probs = ops.where(tokens == token, IMPOSSIBLE, all_log_probs)",
             "pass",
             _SEARCH,
         ),

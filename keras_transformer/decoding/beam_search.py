@@ -244,18 +244,18 @@ def best_candidates(
         top_logits, top_tokens = _grouped_top_k(logits, per_beam)
     offsets = live_log_probs - normalizer
     batch = ops.shape(logits)[0]
-    flat = ops.reshape(
-        top_logits + offsets[..., None], (batch, beam_size * per_beam)
-    )
-    tokens = ops.reshape(top_tokens, (batch, beam_size * per_beam))
+    count = beam_size * per_beam
+    all_log_probs = top_logits + offsets[..., None]
+    all_log_probs = ops.reshape(all_log_probs, (batch, count))
+    tokens = ops.reshape(top_tokens, (batch, count))
     for token in suppress_tokens:
-        flat = ops.where(tokens == token, IMPOSSIBLE, flat)
+        all_log_probs = ops.where(tokens == token, IMPOSSIBLE, all_log_probs)
     if too_short is not None:
         ends = too_short[:, None] & (tokens == END_ID)
-        flat = ops.where(ends, IMPOSSIBLE, flat)
-    best, _ = ops.top_k(flat, min(end_rank, beam_size * per_beam))
+        all_log_probs = ops.where(ends, IMPOSSIBLE, all_log_probs)
+    best, _ = ops.top_k(all_log_probs, min(end_rank, count))
     end_log_probs = logits[..., END_ID] + offsets
-    continuing = ops.where(tokens == END_ID, IMPOSSIBLE, flat)
+    continuing = ops.where(tokens == END_ID, IMPOSSIBLE, all_log_probs)
     log_probs, order = ops.top_k(continuing, beam_size)
     may_end = end_log_probs >= best[:, -1:]
     if too_short is not None:

@@ -203,8 +203,8 @@ class MultiHeadAttention(SequenceLayer):
         if has_value != self.is_cross_attention:
             kind = "cross" if self.is_cross_attention else "self"
             raise ValueError(
-                f"{self.name} was built for {kind}-attention; use another "
-                "layer with a value than without."
+                f"{self.name} was built for {kind}-attention; pass a value in "
+                "all calls, or in none."
             )
         length = ops.shape(query)[1]
         differentiable = cache is None
