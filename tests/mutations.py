@@ -281,8 +281,8 @@ MUTATIONS = [
         (
             "forbidden tokens are allowed",
             f"{_KT}/decoding/beam_search.py",
-            "all_log_probs = ops.where(tokens == token, IMPOSSIBLE, all_log_probs)",
-            "pass",
+            "ops.where(tokens == token, IMPOSSIBLE, all_log_probs)",
+            "all_log_probs",
             _SEARCH,
         ),
         (
