@@ -236,14 +236,13 @@ class MultiHeadAttention(SequenceLayer):
                 allowed = allowed.with_keys(mask, query_mask)
                 if use_causal_mask:
                     allowed = dataclasses.replace(allowed, causal=True)
-        if isinstance(allowed, AttentionMask):
-            window = self.attention_window
-            if window and not return_attention_scores:
-                queries, keys, values, allowed = split_into_blocks(
-                    queries, keys, values, allowed, window
-                )
-            else:
-                allowed = allowed.materialize(length, window)
+                window = self.attention_window
+                if window and not return_attention_scores:
+                    queries, keys, values, allowed = split_into_blocks(
+                        queries, keys, values, allowed, window
+                    )
+                else:
+                    allowed = allowed.materialize(length, window)
         heads, scores = scaled_dot_product_attention(
             queries,
             keys,

@@ -15,7 +15,7 @@ class DecoderLayer(TransformerLayer):
     """Causal self-attention, cross-attention and feed-forward network.
 
     Each has a residual connection. No position attends to later ones (section
-    3.2.3). The arguments are those of `TransformerLayer`.
+    3.2.3). For the arguments see `TransformerLayer`.
     """
 
     def __init__(self, *args, **kwargs):
