@@ -14,14 +14,13 @@ UNKNOWN_ID = 1
 BEGIN_ID = 2
 END_ID = 3
 
-# Never generated: padding would look like an end, and an unknown token is of no
-# use to a reader.
+# Never generated: padding would look like the end of an output, and an unknown
+# token is of no use to a reader.
 FORBIDDEN_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
 
-# What a field is for.
+# Uses of the fields.
 ROLES = (
-    # Weights and their computation; must match to initialize from another
-    # model.
+    # Weights and their computation: equal in models that exchange weights.
     "architecture",
     # Architecture fields that Table 3 at another scale multiplies.
     "width",
@@ -44,19 +43,19 @@ SMALLEST_FLOAT, LARGEST_FLOAT = 1e-30, 1e30
 BELOW_ONE = 0.999999
 
 
-def validate_type(name, value, kind):
-    """Returns a (NumPy) value as a Python one, or raises ValueError."""
+def validate_type(name, value, expected):
+    """Returns a value of the expected Python type, or raises ValueError."""
     if isinstance(value, (np.integer, np.floating)):
         value = value.item()
-    if kind is float and type(value) is int:
+    if expected is float and type(value) is int:
         value = float(value) if abs(value) < 2**53 else math.inf
-    if type(value) is not kind:
-        raise ValueError(f"{name} must be of type {kind.__name__}: {value!r}.")
+    if type(value) is not expected:
+        raise ValueError(f"{name} must be {expected.__name__}, not {value!r}.")
     return value
 
 
 def validate_range(name, value, least, most=None):
-    """Returns a number of the type of `least`, or raises ValueError."""
+    """Returns a number in a range, of the type of `least`, or raises."""
     value = validate_type(name, value, type(least))
     if most is None:
         most = LARGEST_INT if isinstance(least, int) else LARGEST_FLOAT
@@ -74,9 +73,8 @@ def validate_range(name, value, least, most=None):
 def validate_choice(name, value, choices):
     """Returns a value that is one of the choices, or raises ValueError."""
     if value not in choices:
-        raise ValueError(
-            f"{name} must be {' or '.join(choices)}, not {value!r}."
-        )
+        expected = " or ".join(choices)
+        raise ValueError(f"{name} must be {expected}, not {value!r}.")
     return value
 
 
@@ -234,15 +232,16 @@ class TransformerConfig:
         is_sinusoidal = self.positions == "sinusoidal"
         is_marian = self.sinusoid_rates == "marian"
         dropouts = self.dropout, self.attention_dropout, self.activation_dropout
-        source, words = self.source_vocabulary_size, self.uses_word_positions
+        source_size, width = self.source_vocabulary_size, self.d_model
+        uses_words = self.uses_word_positions
         first_source = self.first_source_word_id
         first_target = self.first_target_word_id
-        word_id = ("above 0 if" if words else "0 unless") + " positions=words"
+        word_id = "above 0" if uses_words else "0 unless positions=words"
         for name, is_valid, expected in (
-            ("source_vocabulary_size", not 0 < source < 5, "0 or at least 5"),
+            ("source_vocabulary_size", not 0 < source_size < 5, "0 or above 4"),
             (
                 "source_vocabulary_size",
-                not source or self.share_embeddings != "all",
+                not source_size or self.share_embeddings != "all",
                 "0 with share_embeddings=all; choose target-softmax or none",
             ),
             (
@@ -251,16 +250,16 @@ class TransformerConfig:
                 f"at most train_steps, {self.train_steps}",
             ),
             ("r_drop", any(dropouts) or not self.r_drop, "0 without dropout"),
-            ("d_model", self.d_model % 2 == 0 or not is_sinusoidal, "even"),
-            ("d_model", self.d_model % 4 == 0 or not words, "a multiple of 4"),
-            ("d_model", self.d_model > 2 or not is_marian, "above 2"),
+            ("d_model", width % 2 == 0 or not is_sinusoidal, "even"),
+            ("d_model", width % 4 == 0 or not uses_words, "a multiple of 4"),
+            ("d_model", width > 2 or not is_marian, "above 2"),
             (
                 "sinusoid_rates",
                 is_sinusoidal or not is_marian,
                 f"paper with positions={self.positions}",
             ),
-            ("first_source_word_id", bool(first_source) == words, word_id),
-            ("first_target_word_id", bool(first_target) == words, word_id),
+            ("first_source_word_id", bool(first_source) == uses_words, word_id),
+            ("first_target_word_id", bool(first_target) == uses_words, word_id),
         ):
             if not is_valid:
                 raise ValueError(
@@ -309,7 +308,7 @@ class TransformerConfig:
         """
         if name not in PRESETS:
             raise ValueError(
-                f"There is no preset {name!r}; there are: {', '.join(PRESETS)}."
+                f"Unknown preset {name!r}; expected {', '.join(PRESETS)}."
             )
         return cls._from_fields({**PRESETS[name], **overrides})
 
@@ -327,8 +326,7 @@ class TransformerConfig:
         unknown = sorted(set(fields) - set(known))
         if unknown:
             raise ValueError(
-                f"There is no field {unknown[0]!r}; there are: "
-                f"{', '.join(known)}."
+                f"Unknown field {unknown[0]!r}; expected {', '.join(known)}."
             )
         if "vocabulary_size" not in fields:
             raise ValueError("vocabulary_size is missing.")

@@ -19,8 +19,8 @@ _MAX_BYTE_RATE = 254 / _BYTE_VALUES
 def custom_gradient(function):
     """Decorates a function that returns a tensor and its gradient function.
 
-    That maps the tensor's gradient to the gradients of the inputs. Unlike with
-    Keras' decorator, its signature is the same on all backends.
+    The latter maps the gradient of the tensor to gradients of the inputs. It
+    has the same signature on all backends, unlike with Keras' decorator.
     """
 
     @ops.custom_gradient
@@ -98,8 +98,8 @@ class Dropout(keras.layers.Dropout):
 
     def call(self, inputs, training=False):
         """Returns the inputs, some set to 0 and the others scaled up."""
-        draws = training and self.noise_shape is None and USE_CUSTOM_GRADIENTS
-        if draws and 0 < self.rate <= _MAX_BYTE_RATE:
+        is_supported = self.noise_shape is None and self.rate <= _MAX_BYTE_RATE
+        if training and self.rate > 0 and is_supported and USE_CUSTOM_GRADIENTS:
             return dropout(inputs, self.rate, self.seed_generator)
         return super().call(inputs, training=training)
 
@@ -112,13 +112,13 @@ def dropout(inputs, rate, seed):
     most 254 / 256; `seed` is a keras.random.SeedGenerator.
     """
     shape, size = ops.shape(inputs), ops.size(inputs)
-    words = keras.random.randint(
+    integers = keras.random.randint(
         ((size + 3) // 4, 1), -(2**31), 2**31 - 1, seed=seed
     )
-    numbers = ops.reshape(ops.view(words, "int8"), (-1,))[:size]
+    random_bytes = ops.reshape(ops.view(integers, "int8"), (-1,))[:size]
     rounding = keras.random.uniform((*shape[:-1], 1), seed=seed)
     threshold = ops.floor(rate * _BYTE_VALUES + rounding) - _BYTE_VALUES // 2
-    is_kept = ops.reshape(numbers, shape) >= ops.cast(threshold, "int8")
+    is_kept = ops.reshape(random_bytes, shape) >= ops.cast(threshold, "int8")
     return ops.where(is_kept, inputs * (1 / (1 - rate)), 0.0)
 
 
@@ -155,14 +155,14 @@ def layer_norm(inputs, gamma, beta, epsilon):
         normalized = centered * inverse
 
         def gradient(upstream):
-            along = upstream * normalized
-            # Row means of upstream * gamma, as products with gamma.
-            share = gamma[:, None] / gamma.shape[0]
-            level = ops.matmul(upstream, share)
-            slope = ops.matmul(along, share)
+            by_gamma = upstream * normalized
+            # Row means of a product with gamma, as matrix products.
+            mean_weights = gamma[:, None] / gamma.shape[0]
+            mean = ops.matmul(upstream, mean_weights)
+            slope = ops.matmul(by_gamma, mean_weights)
             return (
-                (upstream * gamma - level - normalized * slope) * inverse,
-                ops.sum(along, axis=0),
+                (upstream * gamma - mean - normalized * slope) * inverse,
+                ops.sum(by_gamma, axis=0),
                 ops.sum(upstream, axis=0),
             )
 
@@ -172,23 +172,16 @@ def layer_norm(inputs, gamma, beta, epsilon):
     return ops.cast(ops.reshape(outputs, ops.shape(inputs)), inputs.dtype)
 
 
-_INTEGER_DTYPES = {
-    "float16": "int16",
-    "bfloat16": "int16",
-    "float32": "int32",
-    "float64": "int64",
-}
-
-
 def swap_heads(values, differentiable):
-    """Transposes axes 1 and 2 of four.
+    """Swaps axes 1 and 2 of a tensor of rank 4.
 
     TensorFlow's float transpose calls oneDNN, which takes 0.1 ms on a CPU even
     for few elements; its integer transpose, which has no gradient, takes 0.01
-    ms. A base-size decoding step has forty transposes (a tenth of its time).
+    ms. A base-size decoding step has forty transposes, a tenth of its time.
     """
     if differentiable:
         return ops.transpose(values, (0, 2, 1, 3))
     dtype = keras.backend.standardize_dtype(values.dtype)
-    bits = ops.view(values, _INTEGER_DTYPES[dtype])
-    return ops.view(ops.transpose(bits, (0, 2, 1, 3)), dtype)
+    # The integer dtype of the same size, such as int16 for bfloat16.
+    integers = ops.view(values, dtype.lstrip("b").replace("float", "int"))
+    return ops.view(ops.transpose(integers, (0, 2, 1, 3)), dtype)

@@ -30,9 +30,9 @@ class TokenLosses(typing.NamedTuple):
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
     """Cross-entropy with 1 - e on the label and e / (V - 1) on other tokens.
 
-    The mean over target tokens, and no other `reduction`; padding and negative
-    labels (such as -100 in Hugging Face) are ignored. `smoothing` is e,
-    epsilon_ls, in [0, 1).
+    `smoothing` is e, epsilon_ls, in [0, 1). The only `reduction` is the mean
+    over target tokens; padding and negative labels, such as -100 in Hugging
+    Face, are ignored.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
             values, softmax = _logit_statistics(logits, labels, sums)
 
             def gradient(upstream):
-                scale, at_label, shift, _ = ops.split(upstream, 4, axis=-1)
+                d_normalizer, d_label, d_sum, _ = ops.split(upstream, 4, -1)
                 is_label = ops.arange(size, dtype="int32") == labels[..., None]
                 return (
-                    softmax() * scale
-                    + shift
-                    + ops.where(is_label, at_label, 0.0)
+                    softmax() * d_normalizer
+                    + d_sum
+                    + ops.where(is_label, d_label, 0.0)
                 )
 
             return values, gradient
@@ -104,13 +104,13 @@ def linear_cross_entropy(
     """Returns the TokenLosses for logits states @ embeddings^T + bias.
 
     Takes states, float [..., D]; embeddings, float32 [V, D]; labels, int32
-    [...], 0 or negative where ignored; and a bias, float32 [V]. If embeddings
-    at the labels, float32 [..., D], are given too, the label's part of the
-    gradient flows to them: separate, and sparse where they were looked up.
+    [...], 0 or negative where ignored; and a bias, float32 [V]. With
+    `label_embeddings`, the embeddings at the labels, float32 [..., D], the
+    gradient of the label's logit flows to these, sparse if they were looked up.
 
-    The logits' gradient, as large as the logits, is never materialized: the
-    softmax is multiplied by the matrix and by the states, and the products are
-    scaled and added to. With XLA and bfloat16 states these are bfloat16.
+    The gradient of the logits is never materialized: the softmax is multiplied
+    by the matrix and by the states, and the products are scaled. With XLA and
+    bfloat16 states the products are bfloat16.
     """
     labels = _without_negatives(labels)
     if label_embeddings is None:
@@ -148,18 +148,18 @@ def linear_cross_entropy(
         )
 
         def gradient(upstream):
-            scale, at_label, shift, _ = ops.split(upstream, 4, axis=-1)
+            d_normalizer, d_label, d_sum, _ = ops.split(upstream, 4, axis=-1)
             probabilities = softmax()
-            by_rows = (
-                scale * multiply(probabilities, matrix)
-                + at_label * label_rows
-                + shift * total
+            d_rows = (
+                d_normalizer * multiply(probabilities, matrix)
+                + d_label * label_rows
+                + d_sum * total
             )
-            by_matrix = (
-                multiply(ops.transpose(probabilities), scale * rows)
-                + ops.matmul(ops.transpose(shift), rows)[0]
+            d_matrix = (
+                multiply(ops.transpose(probabilities), d_normalizer * rows)
+                + ops.matmul(ops.transpose(d_sum), rows)[0]
             )
-            return by_rows, by_matrix, at_label * rows
+            return d_rows, d_matrix, d_label * rows
 
         return values, gradient
 
@@ -174,7 +174,10 @@ def _without_negatives(labels):
 
 
 def _logit_statistics(logits, labels, sums):
-    """Returns [normalizer, label's logit, sum, maximum], and the softmax."""
+    """Returns normalizer, label's logit, sum and maximum: [..., 4].
+
+    Also returns a function that computes the softmax.
+    """
     maxima = ops.max(logits, axis=-1, keepdims=True)
     if USE_CUSTOM_GRADIENTS:
         # Softmax is one operation; exp(logits - normalizer) is two slow ones.
@@ -182,8 +185,7 @@ def _logit_statistics(logits, labels, sums):
         highest = ops.max(probabilities, axis=-1, keepdims=True)
         normalizers = maxima - ops.log(highest)
     else:
-        # XLA fuses the softmax into its consumers; stored, it would be written
-        # to memory and read back.
+        # XLA fuses the softmax into its consumers, unless it is stored.
         sums_of_exp = ops.sum(ops.exp(logits - maxima), axis=-1, keepdims=True)
         normalizers = maxima + ops.log(sums_of_exp)
 
@@ -203,13 +205,13 @@ def _token_losses(statistics, labels, vocabulary_size, smoothing):
     smoothed = (
         normalizer - (1.0 - smoothing - share) * label_logits - share * sums
     )
-    real = ops.cast(ops.not_equal(labels, PAD_ID), normalizer.dtype)
+    non_padding = ops.cast(ops.not_equal(labels, PAD_ID), normalizer.dtype)
     # A maximum is cheaper than an argmax over V.
-    correct = ops.cast(label_logits >= maxima, real.dtype)
+    correct = ops.cast(label_logits >= maxima, non_padding.dtype)
     return TokenLosses(
-        smoothed=smoothed * real,
-        plain=(normalizer - label_logits) * real,
-        correct=correct * real,
+        smoothed=smoothed * non_padding,
+        plain=(normalizer - label_logits) * non_padding,
+        correct=correct * non_padding,
     )
 
 
@@ -221,8 +223,7 @@ def symmetric_divergence(first, second):
     the logits, float [..., V], of p and q.
     """
 
-    # A derived gradient would store several intermediates as large as the
-    # logits.
+    # A derived gradient would store several tensors as large as the logits.
     @custom_gradient
     def divergence(first, second):
         first, second = ops.log_softmax(first), ops.log_softmax(second)

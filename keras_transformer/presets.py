@@ -48,9 +48,8 @@ TABLE3 = {
 }
 
 # Constituency parsing, Table 4: F1 on WSJ section 23 is 91.3 from WSJ alone,
-# 92.7 semi-supervised. Values that the paper does not specify follow the
-# authors' released code: d_ff, heads, dropout, warm-up, learning-rate scale and
-# unshared embeddings.
+# 92.7 semi-supervised. Values that the paper does not specify are from the
+# authors' code: d_ff, heads, dropout, warm-up, learning-rate scale, embeddings.
 PARSING = BASE | {
     "vocabulary_size": 16_000,  # section 6.3
     "num_layers": 4,
@@ -66,15 +65,6 @@ PARSING = BASE | {
     "alpha": 0.3,  # section 6.3
     "max_extra_tokens": 300,  # section 6.3
 }
-
-PARSING_SEMI = PARSING | {"vocabulary_size": 32_000}
-
-# Deep encoders with shallow decoders, which decode faster: an encoder runs once
-# per sentence, a decoder once per token. BASE_12_1 has the layer counts of
-# Kasai et al. 2021, arXiv 2006.10369, who train on translations of a larger
-# model. --init_layers_from starts from a model with other layer counts.
-BASE_12_1 = BASE | {"num_layers": 12, "num_decoder_layers": 1}
-BASE_6_2 = BASE | {"num_decoder_layers": 2}
 
 # The default of `python -m trainers.wmt`, for two CPU cores.
 TINY = {
@@ -92,9 +82,6 @@ TINY = {
     "train_steps": 8_000,
     "batch_tokens": 2_048,
 }
-
-TINY_4_1 = TINY | {"num_layers": 4, "num_decoder_layers": 1}
-TINY_2_1 = TINY | {"num_decoder_layers": 1}
 
 # Transformer-Tiny on Multi30k: Wu et al. 2021 (arXiv 2105.14462), 41.02 BLEU on
 # test_2016_flickr en-de (lower-cased, tokenized), 2,568,192 parameters.
@@ -162,14 +149,18 @@ PRESETS = {
     "big": BIG,
     "big-enfr": BIG_ENFR,
     **TABLE3,
-    "base-12-1": BASE_12_1,
-    "base-6-2": BASE_6_2,
+    # Shallow decoders decode faster: an encoder runs once per sentence, a
+    # decoder once per token. base-12-1 has the layer counts of Kasai et al.
+    # 2021, arXiv 2006.10369, who train on translations of a larger model.
+    # --init_layers_from starts from a model with other layer counts.
+    "base-12-1": BASE | {"num_layers": 12, "num_decoder_layers": 1},
+    "base-6-2": BASE | {"num_decoder_layers": 2},
     "tiny": TINY,
-    "tiny-4-1": TINY_4_1,
-    "tiny-2-1": TINY_2_1,
+    "tiny-4-1": TINY | {"num_layers": 4, "num_decoder_layers": 1},
+    "tiny-2-1": TINY | {"num_decoder_layers": 1},
     "multi30k-tiny": MULTI30K_TINY,
     "multi30k-tiny-cooldown": MULTI30K_TINY_COOLDOWN,
     "parsing": PARSING,
-    "parsing-semi": PARSING_SEMI,
+    "parsing-semi": PARSING | {"vocabulary_size": 32_000},
     "parsing-small": PARSING_SMALL,
 }

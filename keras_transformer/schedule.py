@@ -10,8 +10,7 @@ from keras_transformer.config import SMALLEST_FLOAT, validate_range
 class TransformerSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """scale * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
 
-    Formula 3; `scale` is 1 in the paper. Steps count from 1: step 0, which
-    Keras requests before the first update, has the rate of step 1.
+    Formula 3; `scale` is 1 in the paper. Step 0 has the rate of step 1.
     """
 
     def __init__(self, d_model, warmup_steps=4000, scale=1.0):
@@ -56,10 +55,10 @@ class _ScheduleWrapper(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class Cooldown(_ScheduleWrapper):
-    """Lets the rate of another schedule fall linearly to 0 at the end.
+    """Decays the rate of another schedule linearly to 0 at the end.
 
-    The last of `train_steps`, counted from 1, has 1 / (cooldown_steps + 1) of
-    the schedule's rate. The paper averages checkpoints instead (section 6.1);
+    Step `train_steps`, counted from 1, has 1 / (cooldown_steps + 1) of the
+    schedule's rate. The paper averages checkpoints instead (section 6.1);
     Hägele et al. 2024, arXiv 2405.18392, compare the two.
     """
 
@@ -72,9 +71,9 @@ class Cooldown(_ScheduleWrapper):
 
     def __call__(self, step):
         """Returns the learning rate of a step, a float32 scalar."""
-        left = self.train_steps + 1.0 - ops.cast(step, "float32")
-        share = ops.clip(left / (self.cooldown_steps + 1.0), 0.0, 1.0)
-        return share * self.schedule(step)
+        remaining = self.train_steps + 1.0 - ops.cast(step, "float32")
+        factor = ops.clip(remaining / (self.cooldown_steps + 1.0), 0.0, 1.0)
+        return factor * self.schedule(step)
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -87,10 +86,7 @@ class Cooldown(_ScheduleWrapper):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class UpdateSchedule(_ScheduleWrapper):
-    """Gives update n, counted from 1, the rate of step n of a schedule.
-
-    Keras requests the rate of the first update with step 0.
-    """
+    """Shifts a schedule by one step, since Keras counts updates from 0."""
 
     def __call__(self, step):
         """Returns the rate after `step` updates, a float32 scalar."""
@@ -103,6 +99,5 @@ def update_schedule(config):
         config.d_model, config.warmup_steps, config.learning_rate_scale
     )
     if config.cooldown_steps:
-        steps = config.train_steps, config.cooldown_steps
-        schedule = Cooldown(schedule, *steps)
+        schedule = Cooldown(schedule, config.train_steps, config.cooldown_steps)
     return UpdateSchedule(schedule)

@@ -9,10 +9,7 @@ from keras_transformer.config import PAD_ID, TransformerConfig
 from keras_transformer.decoding.translate import BeamDecoder
 from keras_transformer.kernels import Dropout
 from keras_transformer.layers.attention import KVCache
-from keras_transformer.layers.base import (
-    SequenceLayer,
-    as_ids,
-)
+from keras_transformer.layers.base import SequenceLayer, as_ids
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import (
     LearnedPositionEmbedding,
@@ -20,10 +17,7 @@ from keras_transformer.layers.embedding import (
     SinusoidalPositionEncoding,
 )
 from keras_transformer.layers.encoder import Encoder
-from keras_transformer.layers.masks import (
-    build_attention_masks,
-    padding_mask,
-)
+from keras_transformer.layers.masks import build_attention_masks, padding_mask
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -31,8 +25,7 @@ class Transformer(SequenceLayer, keras.Model):
     """Encoder, decoder, embeddings and the pre-softmax product.
 
     Letters: B batch, S source length, T target length, D d_model, H heads, V
-    target vocabulary, K beams. Id 0 is padding. Weights are created by the
-    constructor.
+    target vocabulary. Id 0 is padding. The constructor creates all weights.
 
     The model takes a dict and returns logits, float32 [B, T, V]; the logits at
     position t predict the token after `target[:, t]`. The dict has
@@ -41,7 +34,7 @@ class Transformer(SequenceLayer, keras.Model):
     - `target`: int32 [B, T], the decoder's input: the outputs shifted right,
       with the begin id at position 0,
     - for rows of several packed sentence pairs also `source_segments` and
-      `target_segments` (int32, the number of the pair from 1, 0 on padding) and
+      `target_segments` (int32, the pair, counted from 1; 0 on padding) and
       `source_positions` and `target_positions` (int32, from 0 in each
       sentence). Segments on only one side raise ValueError.
 
@@ -63,25 +56,26 @@ class Transformer(SequenceLayer, keras.Model):
         if config.uses_word_positions != self.needs_word_positions:
             raise ValueError(
                 f"positions={config.positions} is not for "
-                f"{type(self).__name__}; positions with words are for "
+                f"{type(self).__name__}; positions of words are for "
                 "ParserTransformer, all others for Transformer."
             )
         self.config = config
         # Autocast would round ids given as floats.
         self.autocast = False
-        shared, size = config.share_embeddings, config.vocabulary_size
-        bias = config.output_bias
+        share = config.share_embeddings
         self.target_embedding = self._new_embedding(
-            "target_embedding", size, bias and shared != "none"
+            "target_embedding",
+            config.vocabulary_size,
+            config.output_bias and share != "none",
         )
         self.source_embedding = self.output_embedding = self.target_embedding
-        if shared != "all":
+        if share != "all":
             self.source_embedding = self._new_embedding(
                 "source_embedding", config.encoder_vocabulary_size
             )
-        if shared == "none":
+        if share == "none":
             self.output_embedding = self._new_embedding(
-                "output_embedding", size, bias
+                "output_embedding", config.vocabulary_size, config.output_bias
             )
         self.source_positions = self._new_position_layer("source_positions")
         self.target_positions = self._new_position_layer("target_positions")
@@ -135,12 +129,12 @@ class Transformer(SequenceLayer, keras.Model):
         ):
             if not embedding.built:
                 embedding.build((None, None))
-        states = None, None, self.config.d_model
-        self.source_positions.build(states)
-        self.target_positions.build(states)
-        self.embedding_dropout.build(states)
-        self.encoder.build(states)
-        self.decoder.build(states, states)
+        shape = None, None, self.config.d_model
+        self.source_positions.build(shape)
+        self.target_positions.build(shape)
+        self.embedding_dropout.build(shape)
+        self.encoder.build(shape)
+        self.decoder.build(shape, shape)
         self.built = True
 
     def call(self, inputs, training=False):
@@ -159,21 +153,25 @@ class Transformer(SequenceLayer, keras.Model):
         """
         inputs = {name: as_ids(ids) for name, ids in inputs.items()}
         masks = build_attention_masks(inputs)
-        scores = return_attention_scores
-        kwargs = {"training": training, "return_attention_scores": scores}
         source = self.embed_source(
             inputs["source"], inputs.get("source_positions"), training
         )
-        memory = self.encoder(source, attention_mask=masks["source"], **kwargs)
+        memory = self.encoder(
+            source,
+            attention_mask=masks["source"],
+            training=training,
+            return_attention_scores=return_attention_scores,
+        )
         if return_attention_scores:
             memory, encoder = memory
-        target = self._embed_target(inputs, memory, masks["memory"], training)
+        target = self._decoder_inputs(inputs, memory, masks["memory"], training)
         states = self.decoder(
             target,
             memory,
             attention_mask=masks["target"],
             memory_mask=masks["memory"],
-            **kwargs,
+            training=training,
+            return_attention_scores=return_attention_scores,
         )
         if not return_attention_scores:
             return memory, states
@@ -190,12 +188,12 @@ class Transformer(SequenceLayer, keras.Model):
         may attend to and is 0 elsewhere; rows of padding are 0.
         """
         *_, scores = self.hidden_states(inputs, return_attention_scores=True)
-        sides = {"encoder": "source", "decoder": "target", "cross": "target"}
-        for name, layers in scores.items():
-            queries = as_ids(inputs[sides[name]])
-            real = ops.not_equal(queries, PAD_ID)[:, None, :, None]
+        for name, weights_of_layers in scores.items():
+            ids = as_ids(inputs["source" if name == "encoder" else "target"])
+            non_padding = ops.not_equal(ids, PAD_ID)[:, None, :, None]
             scores[name] = [
-                each * ops.cast(real, each.dtype) for each in layers
+                weights * ops.cast(non_padding, weights.dtype)
+                for weights in weights_of_layers
             ]
         return scores
 
@@ -203,14 +201,14 @@ class Transformer(SequenceLayer, keras.Model):
         """Returns a layer's mean cross-attention over heads, [B, T, S].
 
         `weights` are float32 [B, H, T, S] of each decoder layer; `layer` counts
-        from 1. The default is the last but one, whose attention is nearest to
+        from 1. The default is the second to last, whose attention is nearest to
         human alignments (Garg et al. 2019, section 5.1), or the only one.
         """
-        layers = self.config.decoder_layers
+        count = self.config.decoder_layers
         if layer is None:
-            layer = max(layers - 1, 1)
-        if not 1 <= layer <= layers:
-            raise ValueError(f"layer must be from 1 to {layers}, not {layer}.")
+            layer = max(count - 1, 1)
+        if not 1 <= layer <= count:
+            raise ValueError(f"layer must be from 1 to {count}, not {layer}.")
         return ops.mean(weights[layer - 1], axis=1)
 
     def beam_decoder(self, beam_size, cache=KVCache, output_layer=None):
@@ -233,9 +231,9 @@ class Transformer(SequenceLayer, keras.Model):
         embedded = self.target_positions(self.target_embedding(ids), positions)
         return self.embedding_dropout(embedded, training=training)
 
-    def _embed_target(self, inputs, memory, memory_mask, training=False):
+    def _decoder_inputs(self, inputs, memory, memory_mask, training=False):
         """Returns the decoder's input, float [B, T, D]."""
-        del memory, memory_mask
+        del memory, memory_mask  # Used by subclasses.
         return self.embed_target(
             inputs["target"], inputs.get("target_positions"), training
         )

@@ -104,14 +104,14 @@ MUTATIONS = [
         (
             "no residual connection",
             f"{_KT}/layers/transformer_layer.py",
-            "joined = inputs + self.output_dropout",
-            "joined = self.output_dropout",
+            "total = inputs + self.output_dropout",
+            "total = self.output_dropout",
             _LAYERS,
         ),
         (
             "pre-norm normalises after the sum too",
             f"{_KT}/layers/transformer_layer.py",
-            "        if self.normalize_first:\n            return joined\n",
+            "        if self.normalize_first:\n            return total\n",
             "",
             _LAYERS,
         ),
@@ -146,8 +146,8 @@ MUTATIONS = [
         (
             "packed pairs see one another's source",
             f"{_KT}/layers/masks.py",
-            "memory_mask = ops.logical_and(same, memory_mask)",
-            "memory_mask = ops.logical_or(same, memory_mask)",
+            "memory_mask = ops.logical_and(same_pair, memory_mask)",
+            "memory_mask = ops.logical_or(same_pair, memory_mask)",
             _LAYERS,
         ),
         (
@@ -160,7 +160,7 @@ MUTATIONS = [
         (
             "key bias gets a gradient",
             f"{_KT}/layers/base.py",
-            "blocks[number] = ops.stop_gradient(blocks[number])",
+            "biases[index] = ops.stop_gradient(biases[index])",
             "pass",
             f"tests/{_KT}/test_gradients.py",
         ),
@@ -181,8 +181,8 @@ MUTATIONS = [
         (
             "blocks of a window see the block before last",
             f"{_KT}/layers/local_attention.py",
-            "piece(0, size - left, left)",
-            "piece(0, 0, left)",
+            "slice_blocks(0, size - left, left)",
+            "slice_blocks(0, 0, left)",
             _LAYERS,
         ),
         # Loss and schedule.
@@ -196,14 +196,14 @@ MUTATIONS = [
         (
             "padding counts in perplexity",
             f"{_KT}/loss.py",
-            "plain=(normalizer - label_logits) * real",
+            "plain=(normalizer - label_logits) * non_padding",
             "plain=normalizer - label_logits",
             _LOSS,
         ),
         (
             "gradient of the label is missing",
             f"{_KT}/loss.py",
-            "                + at_label * label_rows\n",
+            "                + d_label * label_rows\n",
             "",
             _LOSS,
         ),
@@ -246,15 +246,15 @@ MUTATIONS = [
         (
             "search stops by the present length",
             f"{_KT}/decoding/beam_search.py",
-            "length if heuristic else constraints.max_lengths",
-            "length",
+            "config.penalty(max_lengths)",
+            "config.penalty(length)",
             _SEARCH,
         ),
         (
             "beams keep their own past",
             f"{_KT}/decoding/translate.py",
-            "return ops.where(now[None, None, :, None], own, inherited)",
-            "return ops.where(now[None, None, :, None], own, ancestry)",
+            "return ops.where(newest[None, None, :, None], own, inherited)",
+            "return ops.where(newest[None, None, :, None], own, ancestry)",
             _SEARCH,
         ),
         (
@@ -267,22 +267,22 @@ MUTATIONS = [
         (
             "minimum length one too short",
             f"{_KT}/decoding/beam_search.py",
-            "too_short = index + 1 < constraints.min_lengths",
-            "too_short = index + 2 < constraints.min_lengths",
+            "too_short = length < constraints.min_lengths",
+            "too_short = length + 1 < constraints.min_lengths",
             _SEARCH,
         ),
         (
             "prefix beyond the maximum length",
             f"{_KT}/decoding/beam_search.py",
-            "(forced != PAD_ID) & (index + 1 < constraints.max_lengths)",
-            "forced != PAD_ID",
+            "(tokens != PAD_ID) & (length < constraints.max_lengths)",
+            "tokens != PAD_ID",
             _SEARCH,
         ),
         (
             "forbidden tokens are allowed",
             f"{_KT}/decoding/beam_search.py",
-            "flat = ops.where(tokens == token, IMPOSSIBLE, flat)",
-            "pass",
+            "ops.where(tokens == token, IMPOSSIBLE, all_log_probs)",
+            "all_log_probs",
             _SEARCH,
         ),
         (
@@ -295,22 +295,22 @@ MUTATIONS = [
         (
             "all samples of a sentence draw alike",
             f"{_KT}/decoding/sampling.py",
-            "uniform(seeds[:, None], numbers, index)",
-            "uniform(seeds[:, None], numbers * 0, index)",
+            "hash_to_uniform(seeds[:, None], sample_indices, index)",
+            "hash_to_uniform(seeds[:, None], sample_indices * 0, index)",
             _SEARCH,
         ),
         (
             "top-p draws one token more",
             f"{_KT}/decoding/sampling.py",
-            "likely = below < ",
-            "likely = below - probabilities < ",
+            "in_nucleus = total_before < ",
+            "in_nucleus = total_before - probabilities < ",
             _SEARCH,
         ),
         (
             "outputs may be one token longer",
             f"{_KT}/decoding/translate.py",
-            "ops.sum(real, axis=1) - 1 + extra, 1)",
-            "ops.sum(real, axis=1) + extra, 1)",
+            "ops.sum(non_padding, axis=1) - 1 + extra_tokens, 1)",
+            "ops.sum(non_padding, axis=1) + extra_tokens, 1)",
             _SEARCH,
         ),
         (

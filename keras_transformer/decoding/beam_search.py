@@ -18,21 +18,20 @@ from keras_transformer.decoding.search_config import (
 # Represents log 0. Finite, so that sums and comparisons stay finite.
 IMPOSSIBLE = -1e9
 
-# Logits per group in the search for the highest: nearly optimal for 10,000 to
-# 40,000 logits.
-_GROUP = 32
+# Logits per group in `_grouped_top_k`: nearly optimal for 10,000 to 40,000.
+_GROUP_SIZE = 32
 
 
 class BeamSearchResult(typing.NamedTuple):
     """The best hypotheses of each sentence, best first.
 
-    Scores are log-probability / length penalty, and -1e9 for missing
-    hypotheses, if fewer than K are possible.
+    Scores are log-probability / length penalty, or -1e9 for missing hypotheses
+    if fewer than K are possible.
     """
 
     tokens: typing.Any  # int32 [B, K, T], ending with the end id, then padding
     scores: typing.Any  # float32 [B, K]
-    state: typing.Any  # that of `step` when the sentence stopped
+    state: typing.Any  # state of `step` when the sentence stopped
 
 
 class BeamSearchState(typing.NamedTuple):
@@ -47,7 +46,7 @@ class BeamSearchState(typing.NamedTuple):
     finished_scores: typing.Any  # float32 [B, K], best first
     stopped: typing.Any  # boolean [B]
     grammar: typing.Any  # state of each live beam, nest of [B, K, ...]
-    state: typing.Any  # what `step` carries
+    state: typing.Any  # state of `step`
 
     def result(self, state):
         """Returns the BeamSearchResult with this state."""
@@ -60,10 +59,10 @@ class Candidates(typing.NamedTuple):
     """The best continuations of the live beams, all [B, K]."""
 
     tokens: typing.Any  # int32, of the K best that do not end, best first
-    parents: typing.Any  # int32, the beams that they continue
+    parents: typing.Any  # int32, the live beams that they continue
     log_probs: typing.Any  # float32
-    end_log_probs: typing.Any  # float32, of each live beam if it ends here
-    may_end: typing.Any  # boolean, whether that is among the best of all
+    end_log_probs: typing.Any  # float32, of each live beam if it ends now
+    may_end: typing.Any  # boolean, whether its end is among the best candidates
 
 
 def beam_search(step, state, constraints, max_length, config=None):
@@ -75,8 +74,8 @@ def beam_search(step, state, constraints, max_length, config=None):
     hypothesis can only end. A sentence stops when its best live log-probability
     / penalty at its maximum length, an upper bound for all candidates, is not
     above the finished score of the last requested hypothesis. So stopping never
-    changes the result, except with another `config.stop_criterion`. Sentences
-    do not influence each other.
+    changes the result, except with another `config.stop_criterion`. The result
+    of a sentence does not depend on the others.
 
     Args:
         step: function (tokens int32 [B, K], parents int32 [B, K], index int32
@@ -86,7 +85,7 @@ def beam_search(step, state, constraints, max_length, config=None):
         state: initial state of `step`; a nest of tensors of fixed shapes whose
             first axis is the sentence.
         constraints: Constraints, or just their `max_lengths`.
-        max_length: T, a number or int32 scalar.
+        max_length: T, an int or int32 scalar.
         config: BeamSearchConfig; None for the paper's.
 
     Returns:
@@ -94,16 +93,22 @@ def beam_search(step, state, constraints, max_length, config=None):
     """
     config = config or BeamSearchConfig()
     search = start_search(config, constraints, max_length, state)
+    search = run_search(
+        config, search, step, lambda search: any_running(search, max_length)
+    )
+    return search.result(search.state)
+
+
+def run_search(config, search, step, continues):
+    """Advances a search while `continues(search)` is True."""
 
     def advance(search):
         tokens = last_tokens(search.live_tokens, search.index)
         logits, state = step(tokens, search.parents, search.index, search.state)
         return (advance_search(config, search, logits, state),)
 
-    (search,) = ops.while_loop(
-        lambda search: any_running(search, max_length), advance, (search,)
-    )
-    return search.result(search.state)
+    (search,) = ops.while_loop(continues, advance, (search,))
+    return search
 
 
 def start_search(config, constraints, max_length, state):
@@ -112,9 +117,9 @@ def start_search(config, constraints, max_length, state):
     batch = ops.shape(constraints.max_lengths)[0]
     beams = config.beam_size
     tokens = ops.full((batch, beams, max_length), PAD_ID, dtype="int32")
-    # All beams are equal at first, so only the first one counts.
-    others = ops.full((batch, beams - 1), IMPOSSIBLE, dtype="float32")
+    # All beams are equal at first, so only one is possible.
     first = ops.zeros((batch, 1), dtype="float32")
+    others = ops.full((batch, beams - 1), IMPOSSIBLE, dtype="float32")
     return BeamSearchState(
         index=ops.convert_to_tensor(0, "int32"),
         constraints=constraints,
@@ -133,43 +138,41 @@ def start_search(config, constraints, max_length, state):
 
 def advance_search(config, search, logits, state):
     """Returns the search after a step with these logits and this state."""
-    index, constraints = search.index, search.constraints
-    candidates = allowed_candidates(config, search, logits)  # all [B, K]
-    length = index + 1
+    constraints, length = search.constraints, search.index + 1
+    candidates = constrained_candidates(config, search, logits)
     at_limit = length >= constraints.max_lengths  # [B]
     is_possible = candidates.end_log_probs > 0.5 * IMPOSSIBLE
     may_end = is_possible & (candidates.may_end | at_limit[:, None])  # [B, K]
     # A tie must not change the result of a stopped sentence.
     may_end = may_end & ~search.stopped[:, None]
-    end_scores = ops.where(
-        may_end, candidates.end_log_probs / config.penalty(length), IMPOSSIBLE
-    )  # [B, K]
+    end_scores = candidates.end_log_probs / config.penalty(length)
+    end_scores = ops.where(may_end, end_scores, IMPOSSIBLE)
     scores = ops.concatenate([search.finished_scores, end_scores], axis=1)
     finished_scores, order = ops.top_k(scores, config.beam_size)
-    newest = ops.arange(ops.shape(search.live_tokens)[2]) == index  # [T]
-    ended = ops.where(newest, END_ID, search.live_tokens)
-    both = ops.concatenate([search.finished_tokens, ended], axis=1)
+    newest = ops.arange(ops.shape(search.live_tokens)[2]) == search.index  # [T]
+    ended_tokens = ops.where(newest, END_ID, search.live_tokens)
+    tokens = ops.concatenate([search.finished_tokens, ended_tokens], axis=1)
+    finished_tokens = ops.take_along_axis(tokens, order[..., None], axis=1)
     live_tokens, grammar = gather_beams(
         (search.live_tokens, search.grammar), candidates.parents
     )
+    live_tokens = ops.where(newest, candidates.tokens[..., None], live_tokens)
     if config.grammar is not None:
         grammar = config.grammar.advance(grammar, candidates.tokens)
-    heuristic = config.stop_criterion == "heuristic"
     terminated = is_terminated(
         config,
-        length if heuristic else constraints.max_lengths,
+        length,
+        constraints.max_lengths,
         candidates.log_probs[:, 0],
         finished_scores,
     )
     return BeamSearchState(
         index=length,
         constraints=constraints,
-        live_tokens=ops.where(
-            newest, candidates.tokens[..., None], live_tokens
-        ),
+        live_tokens=live_tokens,
         live_log_probs=candidates.log_probs,
         parents=candidates.parents,
-        finished_tokens=ops.take_along_axis(both, order[..., None], axis=1),
+        finished_tokens=finished_tokens,
         finished_scores=finished_scores,
         stopped=search.stopped | at_limit | terminated,
         grammar=grammar,
@@ -177,28 +180,34 @@ def advance_search(config, search, logits, state):
     )
 
 
-def allowed_candidates(config, search, logits):
-    """Returns the best Candidates for the next token's logits [B, K, V]."""
-    index, constraints = search.index, search.constraints
-    live_log_probs = search.live_log_probs
+def constrained_candidates(config, search, logits):
+    """Returns the Candidates that the constraints allow: logits [B, K, V]."""
+    constraints, length = search.constraints, search.index + 1
     too_short = allowed = None
     if not is_unset(constraints.min_lengths):
         # The maximum length overrides the minimum.
-        too_short = index + 1 < constraints.min_lengths  # [B]
+        too_short = length < constraints.min_lengths  # [B]
     if config.grammar is not None:
         allowed = config.grammar.allowed(search.grammar)  # [B, K, V]
     unforced = best_candidates(
-        *(logits, live_log_probs, config.end_rank),
-        *(config.suppress_tokens, too_short, allowed),
+        logits,
+        search.live_log_probs,
+        config.end_rank,
+        config.suppress_tokens,
+        too_short,
+        allowed,
     )
     if is_unset(constraints.prefix):
         return unforced
     last = ops.shape(constraints.prefix)[1] - 1
-    forced = ops.take(constraints.prefix, ops.minimum(index, last), axis=1)
-    within = (forced != PAD_ID) & (index + 1 < constraints.max_lengths)  # [B]
+    tokens = ops.take(
+        constraints.prefix, ops.minimum(search.index, last), axis=1
+    )
+    forced = forced_candidates(logits, search.live_log_probs, tokens, allowed)
+    is_forced = (tokens != PAD_ID) & (length < constraints.max_lengths)  # [B]
     return tree.map_structure(
-        lambda one, other: ops.where(within[:, None], one, other),
-        forced_candidates(logits, live_log_probs, forced, allowed),
+        lambda one, other: ops.where(is_forced[:, None], one, other),
+        forced,
         unforced,
     )
 
@@ -213,16 +222,17 @@ def best_candidates(
 ):
     """Returns the best Candidates for logits [B, K, V] and live beams [B, K].
 
-    A beam may end if its end is among the `end_rank` best, at most 2K, and not
-    `too_short`, boolean [B]. Only tokens that are `allowed`, boolean [B, K, V],
-    and not in `suppress_tokens` may follow; the probabilities of other tokens
-    do not change. Missing candidates have log-probability IMPOSSIBLE.
+    A beam may end if its end is among the `end_rank` best, at most 2K, and its
+    sentence is not `too_short`, boolean [B]. Only tokens that are `allowed`,
+    boolean [B, K, V], and not in `suppress_tokens` may follow; the
+    probabilities of other tokens do not change. Missing candidates have
+    log-probability IMPOSSIBLE.
     """
     logits = ops.cast(logits, "float32")
     beam_size, vocabulary = logits.shape[-2:]
     per_beam = min(2 * beam_size + len(suppress_tokens), vocabulary)
     if allowed is None:
-        top_logits, top_tokens = _highest(logits, per_beam)
+        top_logits, top_tokens = _grouped_top_k(logits, per_beam)
         # Softmax is one operation, a log-sum-exp several passes over V.
         highest = ops.take_along_axis(
             ops.softmax(logits, axis=-1), top_tokens[..., :1], axis=-1
@@ -231,21 +241,21 @@ def best_candidates(
     else:
         normalizer = ops.logsumexp(logits, axis=-1)
         logits = ops.where(allowed, logits, IMPOSSIBLE)
-        top_logits, top_tokens = _highest(logits, per_beam)
+        top_logits, top_tokens = _grouped_top_k(logits, per_beam)
     offsets = live_log_probs - normalizer
     batch = ops.shape(logits)[0]
-    flat = ops.reshape(
-        top_logits + offsets[..., None], (batch, beam_size * per_beam)
-    )
-    tokens = ops.reshape(top_tokens, (batch, beam_size * per_beam))
+    count = beam_size * per_beam
+    all_log_probs = top_logits + offsets[..., None]
+    all_log_probs = ops.reshape(all_log_probs, (batch, count))
+    tokens = ops.reshape(top_tokens, (batch, count))
     for token in suppress_tokens:
-        flat = ops.where(tokens == token, IMPOSSIBLE, flat)
+        all_log_probs = ops.where(tokens == token, IMPOSSIBLE, all_log_probs)
     if too_short is not None:
         ends = too_short[:, None] & (tokens == END_ID)
-        flat = ops.where(ends, IMPOSSIBLE, flat)
-    best, _ = ops.top_k(flat, min(end_rank, beam_size * per_beam))
+        all_log_probs = ops.where(ends, IMPOSSIBLE, all_log_probs)
+    best, _ = ops.top_k(all_log_probs, min(end_rank, count))
     end_log_probs = logits[..., END_ID] + offsets
-    continuing = ops.where(tokens == END_ID, IMPOSSIBLE, flat)
+    continuing = ops.where(tokens == END_ID, IMPOSSIBLE, all_log_probs)
     log_probs, order = ops.top_k(continuing, beam_size)
     may_end = end_log_probs >= best[:, -1:]
     if too_short is not None:
@@ -259,32 +269,31 @@ def best_candidates(
     )
 
 
-def forced_candidates(logits, live_log_probs, forced, allowed=None):
-    """Returns Candidates with `forced`, int32 [B], in the first beam only."""
+def forced_candidates(logits, live_log_probs, tokens, allowed=None):
+    """Returns Candidates that continue the first beam with int32 [B] tokens."""
     logits = ops.cast(logits, "float32")
     normalizer = ops.logsumexp(logits, axis=-1)
     if allowed is not None:
         logits = ops.where(allowed, logits, IMPOSSIBLE)
-    beam_size = logits.shape[-2]
-    tokens = ops.broadcast_to(forced[:, None], ops.shape(live_log_probs))
+    tokens = ops.broadcast_to(tokens[:, None], ops.shape(live_log_probs))
     chosen = ops.take_along_axis(logits, tokens[..., None], axis=-1)[..., 0]
     log_probs = live_log_probs + chosen - normalizer
-    first = ops.arange(beam_size) == 0
+    is_first = ops.arange(logits.shape[-2]) == 0
     return Candidates(
         tokens=tokens,
         parents=ops.zeros_like(tokens),
-        log_probs=ops.where(first, log_probs, IMPOSSIBLE),
+        log_probs=ops.where(is_first, log_probs, IMPOSSIBLE),
         end_log_probs=ops.full_like(log_probs, IMPOSSIBLE),
         may_end=ops.zeros_like(tokens, dtype="bool"),
     )
 
 
-def _highest(logits, count):
+def _grouped_top_k(logits, count):
     """Returns the `count` highest of [B, K, V], and their int32 indices."""
-    # They lie in the `count` groups with the highest maxima; sort only these.
+    # They are in the `count` groups with the highest maxima; sort only these.
     vocabulary = logits.shape[-1]
     divisors = [n for n in range(1, 129) if vocabulary % n == 0]
-    width = min(divisors, key=lambda n: abs(n - _GROUP))
+    width = min(divisors, key=lambda n: abs(n - _GROUP_SIZE))
     groups = vocabulary // width
     if groups <= count or width == 1:
         values, indices = ops.top_k(logits, count)
@@ -320,19 +329,19 @@ def gather_beams(nest, parents):
     return tree.map_structure(gather, nest)
 
 
-def is_terminated(config, length, best_live, finished_scores):
-    """Returns whether sentences may stop: boolean [B].
+def is_terminated(config, length, max_lengths, best_live, finished_scores):
+    """Returns whether sentences meet `config.stop_criterion`: boolean [B].
 
-    The best live beam, float32 [B], is assumed to end at `length`.
+    `best_live` is the log-probability of the best live beam, float32 [B].
     """
     if config.stop_criterion == "k_finished":
         enough = finished_scores[:, -1] > 0.5 * IMPOSSIBLE
+    elif config.stop_criterion == "heuristic":
+        enough = best_live / config.penalty(length) <= finished_scores[:, -1]
     else:
-        n_best = config.beam_size
-        if config.stop_criterion == "exact":
-            n_best = config.n_best or n_best
-        bound = best_live / config.penalty(length)
-        enough = bound <= finished_scores[:, n_best - 1]
+        # Index -1, for `n_best` = 0, is the worst of all K.
+        worst_needed = finished_scores[:, config.n_best - 1]
+        enough = best_live / config.penalty(max_lengths) <= worst_needed
     # A grammar may leave no live beam.
     return enough | (best_live <= 0.5 * IMPOSSIBLE)
 

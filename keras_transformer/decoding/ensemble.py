@@ -13,12 +13,12 @@ MEANS = ("log_probabilities", "probabilities")
 class Ensemble:
     """Models with the same vocabularies, averaged at each step.
 
-    Replaces a Transformer in `translate_ids`, `sample_ids`, `score_ids` and
-    `force_align`. Vocabularies of different sizes raise ValueError.
+    Takes the place of a Transformer in `translate_ids`, `sample_ids`,
+    `score_ids` and `force_align`. Different vocabulary sizes raise ValueError.
 
     Args:
-        models: list of Transformer; the first one's configuration sets beam,
-            penalty and limits, up to the fewest learned positions of all.
+        models: list of Transformer. The configuration is that of the first,
+            with the smallest number of learned positions.
         mean: "log_probabilities" (normalized geometric mean of the
             distributions) or "probabilities".
     """
@@ -27,43 +27,44 @@ class Ensemble:
         if not models:
             raise ValueError("An ensemble needs at least one model.")
         validate_choice("mean", mean, MEANS)
-        for side in ("encoder_vocabulary_size", "vocabulary_size"):
-            sizes = {getattr(model.config, side) for model in models}
+        for name in ("encoder_vocabulary_size", "vocabulary_size"):
+            sizes = {getattr(model.config, name) for model in models}
             if len(sizes) > 1:
                 raise ValueError(
-                    "Expected models with one vocabulary, got sizes of "
-                    f"{', '.join(map(str, sorted(sizes)))} tokens."
+                    f"Models have different vocabulary sizes: {sorted(sizes)}."
                 )
         self.models = models
         self.mean = mean
         self.config = models[0].config
-        tables = [
+        max_positions = [
             model.config.max_positions
             for model in models
             if model.config.positions == "learned"
         ]
-        if tables:
+        if max_positions:
             self.config = self.config.replace(
-                positions="learned", max_positions=min(tables)
+                positions="learned", max_positions=min(max_positions)
             )
 
     def __call__(self, inputs):
-        """Returns logits [B, T, V]; their softmax is the mean distribution."""
-        each = [ops.log_softmax(model(inputs)) for model in self.models]
-        return average_log_probs(ops.stack(each), self.mean)
+        """Returns logits of the mean distribution: [B, T, V]."""
+        return _mean_logits([model(inputs) for model in self.models], self.mean)
 
     def attention(self, inputs):
-        """Returns `Transformer.attention` with one list per model."""
-        each = [model.attention(inputs) for model in self.models]
-        return {kind: [one[kind] for one in each] for kind in each[0]}
+        """Returns `Transformer.attention` with a list of models' lists."""
+        scores = [model.attention(inputs) for model in self.models]
+        return {
+            name: [model_scores[name] for model_scores in scores]
+            for name in scores[0]
+        }
 
-    def alignment(self, scores, layer=None):
+    def alignment(self, weights, layer=None):
         """Returns the models' mean alignment; see `Transformer.alignment`."""
-        each = [
-            model.alignment(model_scores, layer)
-            for model, model_scores in zip(self.models, scores)
+        alignments = [
+            model.alignment(model_weights, layer)
+            for model, model_weights in zip(self.models, weights)
         ]
-        return ops.mean(ops.stack(each), axis=0)
+        return ops.mean(ops.stack(alignments), axis=0)
 
     def encode(self, source):
         """Returns a tuple with each model's encoder output."""
@@ -88,26 +89,22 @@ class EnsembleDecoder:
 
     def start(self, source, capacity, memory=None):
         """Returns a tuple of the decoders' states."""
-        memories = memory or (None,) * len(self._decoders)
+        memories = memory or [None] * len(self._decoders)
         return tuple(
-            decoder.start(source, capacity, each)
-            for decoder, each in zip(self._decoders, memories)
+            decoder.start(source, capacity, model_memory)
+            for decoder, model_memory in zip(self._decoders, memories)
         )
 
     def step(
         self, tokens, parents, index, states, return_attention_scores=False
     ):
-        """Returns mean log-probabilities as logits; see `BeamDecoder.step`."""
+        """Returns logits of the mean distribution; see `BeamDecoder.step`."""
         results = [
-            decoder.step(
-                *(tokens, parents, index, state),
-                return_attention_scores=return_attention_scores,
-            )
+            decoder.step(tokens, parents, index, state, return_attention_scores)
             for decoder, state in zip(self._decoders, states)
         ]
-        logits, *others = zip(*results)
-        log_probs = ops.stack([ops.log_softmax(each) for each in logits])
-        return average_log_probs(log_probs, self._mean), *others
+        logits, *states_and_scores = zip(*results)
+        return _mean_logits(logits, self._mean), *states_and_scores
 
     def extend_cache(self, states, capacity):
         """Returns the states with capacity for more steps."""
@@ -117,8 +114,9 @@ class EnsembleDecoder:
         )
 
 
-def average_log_probs(log_probs, mean):
-    """Averages the log-probabilities [M, ..., V] of M models: [..., V]."""
+def _mean_logits(logits, mean):
+    """Returns logits of the mean distribution for each model's [..., V]."""
+    log_probs = ops.stack([ops.log_softmax(each) for each in logits])
     if mean == "log_probabilities":
         # Not normalized, since the search normalizes logits.
         return ops.mean(log_probs, axis=0)

@@ -2,8 +2,8 @@
 
 With a joint vocabulary, a model generates only about half of the tokens, yet
 each step multiplies by the embeddings of all. Excluded tokens keep their share
-of the softmax, since label smoothing trains each of them to epsilon_ls / V;
-otherwise longer hypotheses would win. The sum of their exponentials is
+of the softmax, since label smoothing trains each to epsilon_ls / (V - 1);
+without it longer hypotheses would win. The sum of their exponentials is
 estimated from the mean and covariance of their embeddings.
 """
 
@@ -24,19 +24,18 @@ from keras_transformer.layers.attention import KVCache
 _NUM_SPECIAL = END_ID + 1
 
 # Sizes of fixed subsets are multiples of the group size in `beam_search`.
-_MULTIPLE = 32
+_SIZE_MULTIPLE = 32
 
 # Exceeds the expected count of any token in a sentence.
-_ALWAYS = 1e6
+_HIGHEST_FREQUENCY = 1e6
 
 
 class OutputVocabulary(abc.ABC):
     """A subset of the vocabulary that a search may generate.
 
-    `OutputVocabulary.fixed` creates one for all sentences,
-    `OutputVocabulary.shortlist` one that selects tokens for each sentence. The
-    search uses local ids: indices into the subset, whose ids are ascending and
-    include the special ids.
+    `OutputVocabulary.fixed` creates one subset for all sentences,
+    `OutputVocabulary.shortlist` one for each sentence. The search uses local
+    ids: indices into the subset, ascending ids that include the special ids.
     """
 
     @staticmethod
@@ -56,12 +55,13 @@ class OutputVocabulary(abc.ABC):
         vocabulary, raises ValueError.
         """
         if isinstance(model, Ensemble):
-            return Ensemble([*map(self.restrict, model.models)], model.mean)
+            models = [self.restrict(each) for each in model.models]
+            return Ensemble(models, model.mean)
         return ReducedVocabularyModel(model, self._output_layer(model))
 
     @abc.abstractmethod
     def to_vocabulary_ids(self, local_ids, source):
-        """Returns int32 [B, ...] ids, given the search's source [B, S]."""
+        """Returns int32 [B, ...] ids for the search's source ids [B, S]."""
 
     @abc.abstractmethod
     def _output_layer(self, model):
@@ -71,9 +71,9 @@ class OutputVocabulary(abc.ABC):
 class ReducedVocabularyModel:
     """A Transformer whose searches generate a subset of the vocabulary.
 
-    The tokens of `translate_ids` are then local ids. The unknown token, which
-    no search generates, represents all excluded tokens: its logit is the log of
-    their estimated sum.
+    `translate_ids` returns local ids. The unknown token, which no search
+    generates, represents all excluded tokens: its logit is the log of the
+    estimated sum of their exponentials.
     """
 
     def __init__(self, model, output_layer):
@@ -92,18 +92,21 @@ class ReducedVocabularyModel:
 class FixedVocabulary(OutputVocabulary):
     """One subset for all sentences.
 
-    The lowest other ids are added up to a multiple of 32. `ids`, an ascending
-    int32 array [V'], has the vocabulary id of each local id.
+    The lowest excluded ids are added up to a multiple of 32. `ids`, an
+    ascending int32 array [V'], has the vocabulary id of each local id.
     """
 
     def __init__(self, ids, vocabulary_size):
-        allowed = {*map(int, ids), *range(_NUM_SPECIAL)}
-        every = range(vocabulary_size)
-        for each in sorted(allowed.difference(every)):
-            raise ValueError(f"Expected ids in {every}, got {each}.")
-        excluded = [each for each in every if each not in allowed]
-        filling = excluded[: -len(allowed) % _MULTIPLE]
-        self.ids = np.array(sorted(allowed.union(filling)), np.int32)
+        all_ids = np.arange(vocabulary_size)
+        allowed = np.union1d(np.fromiter(ids, int), all_ids[:_NUM_SPECIAL])
+        outside = np.setdiff1d(allowed, all_ids)
+        if outside.size:
+            raise ValueError(
+                f"Expected ids from 0 to {len(all_ids) - 1}, got {outside[0]}."
+            )
+        excluded = np.setdiff1d(all_ids, allowed)
+        added = excluded[: -len(allowed) % _SIZE_MULTIPLE]
+        self.ids = np.union1d(allowed, added).astype(np.int32)
         self.vocabulary_size = vocabulary_size
 
     def to_vocabulary_ids(self, local_ids, source=None):
@@ -120,7 +123,7 @@ class FixedVocabulary(OutputVocabulary):
 
 
 class _FixedOutputLayer:
-    """Holds a copy of the embeddings; later changes do not reach it."""
+    """Multiplies states by a copy of the subset's embeddings."""
 
     def __init__(self, embedding, subset):
         matrix = ops.convert_to_numpy(embedding.output_matrix())
@@ -173,29 +176,27 @@ class LexicalShortlist(OutputVocabulary):
     """
 
     def __init__(self, targets, probabilities, frequencies, size):
-        targets, probabilities, frequencies = map(
-            np.asarray, (targets, probabilities, frequencies)
-        )
+        targets, probabilities = np.asarray(targets), np.asarray(probabilities)
         self.vocabulary_size = len(frequencies)
-        shapes = targets.shape, probabilities.shape
-        if len(shapes[0]) != 2 or shapes[0] != shapes[1]:
+        if targets.ndim != 2 or targets.shape != probabilities.shape:
             raise ValueError(
-                f"Expected two arrays of one shape [V_s, n], got {shapes}."
+                "Expected targets and probabilities of one shape [V_s, n], got "
+                f"{targets.shape} and {probabilities.shape}."
             )
-        most = self.vocabulary_size - 1
-        if targets.size and not 0 <= targets.min() <= targets.max() <= most:
-            raise ValueError(f"Expected targets from 0 to {most}.")
+        last = self.vocabulary_size - 1
+        if targets.size and not 0 <= targets.min() <= targets.max() <= last:
+            raise ValueError(f"Expected targets from 0 to {last}.")
         if size <= _NUM_SPECIAL:
             raise ValueError(f"size must be above {_NUM_SPECIAL}, not {size}.")
         self.size = min(size, self.vocabulary_size)
-        frequencies = frequencies.astype("float32")
-        frequencies[:_NUM_SPECIAL] = _ALWAYS
+        frequencies = np.array(frequencies, "float32")
+        frequencies[:_NUM_SPECIAL] = _HIGHEST_FREQUENCY
         order = np.argsort(-frequencies, kind="stable")
-        rare = order[self.size :]
-        # Tokens excluded from an empty sentence: target ids that occur in
-        # translations, with the unknown id, and ids that do not.
-        self.rare = np.append(rare[frequencies[rare] > 0], UNKNOWN_ID)
-        self.unseen = np.sort(rare[frequencies[rare] == 0])
+        # Excluded from the subset of an empty sentence.
+        excluded = order[self.size :]
+        occurs = frequencies[excluded] > 0
+        self.rare_ids = np.append(excluded[occurs], UNKNOWN_ID)
+        self.unseen_ids = np.sort(excluded[~occurs])
         self.weights = [
             _constant("targets", targets, "int32"),
             _constant("probabilities", probabilities),
@@ -205,19 +206,21 @@ class LexicalShortlist(OutputVocabulary):
     def ids(self, source):
         """Returns each sentence's subset, ascending ids: int32 [B, L]."""
         targets, probabilities, frequencies = self.weights
-        real = ops.cast(ops.not_equal(source, PAD_ID), "float32")
-        added = ops.take(probabilities, source, axis=0) * real[..., None]
-        target = ops.take(targets, source, axis=0)  # [B, S, n]
+        counts = ops.take(probabilities, source, axis=0)
+        counts *= ops.cast(ops.not_equal(source, PAD_ID), "float32")[..., None]
+        target_ids = ops.take(targets, source, axis=0)  # [B, S, n]
         batch = ops.shape(source)[0]
         rows = ops.arange(batch)[:, None, None]
-        indices = rows * self.vocabulary_size + target
-        expected = ops.scatter(
+        indices = rows * self.vocabulary_size + target_ids
+        expected_counts = ops.scatter(
             ops.reshape(indices, (-1, 1)),
-            ops.reshape(added, (-1,)),
+            ops.reshape(counts, (-1,)),
             (batch * self.vocabulary_size,),
         )
-        expected = ops.reshape(expected, (batch, self.vocabulary_size))
-        _, ids = ops.top_k(expected + frequencies, self.size)
+        expected_counts = ops.reshape(
+            expected_counts, (batch, self.vocabulary_size)
+        )
+        _, ids = ops.top_k(expected_counts + frequencies, self.size)
         return ops.sort(ops.cast(ids, "int32"), axis=-1)
 
     def to_vocabulary_ids(self, local_ids, source):
@@ -225,11 +228,9 @@ class LexicalShortlist(OutputVocabulary):
         return _take_per_sentence(self.ids(source), local_ids)
 
     def _output_layer(self, model):
+        config = model.config
+        sizes = config.encoder_vocabulary_size, config.vocabulary_size
         expected = self.weights[0].shape[0], self.vocabulary_size
-        sizes = (
-            model.config.encoder_vocabulary_size,
-            model.config.vocabulary_size,
-        )
         if sizes != expected:
             raise ValueError(
                 f"Expected source and target vocabularies of {expected} "
@@ -251,38 +252,36 @@ class _ShortlistOutputLayer:
         matrix = ops.convert_to_numpy(embedding.output_matrix())
         matrix = matrix.astype("float64")
         # Separate estimates, since embeddings of rare and unseen tokens differ.
-        self._excluded = [
-            ExcludedTokensEstimate(matrix[ids])
-            for ids in (shortlist.rare, shortlist.unseen)
-            if len(ids)
-        ]
-        self.weights = [
-            *shortlist.weights,
-            *(weight for each in self._excluded for weight in each.weights),
-        ]
+        self._excluded = [ExcludedTokensEstimate(matrix[shortlist.rare_ids])]
+        if len(shortlist.unseen_ids):
+            unseen = ExcludedTokensEstimate(matrix[shortlist.unseen_ids])
+            self._excluded.append(unseen)
+        self.weights = list(shortlist.weights)
+        for estimate in self._excluded:
+            self.weights += estimate.weights
 
     def prepare(self, source):
         """Returns ids, int32 [B, L], and embeddings, float32 [B, D, L]."""
         ids = self._shortlist.ids(source)
-        rows = self._embedding.output_matrix(ids)
-        return ids, ops.transpose(rows, (0, 2, 1))
+        matrix = self._embedding.output_matrix(ids)
+        return ids, ops.transpose(matrix, (0, 2, 1))
 
     def to_vocabulary_ids(self, tokens, prepared):
         return _take_per_sentence(prepared[0], tokens)
 
     def logits(self, states, prepared):
         states = self._embedding.append_bias_input(states)
-        excluded = functools.reduce(
-            ops.logaddexp, [each.logit(states) for each in self._excluded]
-        )
-        unknown = ops.arange(self._shortlist.size) == UNKNOWN_ID
-        return ops.where(unknown, excluded, ops.matmul(states, prepared[1]))
+        logits = ops.matmul(states, prepared[1])
+        estimates = [excluded.logit(states) for excluded in self._excluded]
+        unknown_logit = functools.reduce(ops.logaddexp, estimates)
+        is_unknown = ops.arange(self._shortlist.size) == UNKNOWN_ID
+        return ops.where(is_unknown, unknown_logit, logits)
 
 
 class ExcludedTokensEstimate:
     """Estimates the log-sum-exp of the logits of excluded tokens.
 
-    It needs only mean and covariance of their embeddings, float64 [n, D].
+    It keeps only the mean and covariance of their embeddings, float64 [n, D].
     """
 
     def __init__(self, embeddings):
@@ -330,8 +329,8 @@ def _constant(name, values, dtype="float32"):
 
 
 def _take_per_sentence(ids, local_ids):
-    """Looks up int32 [B, ...] local ids in each sentence's int32 [B, L] ids."""
+    """Returns the ids, int32 [B, L], at local ids, int32 [B, ...]."""
     batch = ops.shape(local_ids)[0]
     flat = ops.reshape(local_ids, (batch, -1))
-    found = ops.take_along_axis(ids, flat, axis=1)
-    return ops.reshape(found, ops.shape(local_ids))
+    taken = ops.take_along_axis(ids, flat, axis=1)
+    return ops.reshape(taken, ops.shape(local_ids))

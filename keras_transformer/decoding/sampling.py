@@ -30,7 +30,7 @@ class SamplingConfig:
         top_k: sample from the k most likely tokens; 0 for all.
         top_p: sample from the most likely tokens that together have this
             probability (Holtzman et al. 2020), after `top_k` and temperature.
-        suppress_tokens: ids that are not sampled.
+        suppress_tokens: ids that are never sampled.
     """
 
     samples: int = 1
@@ -50,7 +50,7 @@ class SamplingConfig:
 
 
 class SamplingResult(typing.NamedTuple):
-    """Sampled translations and their probabilities under the plain model."""
+    """Sampled translations and their unmodified log-probabilities."""
 
     tokens: typing.Any  # int32 [B, N, T], ending with the end id, then padding
     log_probs: typing.Any  # float32 [B, N]
@@ -70,7 +70,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
     Args:
         model: Transformer or Ensemble.
         source: int32 [B, S], each row ending with the end id, then padding.
-        max_length: T, capacity for output tokens: a number or int32 scalar.
+        max_length: T, capacity for output tokens: an int or int32 scalar.
         seeds: int32 [B]; a sentence's samples depend on its own seed only.
         config: SamplingConfig; None for one sample of the unmodified model.
         max_lengths: int32 [B]; None for source lengths + `max_extra_tokens`.
@@ -81,29 +81,32 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
         max_lengths = output_limits(source, model.config.max_extra_tokens)
     max_lengths = clip_lengths("max_lengths", max_lengths, max_length)
     shape = (ops.shape(max_lengths)[0], config.samples)
-    numbers = ops.broadcast_to(ops.arange(config.samples), shape)
+    sample_indices = ops.broadcast_to(ops.arange(config.samples), shape)
 
-    def any_running(sampling):
+    def continues(sampling):
         return (sampling.index < max_length) & ~ops.all(sampling.finished)
 
     def advance(sampling):
         index = sampling.index
         last = last_tokens(sampling.tokens, index)
-        logits, state = decoder.step(last, numbers, index, sampling.state)
+        # Each sample continues itself.
+        logits, state = decoder.step(
+            last, sample_indices, index, sampling.state
+        )
         logits = ops.cast(logits, "float32")
-        uniform_noise = uniform(seeds[:, None], numbers, index)
-        tokens = _sample_tokens(logits, uniform_noise, config)
+        noise = hash_to_uniform(seeds[:, None], sample_indices, index)
+        tokens = _sample_tokens(logits, noise, config)
         at_limit = (index + 1 >= max_lengths)[:, None]
         tokens = ops.where(at_limit, END_ID, tokens)
         log_probs = ops.take_along_axis(logits, tokens[..., None], axis=-1)
         log_probs = log_probs[..., 0] - ops.logsumexp(logits, axis=-1)
         log_probs = ops.where(sampling.finished, 0.0, log_probs)
         newest = ops.arange(max_length) == index
-        pad_ids = ops.where(sampling.finished, PAD_ID, tokens)
+        new_ids = ops.where(sampling.finished, PAD_ID, tokens)
         return (
             _SamplingState(
                 index=index + 1,
-                tokens=ops.where(newest, pad_ids[..., None], sampling.tokens),
+                tokens=ops.where(newest, new_ids[..., None], sampling.tokens),
                 log_probs=sampling.log_probs + log_probs,
                 finished=sampling.finished | (tokens == END_ID),
                 state=state,
@@ -117,12 +120,12 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
         finished=ops.zeros(shape, dtype="bool"),
         state=decoder.start(source, max_length),
     )
-    (sampling,) = ops.while_loop(any_running, advance, (start,))
+    (sampling,) = ops.while_loop(continues, advance, (start,))
     return SamplingResult(sampling.tokens, sampling.log_probs)
 
 
 def _sample_tokens(logits, uniform_noise, config):
-    """Inverts the cumulative distribution at numbers in [0, 1): [B, N]."""
+    """Samples tokens, int32 [B, N], given uniform noise in [0, 1)."""
     vocabulary = logits.shape[-1]
     ids = ops.arange(vocabulary)
     for token in config.suppress_tokens:
@@ -134,25 +137,25 @@ def _sample_tokens(logits, uniform_noise, config):
     # The highest value becomes 0; others may become -inf and are never sampled.
     values = (values - values[..., :1]) / config.temperature
     probabilities = ops.softmax(values, axis=-1)
-    below = ops.cumsum(probabilities, axis=-1) - probabilities
-    likely = below < config.top_p
-    probabilities = ops.where(likely, probabilities, 0.0)
+    total_before = ops.cumsum(probabilities, axis=-1) - probabilities
+    in_nucleus = total_before < config.top_p
+    probabilities = ops.where(in_nucleus, probabilities, 0.0)
     cumulative = ops.cumsum(probabilities, axis=-1)
-    passed = cumulative <= (uniform_noise[..., None] * cumulative[..., -1:])
+    is_passed = cumulative <= uniform_noise[..., None] * cumulative[..., -1:]
+    rank = ops.sum(ops.cast(is_passed, "int32"), axis=-1)
     # Rounding must not select past the last token of the distribution.
-    allowed = ops.sum(ops.cast(probabilities > 0, "int32"), axis=-1)
-    order = ops.sum(ops.cast(passed, "int32"), axis=-1)
-    order = ops.minimum(order, allowed - 1)
-    sampled = ops.take_along_axis(tokens, order[..., None], axis=-1)
+    num_allowed = ops.sum(ops.cast(probabilities > 0, "int32"), axis=-1)
+    rank = ops.minimum(rank, num_allowed - 1)
+    sampled = ops.take_along_axis(tokens, rank[..., None], axis=-1)
     return ops.cast(sampled[..., 0], "int32")
 
 
-def uniform(*coordinates):
-    """Hashes int32 coordinates to float32 multiples of 2^-24 in [0, 1)."""
-    mixed = 0
-    for each in coordinates:
-        mixed = _hash(ops.cast(each, "uint32") + mixed)
-    return ops.cast(_shift_right(mixed, 8), "float32") * 2.0**-24
+def hash_to_uniform(*integers):
+    """Hashes int32 tensors to uniform float32 multiples of 2^-24 in [0, 1)."""
+    bits = 0
+    for each in integers:
+        bits = _hash(ops.cast(each, "uint32") + bits)
+    return ops.cast(_shift_right(bits, 8), "float32") * 2.0**-24
 
 
 def _hash(bits):

@@ -24,19 +24,18 @@ PENALTIES = ("gnmt", "power")
 class Grammar(typing.Protocol):
     """An automaton that decides which tokens may follow a hypothesis.
 
-    A forbidden hypothesis is never returned; if no token is allowed, not even
-    the end, there are fewer hypotheses. The state is a nest of tensors of fixed
-    shapes whose first axes are sentences and beams; the search gathers it with
-    the beams.
+    Forbidden hypotheses are never returned; if no token is allowed, not even
+    the end, fewer are returned. The state is a nest of tensors of fixed shapes
+    [B, K, ...], which the search gathers with the beams.
     """
 
     def allowed(self, state):
-        """Returns which tokens (or the end) may follow: boolean [B, K, V]."""
+        """Returns which tokens, or the end, may follow: boolean [B, K, V]."""
 
     def advance(self, state, tokens):
         """Returns the state after int32 [B, K] tokens.
 
-        Impossible beams may have forbidden tokens; their state is not used.
+        Tokens may be forbidden in impossible beams, whose state is not used.
         """
 
 
@@ -46,9 +45,9 @@ class Constraints(typing.NamedTuple):
     Attributes:
         max_lengths: int32 [B], at least 1: at this length, or at the search's
             `max_length`, a hypothesis can only end.
-        min_lengths: int32 [B], or (): no hypothesis ends before.
-        prefix: int32 [B, P], each followed by padding, or (): the first tokens
-            of all hypotheses, up to their maximum length.
+        min_lengths: int32 [B], the minimum length of all hypotheses, or ().
+        prefix: int32 [B, P], the first tokens of all hypotheses, truncated at
+            `max_lengths`, then padding; or ().
         grammar: the state of `BeamSearchConfig.grammar` before the first token,
             a nest of tensors [B, ...]; () without a grammar.
     """
@@ -70,16 +69,16 @@ class BeamSearchConfig:
         max_extra_tokens: default maximum of output length - source length in
             `translate_ids`.
         stop_criterion: when a sentence stops before its maximum length.
-            "exact": when no live beam can change its result. "k_finished": as
-            in CTranslate2, at its K-th finished hypothesis, which must end
-            among the K best candidates; faster, but may miss a better one.
-            "heuristic": as in Hugging Face transformers, also among the K best,
-            when no live beam at its present length beats the K-th finished one.
+            "exact": when no live beam can change its result. "k_finished": at
+            the K-th finished hypothesis, as in CTranslate2; faster, but may
+            miss a better one. "heuristic": when no live beam at its present
+            length beats the K-th finished hypothesis, as in Hugging Face
+            transformers. With the last two a hypothesis ends only if its end is
+            among the K best candidates.
         n_best: number of hypotheses that "exact" waits for; 0 for all K.
-        suppress_tokens: ids that are not generated. The probabilities of other
-            tokens do not change.
-        grammar: Grammar, or None. The probabilities of allowed tokens do not
-            change.
+        suppress_tokens: ids that are never generated. Neither these nor a
+            grammar changes the probabilities of allowed tokens.
+        grammar: Grammar, or None.
     """
 
     beam_size: int = 4
@@ -104,7 +103,7 @@ class BeamSearchConfig:
 
     @classmethod
     def from_config(cls, config):
-        """Returns the search settings of a TransformerConfig."""
+        """Creates it from the fields of a TransformerConfig."""
         return cls(
             beam_size=config.beam_size,
             alpha=config.alpha,
@@ -115,16 +114,16 @@ class BeamSearchConfig:
 
     @property
     def end_rank(self):
-        """Rank among all candidates up to which a beam may end."""
-        narrow = self.stop_criterion in ("k_finished", "heuristic")
-        return self.beam_size if narrow else 2 * self.beam_size
+        """Number of best candidates among which a beam may end."""
+        is_exact = self.stop_criterion == "exact"
+        return 2 * self.beam_size if is_exact else self.beam_size
 
     def penalty(self, length):
         """Returns the divisor of a log-probability; see `length_penalty`."""
         return length_penalty(length, self.alpha, self.length_penalty)
 
 
-def length_penalty(length, alpha, kind="gnmt"):
+def length_penalty(length, alpha, formula="gnmt"):
     """Returns the divisor that makes scores of different lengths comparable.
 
     It is float32 [...] for int32 [...] lengths, which include the end id:
@@ -132,7 +131,7 @@ def length_penalty(length, alpha, kind="gnmt"):
     "power" is length^alpha.
     """
     length = ops.cast(length, "float32")
-    if kind == "gnmt":
+    if formula == "gnmt":
         length = (5.0 + length) / 6.0
     return ops.power(length, alpha)
 
@@ -140,19 +139,14 @@ def length_penalty(length, alpha, kind="gnmt"):
 def validate_fields(config, **ranges):
     """Validates numbers of a frozen dataclass, and its `suppress_tokens`.
 
-    They are stored as Python numbers. `ranges` are (least, most) by name.
+    They become Python numbers. `ranges` has (least, most) for each name.
     """
-    name = "suppress_tokens"
-    values = {
-        name: tuple(
-            validate_range(name, each, 0) for each in config.suppress_tokens
-        )
-    }
     for name, (least, most) in ranges.items():
-        value = getattr(config, name)
-        values[name] = validate_range(name, value, least, most)
-    for name, value in values.items():
+        value = validate_range(name, getattr(config, name), least, most)
         object.__setattr__(config, name, value)
+    name = "suppress_tokens"
+    ids = [validate_range(name, each, 0) for each in config.suppress_tokens]
+    object.__setattr__(config, name, tuple(ids))
 
 
 def is_unset(constraint):
@@ -170,22 +164,21 @@ def prepare_constraints(constraints, config, max_length):
         raise ValueError(f"max_length must be at least 1, not {max_length}.")
     if not isinstance(constraints, Constraints):
         constraints = Constraints(constraints)
-    maxima, minima, prefix, grammar = constraints
+    max_lengths, min_lengths, prefix, grammar = constraints
     if is_unset(grammar) != (config.grammar is None):
         raise ValueError(
             "BeamSearchConfig.grammar and its state, Constraints.grammar, go "
             "together; give both or neither."
         )
     # At `max_length` a hypothesis must end, or the search would find none.
-    maxima = clip_lengths("max_lengths", maxima, max_length)
-    if not is_unset(minima):
-        minima = clip_lengths("min_lengths", minima, max_length)
+    max_lengths = clip_lengths("max_lengths", max_lengths, max_length)
+    if not is_unset(min_lengths):
+        min_lengths = clip_lengths("min_lengths", min_lengths, max_length)
     if not is_unset(prefix):
-        # The padding column ends the longest prefix.
+        # Ensures that each prefix ends with padding.
         prefix = ops.cast(prefix, "int32")
-        end = ops.full((ops.shape(prefix)[0], 1), PAD_ID, dtype="int32")
-        prefix = ops.concatenate([prefix, end], axis=1)
-    return Constraints(maxima, minima, prefix), grammar
+        prefix = ops.pad(prefix, ((0, 0), (0, 1)), constant_values=PAD_ID)
+    return Constraints(max_lengths, min_lengths, prefix), grammar
 
 
 def clip_lengths(name, values, max_length):

@@ -1,7 +1,6 @@
 """Translation of token ids: a decoder with caches, and its beam searches.
 
-Letters: B sentences, S source length, T output length, K beams, D d_model, V
-vocabulary.
+Letters: B sentences, S source length, T output length, K beams, V vocabulary.
 """
 
 import functools
@@ -12,9 +11,8 @@ from keras import ops, tree
 from keras_transformer.config import PAD_ID
 from keras_transformer.decoding.alignment import TracingDecoder, shift_right
 from keras_transformer.decoding.beam_search import (
-    advance_search,
     any_running,
-    last_tokens,
+    run_search,
     start_search,
 )
 from keras_transformer.decoding.search_config import (
@@ -27,22 +25,21 @@ from keras_transformer.loss import LabelSmoothedCrossEntropy
 
 # Maximum number of steps between removals of stopped sentences: few, so that
 # steps read few unfilled slots, but enough to make copying caches cheap.
-_SEGMENT = 8
+_SEGMENT_STEPS = 8
 
 # Cost of removing sentences from the batch, in steps of the whole batch; the
 # fastest value at 8, 32 and 96 sentences.
 _REMOVAL_COST = 0.5
 
-# Capacities of the loops before the last. Most sentences end in them; each adds
-# one loop to compile.
+# Capacities of the loops before the last, in which most sentences end.
 _BUCKETS = (32, 64)
 
 
 class DecoderState(typing.NamedTuple):
     """State between decoding steps; the first axis is the sentence.
 
-    `ancestry` [b, k, t, j] is True if beam k's hypothesis contains beam j's
-    token in cache slot t.
+    `ancestry` [b, k, t, j] is True if beam k's hypothesis contains the token of
+    beam j at cache step t.
     """
 
     cross_attention_caches: typing.Any  # keys and values of each layer
@@ -60,11 +57,11 @@ class FullOutputLayer:
         self._projection = embedding.projection()
 
     def prepare(self, source):
-        """Returns the per-sentence state of the output layer: none."""
+        """Returns the state of the output layer for each sentence: ()."""
         return ()
 
     def to_vocabulary_ids(self, tokens, prepared):
-        """Returns the vocabulary ids of int32 [B, K] tokens: unchanged."""
+        """Returns the vocabulary ids of int32 [B, K] tokens: the same."""
         return tokens
 
     def logits(self, states, prepared):
@@ -76,10 +73,10 @@ class BeamDecoder:
     """Decodes the K = `beam_size` beams of each sentence step by step.
 
     The encoder's output and the cross-attention keys and values are computed
-    once per sentence; the K beams are K queries on them. Self-attention attends
-    to the slots of all beams under a mask that selects each beam's own past, so
-    caches are written in place and never reordered. Restricted self-attention
-    needs only the slots of one window, which are overwritten.
+    once per sentence for all K queries. Self-attention attends to the slots of
+    all beams under a mask that selects each beam's own past, so caches are
+    written in place and never reordered. Restricted self-attention needs only
+    the slots of one window, which are overwritten.
     """
 
     def __init__(self, model, beam_size, cache=KVCache, output_layer=None):
@@ -93,11 +90,11 @@ class BeamDecoder:
     def start(self, source, capacity, memory=None):
         """Returns the DecoderState before the first step.
 
-        `capacity` is the number of steps to allocate, a number or int32 scalar;
-        a number beyond the learned positions raises ValueError. `memory` is
+        `capacity` is the number of steps to allocate, an int or int32 scalar;
+        an int beyond the learned positions raises ValueError. `memory` is
         `model.encode(source)`, if already computed.
         """
-        self._check(capacity)
+        self._validate_capacity(capacity)
         if memory is None:
             memory = self._model.encode(source)
         beams, batch = self.beam_size, ops.shape(source)[0]
@@ -114,12 +111,7 @@ class BeamDecoder:
         )
 
     def step(
-        self,
-        tokens,
-        parents,
-        index,
-        state,
-        return_attention_scores=False,
+        self, tokens, parents, index, state, return_attention_scores=False
     ):
         """Decodes the newest token of each beam; see `beam_search`.
 
@@ -127,8 +119,7 @@ class BeamDecoder:
         also the cross-attention, a list of N float32 [B, H, K, S].
         """
         batch, beams, length, _ = ops.shape(state.ancestry)
-        # Overwriting a step removes it from every ancestry, which implements
-        # the window.
+        # Overwriting a step removes it from every ancestry: the window.
         ancestry = update_ancestry(state.ancestry, parents, index % length)
         ids = self._output_layer.to_vocabulary_ids(tokens, state.output)
         positions = ops.reshape(ops.cast(index, "int32"), (1, 1))
@@ -146,10 +137,10 @@ class BeamDecoder:
         state = state._replace(
             self_attention_caches=tuple(caches), ancestry=ancestry
         )
-        result = [self._output_layer.logits(hidden_states, state.output), state]
+        logits = self._output_layer.logits(hidden_states, state.output)
         if return_attention_scores:
-            result.append(scores)
-        return tuple(result)
+            return logits, state, scores
+        return logits, state
 
     def _embed(self, ids, positions, parents, state):
         """Returns the decoder's input, float [B, K, D], and the state."""
@@ -157,33 +148,34 @@ class BeamDecoder:
 
     def extend_cache(self, state, capacity):
         """Returns the state with capacity for more steps; see `start`."""
-        self._check(capacity)
+        self._validate_capacity(capacity)
         length = self._model.decoder.cache_length(capacity)
         added = length - ops.shape(state.ancestry)[2]
         caches = tree.map_structure(
-            lambda each: _pad_steps(each, added), state.self_attention_caches
+            lambda cache: _pad_steps(cache, added), state.self_attention_caches
         )
         return state._replace(
             self_attention_caches=caches,
             ancestry=_pad_steps(state.ancestry, added),
         )
 
-    def _check(self, capacity):
+    def _validate_capacity(self, capacity):
         config = self._model.config
-        table = config.max_positions if config.positions == "learned" else None
-        if table and isinstance(capacity, int) and capacity > table:
+        if config.positions != "learned" or not isinstance(capacity, int):
+            return
+        if capacity > config.max_positions:
             raise ValueError(
-                f"max_length={capacity} does not fit the learned table of "
-                f"max_positions={table}; give a smaller max_length."
+                f"max_length must be at most {config.max_positions}, the "
+                f"model's max_positions, not {capacity}."
             )
 
 
 def update_ancestry(ancestry, parents, cache_index):
     """Gives each beam its parent's past and its own newest slot."""
     inherited = ops.take_along_axis(ancestry, parents[:, :, None, None], axis=1)
-    now = ops.arange(ops.shape(ancestry)[2]) == cache_index
+    newest = ops.arange(ops.shape(ancestry)[2]) == cache_index
     own = ops.eye(ancestry.shape[-1], dtype="bool")[None, :, None, :]
-    return ops.where(now[None, None, :, None], own, inherited)
+    return ops.where(newest[None, None, :, None], own, inherited)
 
 
 def _pad_steps(values, count):
@@ -209,19 +201,19 @@ def translate_ids(
     """Translates a batch by beam search.
 
     By default the search runs in a few loops of fixed shapes, which XLA can
-    compile; the first ones have smaller caches.
+    compile; all but the last have smaller caches.
 
     Args:
         model: Transformer or Ensemble.
         source: int32 [B, S], each row ending with the end id, then padding.
-        max_length: T, capacity for output tokens, a number or int32 scalar;
+        max_length: T, capacity for output tokens, an int or int32 scalar;
             None for `output_capacity`.
         constraints: Constraints, or just their `max_lengths`; None for
             `output_limits`.
         config: BeamSearchConfig; None for that of the model.
-        shrink_batch: whether stopped sentences leave the batch and caches grow
-            as they fill: less work, but only in a TensorFlow graph with an
-            unknown number of sentences.
+        shrink_batch: whether to remove stopped sentences from the batch and to
+            extend caches as they fill: faster, but only in a TensorFlow graph
+            with an unknown number of sentences.
         trace_alignments: whether to return an AlignmentTrace for
             `gather_alignments`.
         decoder: `model.beam_decoder(K)`, for reuse: outside a compiled function
@@ -244,62 +236,65 @@ def translate_ids(
         decoder = TracingDecoder(decoder, max_length, model.alignment)
     capacities = [max_length]
     if shrink_batch:
-        capacities = [ops.minimum(_SEGMENT, max_length)]
+        capacities = [ops.minimum(_SEGMENT_STEPS, max_length)]
     elif isinstance(max_length, int):
-        smaller = [each for each in _BUCKETS if each < max_length]
-        capacities = [*smaller, max_length]
+        buckets = [bucket for bucket in _BUCKETS if bucket < max_length]
+        capacities = [*buckets, max_length]
     state = decoder.start(source, capacities[0], memory)
     search = start_search(config, constraints, max_length, state)
 
-    def advance(search):
-        tokens = last_tokens(search.live_tokens, search.index)
-        logits, state = decoder.step(
-            tokens, search.parents, search.index, search.state
+    def to_result(search):
+        return search.result(search.state[1] if trace_alignments else ())
+
+    if shrink_batch:
+        return _search_shrinking_batch(
+            config, decoder, search, max_length, to_result
         )
-        return (advance_search(config, search, logits, state),)
+    for index, capacity in enumerate(capacities):
+        if index:
+            search = _extend_cache(decoder, search, capacity)
+        continues = functools.partial(any_running, end=capacity)
+        search = run_search(config, search, decoder.step, continues)
+    return to_result(search)
 
-    def result_of(search):
-        trace = search.state[1] if trace_alignments else ()
-        return search.result(trace)
 
-    if not shrink_batch:
-        for number, capacity in enumerate(capacities):
-            if number:
-                state = decoder.extend_cache(search.state, capacity)
-                search = search._replace(state=state)
-            condition = functools.partial(any_running, end=capacity)
-            (search,) = ops.while_loop(condition, advance, (search,))
-        return result_of(search)
+def _search_shrinking_batch(config, decoder, search, max_length, to_result):
+    """Runs a search in segments, with only unfinished sentences in the next."""
 
     def run_segment(result, rows, search):
-        capacity = ops.minimum(search.index + _SEGMENT, max_length)
-        condition = functools.partial(_continue_segment, capacity=capacity)
-        (search,) = ops.while_loop(condition, advance, (search,))
+        capacity = ops.minimum(search.index + _SEGMENT_STEPS, max_length)
+        continues = functools.partial(_continue_segment, capacity=capacity)
+        search = run_search(config, search, decoder.step, continues)
         result = tree.map_structure(
             lambda old, new: ops.scatter_update(old, rows[:, None], new),
             result,
-            result_of(search),
+            to_result(search),
         )
         (unfinished,) = ops.nonzero(~search.stopped)
         unfinished = ops.cast(unfinished, "int32")
-        capacity = ops.minimum(search.index + _SEGMENT, max_length)
         search = _select_sentences(search, unfinished)
-        state = decoder.extend_cache(search.state, capacity)
-        search = search._replace(state=state)
+        next_capacity = ops.minimum(search.index + _SEGMENT_STEPS, max_length)
+        search = _extend_cache(decoder, search, next_capacity)
         return result, ops.take(rows, unfinished), search
 
+    rows = ops.arange(ops.shape(search.stopped)[0])
     result, _, _ = ops.while_loop(
         lambda result, rows, search: any_running(search, max_length),
         run_segment,
-        (result_of(search), ops.arange(ops.shape(search.stopped)[0]), search),
+        (to_result(search), rows, search),
     )
     return result
+
+
+def _extend_cache(decoder, search, capacity):
+    state = decoder.extend_cache(search.state, capacity)
+    return search._replace(state=state)
 
 
 def _continue_segment(search, capacity):
     """Returns whether to run another step before removing sentences.
 
-    Not if stopped sentences would cost more in the rest of the segment.
+    Not if stopped sentences would then cost more than their removal.
     """
     share_stopped = ops.mean(ops.cast(search.stopped, "float32"))
     wasted = share_stopped * ops.cast(capacity - search.index, "float32")
@@ -308,37 +303,38 @@ def _continue_segment(search, capacity):
 
 def _select_sentences(search, rows):
     """Selects the sentences at int32 [n] rows."""
-    # The counter is a scalar; in all others the first axis is the sentence.
-    rest = search._replace(index=())
-    rest = tree.map_structure(lambda each: ops.take(each, rows, axis=0), rest)
-    return rest._replace(index=search.index)
+    # Only the index is a scalar.
+    selected = tree.map_structure(
+        lambda tensor: ops.take(tensor, rows, axis=0), search._replace(index=())
+    )
+    return selected._replace(index=search.index)
 
 
-def output_limits(source, extra):
+def output_limits(source, extra_tokens):
     """Returns max(source length without end id + extra, 1): int32 [B]."""
-    real = ops.cast(ops.not_equal(source, PAD_ID), "int32")
-    return ops.maximum(ops.sum(real, axis=1) - 1 + extra, 1)
+    non_padding = ops.cast(ops.not_equal(source, PAD_ID), "int32")
+    return ops.maximum(ops.sum(non_padding, axis=1) - 1 + extra_tokens, 1)
 
 
-def output_capacity(source, config, extra=None):
-    """Returns T, the capacity for every output of a batch.
+def output_capacity(source, config, extra_tokens=None):
+    """Returns T, the capacity for output tokens: S + extra tokens.
 
-    It is S + `extra` (None for the config's `max_extra_tokens`), at most the
-    number of learned positions; a number, or an int32 scalar if S is unknown.
+    It is at most the number of learned positions; an int, or an int32 scalar if
+    S is unknown. The default is the config's `max_extra_tokens`.
     """
-    extra = config.max_extra_tokens if extra is None else extra
-    capacity = ops.shape(source)[1] + extra
+    if extra_tokens is None:
+        extra_tokens = config.max_extra_tokens
+    capacity = ops.shape(source)[1] + extra_tokens
     if config.positions != "learned":
         return capacity
-    smaller = min if isinstance(capacity, int) else ops.minimum
-    return smaller(capacity, config.max_positions)
+    minimum = min if isinstance(capacity, int) else ops.minimum
+    return minimum(capacity, config.max_positions)
 
 
 def score_ids(model, source, target):
-    """Returns the log-probability of each given translation: float32 [B].
+    """Returns the log-probabilities of given translations: float32 [B].
 
-    `source`, int32 [B, S], and `target`, int32 [B, T], are those of
-    `force_align`; the end id is scored too.
+    For the ids see `force_align`; the end id is scored too.
     """
     logits = model({"source": source, "target": shift_right(target)})
     losses = LabelSmoothedCrossEntropy(0.0).token_losses(target, logits)

@@ -13,7 +13,7 @@ from keras_transformer.kernels import Dropout, at_least_float32, swap_heads
 from keras_transformer.layers.base import (
     Projection,
     SequenceLayer,
-    require_counts,
+    validate_counts,
 )
 from keras_transformer.layers.local_attention import (
     join_blocks,
@@ -40,13 +40,13 @@ _VARIANCE = 0.5
 def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (formula 1).
 
-    Takes float [..., Q, d_k], [..., M, d_k] and [..., M, d_v]; a mask, boolean,
-    broadcastable to [..., Q, M], True where a query may attend; and a dropout
-    layer or function for the weights. The softmax runs in float32, or float64
+    Takes float [..., Q, d_k], [..., M, d_k] and [..., M, d_v]; a boolean mask,
+    broadcastable to [..., Q, M], True where a query may attend; and `drop`, a
+    dropout function for the weights. The softmax runs in float32, or float64
     for float64 inputs.
 
     Returns float [..., Q, d_v] in the dtype of `values`, and the weights before
-    `drop`, [..., Q, M]: rows sum to 1 and are 0 where masked.
+    dropout, [..., Q, M]: rows sum to 1 and are 0 where masked.
     """
     scale = 1.0 / math.sqrt(queries.shape[-1])
     scores = ops.matmul(queries * scale, ops.swapaxes(keys, -1, -2))
@@ -56,7 +56,7 @@ def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
         masked = ops.where(mask, np.float32(0), _MASKED_SCORE)
         scores = scores + ops.cast(masked, scores.dtype)
     if scores.shape[-1] == 1:
-        # The softmax of one score, without Keras' warning about it.
+        # Keras warns about the softmax of one score.
         weights = ops.ones_like(scores)
     else:
         weights = ops.softmax(scores, axis=-1)
@@ -68,10 +68,10 @@ def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
 class MultiHeadAttention(SequenceLayer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_H) W^O (section 3.2.2).
 
-    Called with a query alone, the layer is self-attention: one product makes
-    queries, keys and values. Called with a value too, it is cross-attention:
-    one product makes keys and values. Letters: B batch, Q queries, M keys and
-    values, H heads, D width of the query.
+    Called with only a query, the layer is self-attention: one product computes
+    queries, keys and values. With a value it is cross-attention: one product
+    computes keys and values. Letters: B batch, Q queries, M keys and values, H
+    heads, D width of the query.
 
     Args:
         num_heads: H.
@@ -112,47 +112,47 @@ class MultiHeadAttention(SequenceLayer):
         self.dropout = dropout
         self.use_bias = use_bias
         self.attention_window = attention_window
-        require_counts(self, "num_heads", "key_dim", "value_dim")
+        validate_counts(self, "num_heads", "key_dim", "value_dim")
         if attention_window:
-            require_counts(self, "attention_window")
+            validate_counts(self, "attention_window")
         self.attention_weight_dropout = Dropout(
             dropout, dtype=self.dtype_policy, name="attention_weight_dropout"
         )
 
     def build(self, query_shape, value_shape=None):
-        """Creates the weights; with `value_shape` those of cross-attention."""
-        self.require_width(query_shape)
+        """Creates the weights, for cross-attention if given a value's shape."""
+        self.validate_width(query_shape)
         self.is_cross_attention = value_shape is not None
-        queries = self.num_heads * self.key_dim
-        values = self.num_heads * self.value_dim
+        qk_width = self.num_heads * self.key_dim
+        v_width = self.num_heads * self.value_dim
         # A bias of keys adds the same to all scores of a query, which the
         # softmax ignores. Its gradient is rounding noise, which Adam would
         # scale up to full steps.
         if self.is_cross_attention:
             if self.attention_window:
                 raise ValueError("A window is for self-attention only.")
-            self.query = self._projection("query", [queries])
+            self.query = self._projection("query", [qk_width])
             self.query.build(query_shape)
             self.key_value = self._projection(
-                "key_value", [queries, values], constant_bias=0
+                "key_value", [qk_width, v_width], frozen_bias=0
             )
             self.key_value.build(value_shape)
         else:
             self.query_key_value = self._projection(
-                "query_key_value", [queries, queries, values], constant_bias=1
+                "query_key_value", [qk_width, qk_width, v_width], frozen_bias=1
             )
             self.query_key_value.build(query_shape)
         self.output_projection = self._projection(
             "output_projection", [query_shape[-1]], variance=1.0
         )
-        self.output_projection.build((*query_shape[:-1], values))
+        self.output_projection.build((*query_shape[:-1], v_width))
         self.built = True
 
-    def _projection(self, name, widths, variance=_VARIANCE, constant_bias=None):
+    def _projection(self, name, widths, variance=_VARIANCE, frozen_bias=None):
         return Projection(
             widths,
             variance,
-            constant_bias,
+            frozen_bias,
             use_bias=self.use_bias,
             dtype=self.dtype_policy,
             name=name,
@@ -182,10 +182,10 @@ class MultiHeadAttention(SequenceLayer):
                 also an AttentionMask. None for everywhere.
             use_causal_mask: whether no position may attend to later ones.
             cache: for self-attention a KVCache, to which the keys and values of
-                the query, one position of each of Q beams, are appended; M is
-                then all of its slots. For cross-attention the output of
+                the query, one position of each of Q beams, are written; M is
+                then the number of its slots. For cross-attention the output of
                 `project_memory`, instead of `value`.
-            cache_update_index: int32 scalar, the step to append at.
+            cache_update_index: int32 scalar, the step to write.
             training: whether attention weights are dropped out.
             return_attention_scores: also return the attention weights.
             mask: boolean [B, Q]; this and the next two are Keras' implicit
@@ -198,20 +198,19 @@ class MultiHeadAttention(SequenceLayer):
             [B, H, Q, M], before dropout; with `cache_update_index` both and the
             updated cache.
         """
-        decodes = cache_update_index is not None
-        has_value = value is not None or (cache is not None and not decodes)
+        decoding = cache_update_index is not None
+        has_value = value is not None or (cache is not None and not decoding)
         if has_value != self.is_cross_attention:
             kind = "cross" if self.is_cross_attention else "self"
             raise ValueError(
-                f"{self.name} was built for {kind}-attention; use another "
-                "layer with a value than without."
+                f"{self.name} was built for {kind}-attention; pass a value in "
+                "all calls, or in none."
             )
-        length, is_step = ops.shape(query)[1], cache is not None
-        split_heads = functools.partial(
-            self._split_heads, states=query, is_step=is_step
-        )
+        length = ops.shape(query)[1]
+        differentiable = cache is None
         if self.is_cross_attention:
-            queries = split_heads(self.query(query, training=training))
+            queries = self.query(query, training=training)
+            queries = self._split_heads(queries, query, differentiable)
             if cache is None:
                 cache = self.project_memory(value, training)
                 attention_mask = validate_mask(attention_mask, query, value)
@@ -220,10 +219,11 @@ class MultiHeadAttention(SequenceLayer):
             allowed = join_masks(attention_mask, value_mask)
         else:
             fused = self.query_key_value(query, training=training)
-            queries, keys, values = map(
-                split_heads, self.query_key_value.split(fused)
+            queries, keys, values = (
+                self._split_heads(block, query, differentiable)
+                for block in self.query_key_value.split(fused)
             )
-            if decodes:
+            if decoding:
                 # Only with a window can a step replace an earlier one.
                 overwrite = bool(self.attention_window)
                 cache = cache.update(
@@ -232,18 +232,17 @@ class MultiHeadAttention(SequenceLayer):
                 keys, values = cache.read(beams=length)
                 allowed = add_head_axis(attention_mask)
             else:
-                allowed = AttentionMask.from_argument(attention_mask, query)
+                allowed = AttentionMask.standardize(attention_mask, query)
                 allowed = allowed.with_keys(mask, query_mask)
                 if use_causal_mask:
                     allowed = dataclasses.replace(allowed, causal=True)
-        if isinstance(allowed, AttentionMask):
-            window = self.attention_window
-            if window and not return_attention_scores:
-                queries, keys, values, allowed = split_into_blocks(
-                    queries, keys, values, allowed, window
-                )
-            else:
-                allowed = allowed.materialize(length, window)
+                window = self.attention_window
+                if window and not return_attention_scores:
+                    queries, keys, values, allowed = split_into_blocks(
+                        queries, keys, values, allowed, window
+                    )
+                else:
+                    allowed = allowed.materialize(length, window)
         heads, scores = scaled_dot_product_attention(
             queries,
             keys,
@@ -252,30 +251,31 @@ class MultiHeadAttention(SequenceLayer):
             functools.partial(self.attention_weight_dropout, training=training),
         )
         heads = join_blocks(heads, length)
-        outputs = self.output_projection(
-            _combine_heads(heads, is_step), training=training
-        )
-        if decodes:
+        heads = _combine_heads(heads, differentiable)
+        outputs = self.output_projection(heads, training=training)
+        if decoding:
             return outputs, scores, cache
         return (outputs, scores) if return_attention_scores else outputs
 
     def project_memory(self, memory, training=False):
         """Returns cross-attention's cache: keys and values [B, H, M, d]."""
         fused = self.key_value(memory, training=training)
-        blocks = self.key_value.split(fused)
-        return tuple(self._split_heads(each, memory, False) for each in blocks)
+        return tuple(
+            self._split_heads(block, memory)
+            for block in self.key_value.split(fused)
+        )
 
-    def _split_heads(self, block, states, is_step):
-        """Returns float [B, H, Q, d] of float [B, Q, H * d]."""
+    def _split_heads(self, block, states, differentiable=True):
+        """Maps float [B, Q, H * d], computed from `states`, to [B, H, Q, d]."""
         batch, length = ops.shape(states)[:2]
         width = block.shape[-1] // self.num_heads
         block = ops.reshape(block, (batch, length, self.num_heads, width))
-        return swap_heads(block, differentiable=not is_step)
+        return swap_heads(block, differentiable)
 
 
-def _combine_heads(heads, is_step):
-    """Returns float [B, Q, H * d] of float [B, H, Q, d]."""
-    heads = swap_heads(heads, differentiable=not is_step)
+def _combine_heads(heads, differentiable):
+    """Maps float [B, H, Q, d] to float [B, Q, H * d]."""
+    heads = swap_heads(heads, differentiable)
     batch, length = ops.shape(heads)[:2]
     width = heads.shape[2] * heads.shape[3]
     return ops.reshape(heads, (batch, length, width))
@@ -284,8 +284,8 @@ def _combine_heads(heads, is_step):
 class KVCache(typing.NamedTuple):
     """Keys and values of one self-attention layer, for all or recent steps.
 
-    The K beams of a step are adjacent and never reordered: a mask selects the
-    slots of a beam's own past (see `BeamDecoder`).
+    Slot K t + k is for step t of beam k. Slots are never reordered: a mask
+    selects the slots of a beam's own past (see `BeamDecoder`).
     """
 
     keys: typing.Any  # float [B, H, steps, K * d_k]
@@ -295,25 +295,25 @@ class KVCache(typing.NamedTuple):
     def scatter_update(cache, indices, rows, overwrite):
         """Writes rows [N, width] to a cache [N, steps, width].
 
-        As `keras.ops.scatter_update`; `indices` are int32 [N, 2]. Without
-        `overwrite` their values are still zero, for a subclass that adds.
+        See `keras.ops.scatter_update`; `indices` are int32 [N, 2]. Unless
+        `overwrite`, the cache is 0 there, so that a subclass may add.
         """
         return ops.scatter_update(cache, indices, rows)
 
     def update(self, keys, values, index, overwrite):
         """Writes [B, H, K, d] at step `index`; see `scatter_update`."""
         batch, num_heads, steps, _ = ops.shape(self.keys)
-        rows = batch * num_heads
+        count = batch * num_heads
         indices = ops.stack(
-            [ops.arange(rows), ops.broadcast_to(index, (rows,))], axis=1
+            [ops.arange(count), ops.broadcast_to(index, (count,))], axis=1
         )
 
         def write(cache, heads):
             width = ops.shape(cache)[-1]
             cache = self.scatter_update(
-                ops.reshape(cache, (rows, steps, width)),
+                ops.reshape(cache, (count, steps, width)),
                 indices,
-                ops.reshape(heads, (rows, width)),
+                ops.reshape(heads, (count, width)),
                 overwrite,
             )
             return ops.reshape(cache, (batch, num_heads, steps, width))

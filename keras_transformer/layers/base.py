@@ -16,24 +16,23 @@ class SequenceLayer(keras.layers.Layer):
     # Names of the constructor's arguments, which are attributes too.
     config_names = ""
 
-    def compute_output_shape(self, input_shape=None, *other_shapes, **by_name):
+    def compute_output_shape(self, input_shape=None, *others, **named_shapes):
         """Returns the shape of the first input."""
-        del other_shapes
-        return tuple(input_shape or next(iter(by_name.values())))
+        del others
+        return tuple(input_shape or next(iter(named_shapes.values())))
 
     def compute_output_spec(self, *args, **kwargs):
         """Returns KerasTensors of the outputs."""
         parent = super()
         if self.built:
-            # Runs `call`, which knows whether attention scores are returned,
-            # and checks masks.
+            # Runs `call`, which validates masks and may return scores.
             parent = super(keras.layers.Layer, self)
         return parent.compute_output_spec(*args, **kwargs)
 
-    def require_width(self, shape, width=None):
-        """Requires inputs [B, T, D] of this width, now and in later calls."""
-        found = shape[-1] if len(shape) == 3 else None
-        if found is None or found != (width or found):
+    def validate_width(self, shape, width=None):
+        """Requires inputs [B, T, D] of one width, also in later calls."""
+        actual = shape[-1] if len(shape) == 3 else None
+        if actual is None or actual != (width or actual):
             raise ValueError(
                 f"{type(self).__name__} takes inputs [batch, length, "
                 f"{width or 'width'}] of known width, not {tuple(shape)}."
@@ -48,17 +47,15 @@ class SequenceLayer(keras.layers.Layer):
 
 
 class Projection(keras.layers.Dense):
-    """Dense layer x W + b for one or several outputs, in one product.
+    """Dense layer x W + b with several outputs from one matrix product.
 
-    LoRA is Keras' own (`enable_lora`); all outputs share its first factor.
-
-    `widths` are the numbers of columns of the outputs; Glorot's uniform
-    initializer, its variance multiplied by `variance`, initializes each
-    output's columns separately. The bias of output number `constant_bias` gets
-    no gradient.
+    `widths` are the widths of the outputs. Glorot's uniform initializer, its
+    variance multiplied by `variance`, initializes the columns of each output
+    separately. The bias of the output at index `frozen_bias` gets no gradient.
+    LoRA is Keras' (`enable_lora`); all outputs share its first factor.
     """
 
-    def __init__(self, widths, variance=1.0, constant_bias=None, **kwargs):
+    def __init__(self, widths, variance=1.0, frozen_bias=None, **kwargs):
         def initialize(shape, dtype=None):
             glorot = keras.initializers.VarianceScaling
             blocks = [
@@ -70,15 +67,15 @@ class Projection(keras.layers.Dense):
         super().__init__(sum(widths), kernel_initializer=initialize, **kwargs)
         self.widths = list(widths)
         self.variance = variance
-        self.constant_bias = constant_bias
+        self.frozen_bias = frozen_bias
 
     def call(self, inputs, training=False):
         """Returns float [..., sum of widths] for float [..., n]."""
-        bias, number = self.bias, self.constant_bias
-        if bias is not None and number is not None:
-            blocks = self.split(bias)
-            blocks[number] = ops.stop_gradient(blocks[number])
-            bias = ops.concatenate(blocks)
+        bias, index = self.bias, self.frozen_bias
+        if bias is not None and index is not None:
+            biases = self.split(bias)
+            biases[index] = ops.stop_gradient(biases[index])
+            bias = ops.concatenate(biases)
         return linear(inputs, self.kernel, bias, training)
 
     def split(self, outputs):
@@ -90,7 +87,7 @@ class Projection(keras.layers.Dense):
         return ops.split(outputs, ends, axis=-1)
 
     def quantize(self, mode=None, config=None, **kwargs):
-        """Raises a ValueError, since `call` would ignore int8 weights."""
+        """Raises ValueError, since `call` would ignore int8 weights."""
         raise ValueError(
             f"Layers of keras_transformer cannot be quantized to {mode}; "
             "export the model with `python -m export.ctranslate2 "
@@ -98,14 +95,14 @@ class Projection(keras.layers.Dense):
         )
 
 
-def require_counts(layer, *names):
-    """Raises a ValueError unless attributes are integers of at least 1."""
+def validate_counts(layer, *names):
+    """Raises ValueError unless attributes are integers of at least 1."""
     for name in names:
         validate_range(name, getattr(layer, name), 1)
 
 
 def as_ids(ids):
-    """Returns ids of any numeric dtype, or lists, as int32 or int64."""
+    """Converts ids of any numeric dtype, or lists, to int32 or int64."""
     ids = ops.convert_to_tensor(ids)
     dtype = keras.backend.standardize_dtype(ids.dtype)
     return ids if dtype in ("int32", "int64") else ops.cast(ids, "int32")
@@ -114,21 +111,21 @@ def as_ids(ids):
 def look_up(table, ids, name):
     """Returns the rows of a table [n, D] at ids [...]: float [..., D].
 
-    An id outside the table raises ValueError if its value is known. A compiled
-    function cannot raise: there it is an error from TensorFlow and PyTorch on a
-    CPU, and NaN from JAX. `name` names an id in the message.
+    An id outside the table raises ValueError if its value is known. In compiled
+    functions TensorFlow and PyTorch raise their own error on a CPU, and JAX
+    returns NaN. `name` names an id in the message.
     """
     count = table.shape[0]
-    if not check_ids(ids, count, name):
+    if not validate_ids(ids, count, name):
         # Keras counts negative indices from the end.
         ids = ops.where(ids < 0, count, ids)
     return ops.take(table, ids, axis=0)
 
 
-def check_ids(ids, count, name):
-    """Checks that ids are from 0 to `count` - 1 and raises ValueError.
+def validate_ids(ids, count, name):
+    """Raises ValueError unless all ids are from 0 to `count` - 1.
 
-    Returns whether the values of the ids are known, and so checked.
+    Returns False without validation if the ids have no values yet.
     """
     try:
         values = np.asarray(ids)

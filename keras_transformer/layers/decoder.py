@@ -15,7 +15,7 @@ class DecoderLayer(TransformerLayer):
     """Causal self-attention, cross-attention and feed-forward network.
 
     Each has a residual connection. No position attends to later ones (section
-    3.2.3). The arguments are those of `TransformerLayer`.
+    3.2.3). For the arguments see `TransformerLayer`.
     """
 
     def __init__(self, *args, **kwargs):
@@ -32,7 +32,7 @@ class DecoderLayer(TransformerLayer):
 
     def build(self, inputs_shape, memory_shape):
         """Creates the weights for inputs [B, T, D] and a memory [B, S, D]."""
-        self.require_width(inputs_shape)
+        self.validate_width(inputs_shape)
         self.self_attention.build(inputs_shape)
         self.self_attention_residual.build(inputs_shape)
         self.cross_attention.build(inputs_shape, memory_shape)
@@ -53,25 +53,25 @@ class DecoderLayer(TransformerLayer):
         training=False,
         return_attention_scores=False,
     ):
-        """Applies the layer to whole sequences, or to the newest position.
+        """Applies the layer to whole sequences, or to one decoding step.
 
         Args:
             inputs: float [B, T, D]; with caches [B, K, D], the newest position
                 of each of K beams.
             memory: float [B, S, D], the encoder's output; None with caches.
-            attention_mask: of self-attention, joined with causality; with
+            attention_mask: of self-attention, joined with the causal mask; with
                 caches boolean [B, K, M], the slots of each beam's past.
             memory_mask: boolean, [B, S], or broadcastable to [B, T, S].
-            self_attention_cache: KVCache, to which this step is appended.
+            self_attention_cache: KVCache, to which this step is written.
             cross_attention_cache: `cross_attention.project_memory(memory)`.
-            cache_update_index: int32 scalar, the step to append at.
+            cache_update_index: int32 scalar, the step to write.
             training: whether dropout is on.
             return_attention_scores: also return the attention weights of self-
                 and cross-attention, float32 [B, H, T, T] and [B, H, T, S].
 
         Returns:
-            float, shape of `inputs`; with `return_attention_scores` also the
-            two weights; with caches those and the updated KVCache.
+            float, shape of `inputs`; with `return_attention_scores` also both
+            weights; with caches also both weights and the updated KVCache.
         """
         decoding = cache_update_index is not None
         residual = self.self_attention_residual
@@ -135,15 +135,15 @@ class Decoder(TransformerStack):
     ):
         """Applies all layers; see `DecoderLayer.call`.
 
-        The caches are those of `initial_caches`, updated by earlier steps, and
-        of `project_memory`; `cache_update_index` is the number of the step.
-        Scores and caches are returned as lists of N.
+        The caches are from `initial_caches` or the previous step, and from
+        `project_memory`; `cache_update_index` counts steps from 0. Weights and
+        caches are returned as lists of N.
         """
         if cache_update_index is not None:
             length = ops.shape(self_attention_caches[0].keys)[2]
             cache_update_index = cache_update_index % length
         no_caches = [None] * self.num_layers
-        outputs, extras = inputs, []
+        outputs, extras_of_layers = inputs, []
         for layer, self_cache, cross_cache in zip(
             self.layers,
             self_attention_caches or no_caches,
@@ -161,10 +161,12 @@ class Decoder(TransformerStack):
                 return_attention_scores=return_attention_scores,
             )
             if isinstance(outputs, tuple):
-                outputs, *others = outputs
-                extras.append(others)
+                outputs, *extras = outputs
+                extras_of_layers.append(extras)
         outputs = self.normalize_output(outputs, training)
-        return (outputs, *map(list, zip(*extras))) if extras else outputs
+        if not extras_of_layers:
+            return outputs
+        return outputs, *map(list, zip(*extras_of_layers))
 
     def project_memory(self, memory):
         """Returns each layer's cross-attention cache for a memory [B, S, D]."""
@@ -173,15 +175,15 @@ class Decoder(TransformerStack):
             for layer in self.layers
         )
 
-    def initial_caches(self, batch_size, steps, beams, kind=KVCache):
-        """Returns N empty KVCaches (or a subclass, `kind`) for K = `beams`."""
+    def initial_caches(self, batch_size, steps, beams, cache_class=KVCache):
+        """Returns N empty caches for K = `beams`."""
         shape = batch_size, self.num_heads, self.cache_length(steps)
 
         def zeros(width):
             return ops.zeros((*shape, beams * width), dtype=self.compute_dtype)
 
         return tuple(
-            kind(zeros(self.key_dim), zeros(self.value_dim))
+            cache_class(zeros(self.key_dim), zeros(self.value_dim))
             for _ in self.layers
         )
 
@@ -193,5 +195,5 @@ class Decoder(TransformerStack):
         """
         if not self.attention_window:
             return steps
-        smaller = min if isinstance(steps, int) else ops.minimum
-        return smaller(steps, self.attention_window + 1)
+        minimum = min if isinstance(steps, int) else ops.minimum
+        return minimum(steps, self.attention_window + 1)

@@ -11,10 +11,14 @@ from keras_transformer.kernels import at_least_float32, linear
 from keras_transformer.layers.base import (
     SequenceLayer,
     as_ids,
-    check_ids,
     look_up,
-    require_counts,
+    validate_counts,
+    validate_ids,
 )
+
+# Rows of the two tables of sinusoids: position = _FINE * coarse + fine.
+_FINE = 128
+_COARSE = 128
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -22,10 +26,9 @@ class SharedEmbedding(SequenceLayer):
     """One matrix that embeds ids and, transposed, computes logits.
 
     Embeddings are multiplied by sqrt(d_model); the matrix is initialized with
-    standard deviation d_model^-0.5, so that they begin at unit scale. An id
-    outside the vocabulary is an error where `look_up` can detect it. With
-    `mask_zero`, id 0 is masked for later layers, as in
-    `keras.layers.Embedding`; with `output_bias`, logits have a bias.
+    standard deviation d_model^-0.5, so that they begin at unit scale. For ids
+    outside the vocabulary see `look_up`. With `mask_zero`, id 0 is masked for
+    later layers, as in `keras.layers.Embedding`.
     """
 
     config_names = "vocabulary_size d_model mask_zero output_bias"
@@ -46,10 +49,10 @@ class SharedEmbedding(SequenceLayer):
         self.mask_zero = mask_zero
         self.output_bias = output_bias
         self.supports_masking = mask_zero
-        require_counts(self, "vocabulary_size", "d_model")
+        validate_counts(self, "vocabulary_size", "d_model")
 
     def build(self, input_shape=None):
-        """Creates the matrix [V, D], and the bias [V] if there is one."""
+        """Creates the matrix [V, D], and any bias [V]."""
         # Without autocast, since logits are float32 under every policy.
         self.embeddings = self.add_weight(
             name="embeddings",
@@ -70,7 +73,7 @@ class SharedEmbedding(SequenceLayer):
         self.built = True
 
     def call(self, ids):
-        """Embeds ids [B, T] as float [B, T, D]; floats are cast to int32."""
+        """Embeds ids [B, T], of any numeric dtype, as float [B, T, D]."""
         embedded = look_up(self.embeddings, as_ids(ids), "id")
         embedded = ops.cast(embedded, self.compute_dtype)
         return embedded * math.sqrt(self.d_model)
@@ -97,19 +100,20 @@ class SharedEmbedding(SequenceLayer):
     def output_matrix(self, ids=None):
         """Returns the pre-softmax matrix, with any bias as its last column.
 
-        It is float32 [V, D] or [V, D + 1], or the rows at int32 [...] `ids`.
-        Logits are `append_bias_input(states)` times its transpose.
+        It is float32 [V, D] or [V, D + 1], or only the rows of `ids`, int32
+        [...]. Logits are `append_bias_input(states)` times its transpose.
         """
 
-        def rows(weight):
+        def select_rows(weight):
             if ids is not None:
                 weight = ops.take(weight, ids, axis=0)
             return ops.cast(weight, "float32")
 
-        matrix = rows(self.embeddings)
+        matrix = select_rows(self.embeddings)
         if self.bias is None:
             return matrix
-        return ops.concatenate([matrix, rows(self.bias)[..., None]], axis=-1)
+        bias = select_rows(self.bias)[..., None]
+        return ops.concatenate([matrix, bias], axis=-1)
 
     def append_bias_input(self, states):
         """Casts to float32 and appends a 1 if there is an output bias."""
@@ -123,15 +127,10 @@ class SharedEmbedding(SequenceLayer):
         return (*input_shape, self.d_model)
 
 
-_FINE = 128
-_COARSE = 128
-
-
 class PositionLayer(SequenceLayer):
     """Adds a vector for each position; subclasses have `encode(positions)`.
 
-    A sequence of known length, or a known position, beyond `max_positions`
-    raises ValueError.
+    A known length or position beyond `max_positions` raises ValueError.
     """
 
     max_positions = _FINE * _COARSE
@@ -142,19 +141,19 @@ class PositionLayer(SequenceLayer):
 
     def call(self, inputs, positions=None):
         """Adds a vector for each position, int32 [B or 1, T], to [B, T, D]."""
-        vectors = self.encode(self.check_positions(inputs, positions))
+        vectors = self.encode(self.resolve_positions(inputs, positions))
         return inputs + ops.cast(vectors, inputs.dtype)
 
-    def check_positions(self, inputs, positions):
+    def resolve_positions(self, inputs, positions):
         """Returns positions as int32 [B or 1, T], 0 to T - 1 by default."""
         if positions is None:
             # Packed rows pass positions, and may be longer than the table.
             length = inputs.shape[1]
             if isinstance(length, int) and length > self.max_positions:
                 raise ValueError(
-                    f"A sequence of {length} positions does not fit the table "
-                    f"of max_positions={self.max_positions}; raise "
-                    "max_positions, or shorten it."
+                    f"A sequence must have at most max_positions="
+                    f"{self.max_positions} positions, not {length}; shorten "
+                    "it, or raise max_positions."
                 )
             positions = ops.expand_dims(ops.arange(ops.shape(inputs)[1]), 0)
         return as_ids(positions)
@@ -165,9 +164,9 @@ class SinusoidalPositionEncoding(PositionLayer):
     """Adds PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(same).
 
     An angle computed in float32 is off by 1e-4 at position 1,000. So the
-    addition theorem combines two exact tables, position = 128 * coarse + fine,
-    up to position 16,383. An odd width raises ValueError. With rates="marian"
-    the rates are 10000^(-i/(D/2-1)), as in Marian, fairseq and tensor2tensor.
+    addition theorem combines two exact tables, up to position 16,383. An odd
+    width raises ValueError. With rates="marian" the rates are
+    10000^(-i/(D/2-1)), as in Marian, fairseq and tensor2tensor.
     """
 
     config_names = "rates"
@@ -178,14 +177,13 @@ class SinusoidalPositionEncoding(PositionLayer):
 
     def build(self, input_shape):
         """Creates the tables for [B, T, D]; there are no weights."""
-        self.require_width(input_shape)
+        self.validate_width(input_shape)
         pairs, odd = divmod(input_shape[-1], 2)
         steps = pairs if self.rates == "paper" else pairs - 1
         if odd or not steps:
-            least = "" if self.rates == "paper" else " above 2"
+            limit = "" if self.rates == "paper" else " above 2"
             raise ValueError(
-                f"Sinusoids come in pairs and need an even width{least}, not "
-                f"{input_shape[-1]}."
+                f"Sinusoids need an even width{limit}, not {input_shape[-1]}."
             )
         rates = 10000.0 ** (-np.arange(pairs) / steps)
         self._fine = np.arange(_FINE)[:, None] * rates
@@ -194,7 +192,7 @@ class SinusoidalPositionEncoding(PositionLayer):
 
     def encode(self, positions):
         """Encodes int32 [...] positions as float32 [..., D]."""
-        check_ids(positions, self.max_positions, "position")
+        validate_ids(positions, self.max_positions, "position")
         fine, coarse = positions % _FINE, positions // _FINE
         sin_fine, cos_fine = _sin_and_cos(self._fine, fine)
         sin_coarse, cos_coarse = _sin_and_cos(self._coarse, coarse)
@@ -222,11 +220,11 @@ class LearnedPositionEmbedding(PositionLayer):
     def __init__(self, max_positions, **kwargs):
         super().__init__(**kwargs)
         self.max_positions = max_positions
-        require_counts(self, "max_positions")
+        validate_counts(self, "max_positions")
 
     def build(self, input_shape):
         """Creates the table for [B, T, D]."""
-        self.require_width(input_shape)
+        self.validate_width(input_shape)
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.max_positions, input_shape[-1]),

@@ -23,7 +23,7 @@ class EncoderLayer(TransformerLayer):
 
     def build(self, input_shape):
         """Creates the weights for inputs [B, S, D]."""
-        self.require_width(input_shape)
+        self.validate_width(input_shape)
         self.self_attention.build(input_shape)
         self.self_attention_residual.build(input_shape)
         self.feed_forward.build(input_shape)
@@ -77,7 +77,7 @@ class Encoder(TransformerStack):
         training=False,
         return_attention_scores=False,
     ):
-        """Applies all layers; returns N scores as `EncoderLayer.call` does."""
+        """Applies all layers; scores are a list of N, as in `EncoderLayer`."""
         outputs, all_scores = inputs, []
         for layer in self.layers:
             outputs = layer(

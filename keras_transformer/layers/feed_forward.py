@@ -6,7 +6,7 @@ from keras_transformer.kernels import Dropout
 from keras_transformer.layers.base import (
     Projection,
     SequenceLayer,
-    require_counts,
+    validate_counts,
 )
 
 
@@ -28,12 +28,10 @@ class PositionwiseFeedForward(SequenceLayer):
         self.intermediate_dim = intermediate_dim
         self.activation = activation
         self.dropout = dropout
-        require_counts(self, "intermediate_dim")
+        validate_counts(self, "intermediate_dim")
         self._activate = keras.activations.get(activation)
         self.inner_projection = Projection(
-            [intermediate_dim],
-            dtype=self.dtype_policy,
-            name="inner_projection",
+            [intermediate_dim], dtype=self.dtype_policy, name="inner_projection"
         )
         self.inner_dropout = Dropout(
             dropout, dtype=self.dtype_policy, name="inner_dropout"
@@ -41,12 +39,10 @@ class PositionwiseFeedForward(SequenceLayer):
 
     def build(self, input_shape):
         """Creates the weights for inputs [B, T, D]."""
-        self.require_width(input_shape)
+        self.validate_width(input_shape)
         self.inner_projection.build(input_shape)
         self.output_projection = Projection(
-            [input_shape[-1]],
-            dtype=self.dtype_policy,
-            name="output_projection",
+            [input_shape[-1]], dtype=self.dtype_policy, name="output_projection"
         )
         self.output_projection.build((*input_shape[:-1], self.intermediate_dim))
         self.built = True

@@ -12,7 +12,7 @@ from keras import ops
 
 # Smaller blocks have fewer masked keys but smaller products: 32 to 128 are
 # equally fast, forward and backward, for windows of 16 and 64.
-_MIN_BLOCK = 64
+_MIN_BLOCK_SIZE = 64
 
 # Sequences longer than this many times W are split. Forward and backward
 # through a base-size layer on two CPU cores, blocks were faster from 2.2, 1.9
@@ -23,23 +23,23 @@ _MIN_LENGTH_RATIO = 2
 def split_into_blocks(queries, keys, values, mask, window):
     """Splits the inputs of scaled dot-product attention, if that is faster.
 
-    Takes float [B, H, n, d], an AttentionMask, with whose matrix there are no
-    blocks, and r. Returns queries, keys and values, float [B, H, C, L or W, d],
-    and their mask, boolean [B, 1, C, L, W]; or the unchanged inputs and the
-    mask [B, 1, n, n]. The output of a query that may attend to nothing is
+    Takes float [B, H, n, d], an AttentionMask and r. Returns queries, keys and
+    values, float [B, H, C, L or W, d], and their mask, boolean [B, 1, C, L, W];
+    for short sequences, or if the mask has a matrix, the unchanged inputs and
+    the mask [B, 1, n, n]. The output of a query that may attend to nothing is
     finite and arbitrary.
     """
     length = ops.shape(queries)[2]
     size = block_size(length, window)
     if mask.matrix is not None or size is length:
         return queries, keys, values, mask.materialize(length, window)
-    margin = _where(size < length, window, 0)
-    sides = margin, 0 if mask.causal else margin
+    left = _where(size < length, window, 0)
+    margins = (left, 0 if mask.causal else left)
     return (
-        _blocks(queries, size),
-        _blocks_with_margins(keys, size, sides),
-        _blocks_with_margins(values, size, sides),
-        _block_mask(mask, length, window, size, sides),
+        _split(queries, size),
+        _split_with_margins(keys, size, margins),
+        _split_with_margins(values, size, margins),
+        _block_mask(mask, length, window, size, margins),
     )
 
 
@@ -56,75 +56,73 @@ def join_blocks(outputs, length):
 def block_size(length, window):
     """Returns L, or n itself for short sequences, which are one block.
 
-    L is a tensor if n is one, as in a TensorFlow graph. JAX's symbolic
-    dimensions cannot be compared and count as short.
+    L is a tensor if n is one, as in a TensorFlow graph. A symbolic dimension of
+    JAX, which cannot be compared, counts as short.
     """
     if not isinstance(length, int) and not ops.is_tensor(length):
         return length
-    size = max(window, _MIN_BLOCK)
-    return _where(
-        length > _MIN_LENGTH_RATIO * (size + 2 * window), size, length
-    )
+    size = max(window, _MIN_BLOCK_SIZE)
+    is_long = length > _MIN_LENGTH_RATIO * (size + 2 * window)
+    return _where(is_long, size, length)
 
 
-def _where(condition, one, other):
+def _where(condition, if_true, if_false):
     if isinstance(condition, bool):
-        return one if condition else other
-    return ops.where(condition, one, other)
+        return if_true if condition else if_false
+    return ops.where(condition, if_true, if_false)
 
 
-def _block_mask(mask, length, window, size, sides):
+def _block_mask(mask, length, window, size, margins):
     """Returns a mask for the queries of each block: boolean [B, 1, C, L, W]."""
-    distance = ops.arange(size + sum(sides)) - sides[0]
+    distance = ops.arange(size + sum(margins)) - margins[0]
     distance = distance - ops.arange(size)[:, None]
     farthest = 0 if mask.causal else window
-    near = ops.logical_and(distance >= -window, distance <= farthest)
+    in_window = ops.logical_and(distance >= -window, distance <= farthest)
     # Margins beyond both ends are filled with 0, that is False.
-    real = ops.ones((1, length), dtype="bool")
+    keys = ops.ones((1, length), dtype="bool")
     if mask.keys is not None:
-        # Joined, since the mask may broadcast over the length.
-        real = ops.logical_and(real, mask.keys)
-    real = _blocks_with_margins(real[:, None, :, None], size, sides)
-    allowed = ops.logical_and(near, real[..., None, :, 0])
+        # The mask may have length 1 and broadcast.
+        keys = ops.logical_and(keys, mask.keys)
+    keys = _split_with_margins(keys[:, None, :, None], size, margins)
+    allowed = ops.logical_and(in_window, keys[..., None, :, 0])
     if mask.segments is None:
         return allowed
     segments = mask.segments[:, None, :, None]
-    key_segments = _blocks_with_margins(segments, size, sides)[..., None, :, 0]
-    same = ops.equal(_blocks(segments, size), key_segments)
-    return ops.logical_and(allowed, same)
+    key_segments = _split_with_margins(segments, size, margins)
+    same_pair = ops.equal(_split(segments, size), key_segments[..., None, :, 0])
+    return ops.logical_and(allowed, same_pair)
 
 
-def _blocks(positions, size):
-    """Splits [B, H, n, d] into [B, H, C, L, d]; pads the last with 0."""
+def _split(positions, size):
+    """Splits [B, H, n, d] into [B, H, C, L, d]; pads the last block with 0."""
     batch, heads, length, width = ops.shape(positions)
-    positions = _padded(positions, 0, -length % size)
+    positions = _pad(positions, 0, -length % size)
     return ops.reshape(positions, (batch, heads, -1, size, width))
 
 
-def _blocks_with_margins(positions, size, sides):
+def _split_with_margins(positions, size, margins):
     """Splits [B, H, n, d] into [B, H, C, W, d]; 0 beyond the ends."""
-    left, right = sides
-    blocks = _blocks(_padded(positions, size, size), size)
+    left, right = margins
+    blocks = _split(_pad(positions, size, size), size)
     batch, heads, count, _, width = ops.shape(blocks)
 
-    def piece(block, first, length):
+    def slice_blocks(first_block, first_position, length):
         # TensorFlow's gradient of an index with colons is ten times slower.
         return ops.slice(
             blocks,
-            (0, 0, block, first, 0),
+            (0, 0, first_block, first_position, 0),
             (batch, heads, count - 2, length, width),
         )
 
-    pieces = [
-        piece(0, size - left, left),
-        piece(1, 0, size),
-        piece(2, 0, right),
-    ]
-    return ops.concatenate(pieces, axis=3)
+    left_margin = slice_blocks(0, size - left, left)
+    right_margin = slice_blocks(2, 0, right)
+    return ops.concatenate(
+        [left_margin, slice_blocks(1, 0, size), right_margin], axis=3
+    )
 
 
-def _padded(positions, before, after):
-    """Pads the positions of [B, H, n, d] with 0."""
+def _pad(positions, before, after):
+    """Adds zeros before and after the positions of [B, H, n, d]."""
     batch, heads, _, width = ops.shape(positions)
 
     def zeros(length):

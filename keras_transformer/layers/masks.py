@@ -21,7 +21,7 @@ class AttentionMask:
 
     Attributes:
         keys: boolean [B, Q], keys that may be attended to; None for all.
-        segments: int32 [B, Q], number of the sentence pair at each position of
+        segments: int32 [B, Q], index of the sentence pair at each position of
             packed rows; attention stays within a pair. None for unpacked rows.
         causal: whether no position may attend to later ones.
         matrix: boolean [B, Q, Q] or [B, H, Q, Q]; None for everywhere.
@@ -33,8 +33,8 @@ class AttentionMask:
     matrix: typing.Any = None
 
     @classmethod
-    def from_argument(cls, mask, states):
-        """Converts the `attention_mask` of a layer; see `validate_mask`."""
+    def standardize(cls, mask, states):
+        """Returns an AttentionMask for the `attention_mask` of a layer."""
         if mask is None or isinstance(mask, cls):
             return mask or cls()
         mask = validate_mask(mask, states, states)
@@ -45,13 +45,13 @@ class AttentionMask:
         return cls(keys=mask)
 
     def with_keys(self, *masks):
-        """Returns the conjunction with key masks [B, Q]; None is skipped."""
+        """Adds key masks, [B, Q] or None, to the conditions."""
         masks = [mask for mask in (self.keys, *masks) if mask is not None]
         keys = functools.reduce(ops.logical_and, masks) if masks else None
         return dataclasses.replace(self, keys=keys)
 
     def materialize(self, length, window=0):
-        """Returns the mask of Q = `length` positions: rank 4, or None."""
+        """Returns the mask for Q = `length` positions: rank 4, or None."""
         positions = ops.arange(length)
         distance = positions[:, None] - positions[None, :]
         segments = self.segments
@@ -65,25 +65,27 @@ class AttentionMask:
 
 
 def build_attention_masks(inputs):
-    """Returns the masks of all three kinds of attention, a dict.
+    """Returns the masks of a Transformer for its dict of inputs.
 
-    `inputs` are those of a Transformer. `source` and `target` are AttentionMask
-    of self-attention, `memory` is boolean, broadcastable to [B, T, S].
+    `source` and `target` are AttentionMasks of self-attention; `memory`, of
+    cross-attention, is boolean, broadcastable to [B, T, S].
     """
-    memory_mask = padding_mask(inputs["source"])
-    segments = [inputs.get(f"{side}_segments") for side in ("source", "target")]
-    if any(each is not None for each in segments):
-        if any(each is None for each in segments):
-            raise ValueError(
-                "Packed rows need both source_segments and target_segments."
-            )
-        same = segment_mask(segments[1], segments[0])
-        memory_mask = ops.logical_and(same, memory_mask)
-    source, target = (
-        AttentionMask(ops.not_equal(inputs[side], PAD_ID), each)
-        for side, each in zip(("source", "target"), segments)
-    )
-    return {"source": source, "target": target, "memory": memory_mask}
+    source, target = inputs["source"], inputs["target"]
+    source_segments = inputs.get("source_segments")
+    target_segments = inputs.get("target_segments")
+    if (source_segments is None) != (target_segments is None):
+        raise ValueError(
+            "Packed rows need both source_segments and target_segments."
+        )
+    memory_mask = padding_mask(source)
+    if source_segments is not None:
+        same_pair = segment_mask(target_segments, source_segments)
+        memory_mask = ops.logical_and(same_pair, memory_mask)
+    return {
+        "source": AttentionMask(ops.not_equal(source, PAD_ID), source_segments),
+        "target": AttentionMask(ops.not_equal(target, PAD_ID), target_segments),
+        "memory": memory_mask,
+    }
 
 
 def padding_mask(ids):
@@ -109,7 +111,7 @@ def join_masks(*masks):
 def validate_mask(mask, queries, keys):
     """Returns a mask as a boolean tensor of a checked shape.
 
-    The mask is boolean or numbers, not 0 where a query may attend: [B, M], or
+    The mask is boolean or numeric, nonzero where a query may attend: [B, M], or
     broadcastable to [B, Q, M] or [B, H, Q, M] for queries [B, Q, D] and keys
     [B, M, D]; None stays None. Another shape raises ValueError.
     """
@@ -117,23 +119,21 @@ def validate_mask(mask, queries, keys):
         return None
     mask = ops.convert_to_tensor(mask)
     (batch, length), num_keys = queries.shape[:2], keys.shape[1]
-    expected = [batch, length, num_keys]
-    if len(mask.shape) == 2:
-        del expected[1]
-    found = list(mask.shape)
-    if len(found) == 4:
-        del found[1]
-    fits = len(found) == len(expected) and all(
-        one in (1, None, other) or other is None
-        for one, other in zip(found, expected)
-    )
-    if not fits:
+    expected = {
+        2: (batch, num_keys),
+        3: (batch, length, num_keys),
+        4: (batch, None, length, num_keys),
+    }.get(len(mask.shape))
+    if expected is None or not all(
+        size in (1, None, expected_size) or expected_size is None
+        for size, expected_size in zip(mask.shape, expected)
+    ):
         raise ValueError(
             "An attention mask must be [batch, keys], or broadcast to [batch, "
             f"queries, keys], {[batch, length, num_keys]}, or to [batch, "
             f"heads, queries, keys]; not {tuple(mask.shape)}."
         )
-    if batch is None and found[0] not in (1, None):
+    if batch is None and mask.shape[0] not in (1, None):
         # Raises at run time if the batch has another size.
         mask = ops.reshape(mask, (ops.shape(queries)[0], *mask.shape[1:]))
     return ops.cast(mask, "bool")
@@ -141,8 +141,6 @@ def validate_mask(mask, queries, keys):
 
 def add_head_axis(mask):
     """Expands [B, M] or [B, Q, M] to the rank of [B, H, Q, M]; keeps None."""
-    if mask is not None and len(mask.shape) == 2:
-        mask = mask[:, None]
-    if mask is not None and len(mask.shape) == 3:
+    while mask is not None and len(mask.shape) < 4:
         mask = mask[:, None]
     return mask

@@ -37,8 +37,8 @@ class ResidualConnection(SequenceLayer):
         )
 
     def build(self, inputs_shape, outputs_shape=None):
-        """Creates the weights; both shapes must have the same width."""
-        self.require_width(outputs_shape or inputs_shape, inputs_shape[-1])
+        """Creates the weights; both shapes have the same width."""
+        self.validate_width(outputs_shape or inputs_shape, inputs_shape[-1])
         self.layer_norm.build(inputs_shape)
         self.output_dropout.build(inputs_shape)
         self.built = True
@@ -51,10 +51,10 @@ class ResidualConnection(SequenceLayer):
 
     def call(self, inputs, outputs, training=False):
         """Adds the sub-layer's outputs to its inputs: float [B, T, D]."""
-        joined = inputs + self.output_dropout(outputs, training=training)
+        total = inputs + self.output_dropout(outputs, training=training)
         if self.normalize_first:
-            return joined
-        return self.layer_norm(joined, training=training)
+            return total
+        return self.layer_norm(total, training=training)
 
 
 class TransformerLayer(SequenceLayer):
@@ -146,7 +146,7 @@ class TransformerLayer(SequenceLayer):
 
 
 class TransformerStack(TransformerLayer):
-    """Base of encoder and decoder: `num_layers` layers, a norm if pre-norm."""
+    """Base of encoder and decoder: N layers, and a final norm if pre-norm."""
 
     layer_class = None
     config_names = "num_layers " + TransformerLayer.config_names
@@ -160,9 +160,9 @@ class TransformerStack(TransformerLayer):
         }
         self.layers = [
             self.layer_class(
-                **arguments, dtype=self.dtype_policy, name=f"layer_{number}"
+                **arguments, dtype=self.dtype_policy, name=f"layer_{index}"
             )
-            for number in range(1, num_layers + 1)
+            for index in range(1, num_layers + 1)
         ]
         self.final_norm = None
         if self.normalize_first:
@@ -173,8 +173,8 @@ class TransformerStack(TransformerLayer):
             )
 
     def build_layers(self, *shapes):
-        """Builds all layers for the shapes of their inputs."""
-        self.require_width(shapes[0])
+        """Builds all layers for inputs of these shapes."""
+        self.validate_width(shapes[0])
         for layer in self.layers:
             layer.build(*shapes)
         if self.final_norm:

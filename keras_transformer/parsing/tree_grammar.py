@@ -16,19 +16,19 @@ from keras_transformer.config import END_ID
 # The ids of opening brackets, closing brackets and tags follow the special ids.
 FIRST_ID = END_ID + 1
 
-# Index of closing brackets among the kinds of tokens.
+# Types of tokens: special, end, opening bracket, closing bracket, tag.
 _CLOSING = 3
 
 
 class TreeState(typing.NamedTuple):
     """State of a hypothesis; [B] before the first token, then [B, K]."""
 
-    words: typing.Any  # int32, words without a tag
-    tokens: typing.Any  # int32, remaining tokens, including the end
+    words_left: typing.Any  # int32, words without a tag
+    tokens_left: typing.Any  # int32, up to the maximum, including the end
     stack: typing.Any  # int32 [B, K, D], labels of open brackets
-    depth: typing.Any  # int32, open brackets
-    run: typing.Any  # int32, consecutive opening brackets at the end
-    begun: typing.Any  # boolean, whether there is a token
+    depth: typing.Any  # int32, number of open brackets
+    run: typing.Any  # int32, number of opening brackets since any other token
+    is_empty: typing.Any  # boolean, whether there is no token yet
 
 
 class TreeGrammar:
@@ -37,79 +37,79 @@ class TreeGrammar:
     Brackets balance, with the same label at both ends; none is empty; one
     encloses all others; there are as many tags as words. A sentence of one word
     may be its tag alone. Every hypothesis can be completed: a bracket opens
-    only if words remain for it, and tokens to tag all words and close all
-    brackets.
+    only if a word and enough tokens to tag all words and close it are left.
 
     Args:
-        labels: L. Opening brackets have the ids from `FIRST_ID` on, followed by
-            the closing brackets.
-        tags: G; the ids of tags follow those of brackets.
+        num_labels: L. Opening brackets have the first ids from `FIRST_ID`, then
+            closing brackets.
+        num_tags: G; tags have the ids after those of brackets.
         max_depth: D, maximum number of open brackets.
         max_run: maximum number of consecutive opening brackets, which also
             bounds chains of single children.
     """
 
-    def __init__(self, labels, tags, max_depth, max_run):
-        self.labels = labels
-        self.tags = tags
+    def __init__(self, num_labels, num_tags, max_depth, max_run):
+        self.num_labels = num_labels
         self.max_depth = max_depth
         self.max_run = max_run
-        # Kind of each token id, and label of each closing bracket's id.
-        counts = [END_ID, 1, labels, labels, tags]
-        self._kind_of = np.repeat(np.arange(len(counts)), counts)
-        self._label_of = np.arange(len(self._kind_of)) - FIRST_ID - labels
+        counts = [END_ID, 1, num_labels, num_labels, num_tags]
+        self._type_of_id = np.repeat(np.arange(len(counts)), counts)
+        # Labels of closing brackets; arbitrary for other ids.
+        ids = np.arange(len(self._type_of_id))
+        self._label_of_id = ids - FIRST_ID - num_labels
 
-    def start(self, words, max_lengths):
+    def start(self, num_words, max_lengths):
         """Returns the TreeState for `Constraints.grammar`.
 
-        `words`, at least 1, and `max_lengths` of the search, at least `words` +
-        3, are int32 [B].
+        `num_words`, at least 1, and `max_lengths` of the search, at least
+        `num_words` + 3, are int32 [B].
         """
-        zeros = ops.zeros_like(words)
+        zeros = ops.zeros_like(num_words)
         return TreeState(
-            words=words,
-            tokens=max_lengths,
-            stack=ops.zeros((*ops.shape(words), self.max_depth), "int32"),
+            words_left=num_words,
+            tokens_left=max_lengths,
+            stack=ops.zeros((*ops.shape(num_words), self.max_depth), "int32"),
             depth=zeros,
             run=zeros,
-            begun=ops.zeros_like(words, "bool"),
+            is_empty=ops.ones_like(num_words, "bool"),
         )
 
     def allowed(self, state):
         """Returns the tokens allowed next: boolean [B, K, V]."""
-        words_left = state.words > 0
-        inside = state.depth > 0
-        first = ~state.begun
+        has_words, inside = state.words_left > 0, state.depth > 0
         # Tokens needed to complete a tree with one more open bracket.
-        needed = state.words + state.depth + 2
-        opens = words_left & (inside | first) & (state.tokens > needed)
+        needed = state.words_left + state.depth + 2
+        opens = has_words & (inside | state.is_empty)
+        opens &= state.tokens_left > needed
         opens &= (state.depth < self.max_depth) & (state.run < self.max_run)
-        tags = words_left & (inside | (first & (state.words == 1)))
+        is_one_word = state.is_empty & (state.words_left == 1)
+        tags = has_words & (inside | is_one_word)
         # The outermost bracket encloses all words.
-        closes = inside & (state.run == 0) & ((state.depth > 1) | ~words_left)
-        ends = state.begun & ~words_left & ~inside
+        closes = inside & (state.run == 0) & ((state.depth > 1) | ~has_words)
+        ends = ~state.is_empty & ~has_words & ~inside
         special = ops.zeros_like(ends)
-        kinds = ops.stack([special, ends, opens, closes, tags], axis=-1)
+        types = ops.stack([special, ends, opens, closes, tags], axis=-1)
+        allowed = ops.take(types, self._type_of_id, axis=-1)
         innermost = self._is_depth(state.depth - 1)  # [B, K, D]
         label = ops.sum(ops.where(innermost, state.stack, 0), axis=-1)
-        same = ops.equal(label[..., None], self._label_of)
-        kinds = ops.take(kinds, self._kind_of, axis=-1)
-        return kinds & (same | (self._kind_of != _CLOSING))
+        same_label = ops.equal(label[..., None], self._label_of_id)
+        return allowed & (same_label | (self._type_of_id != _CLOSING))
 
     def advance(self, state, tokens):
         """Returns the state after int32 [B, K] tokens."""
-        number = tokens - FIRST_ID
-        opens = (number >= 0) & (number < self.labels)
-        closes = (number >= self.labels) & (number < 2 * self.labels)
-        opened = ops.cast(opens, "int32")
+        symbols = tokens - FIRST_ID
+        opens = (symbols >= 0) & (symbols < self.num_labels)
+        is_tag = symbols >= 2 * self.num_labels
+        closes = (symbols >= self.num_labels) & ~is_tag
+        change = ops.cast(opens, "int32") - ops.cast(closes, "int32")
         pushed = opens[..., None] & self._is_depth(state.depth)
         return TreeState(
-            words=state.words - ops.cast(number >= 2 * self.labels, "int32"),
-            tokens=state.tokens - 1,
-            stack=ops.where(pushed, number[..., None], state.stack),
-            depth=state.depth + opened - ops.cast(closes, "int32"),
+            words_left=state.words_left - ops.cast(is_tag, "int32"),
+            tokens_left=state.tokens_left - 1,
+            stack=ops.where(pushed, symbols[..., None], state.stack),
+            depth=state.depth + change,
             run=ops.where(opens, state.run + 1, 0),
-            begun=ops.ones_like(state.begun),
+            is_empty=ops.zeros_like(state.is_empty),
         )
 
     def _is_depth(self, depth):

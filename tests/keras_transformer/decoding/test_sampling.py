@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.decoding.sampling import uniform
+from keras_transformer.decoding.sampling import hash_to_uniform
 from tests.keras_transformer import helpers
 from tests.keras_transformer.decoding import beam_tables as bt
 
@@ -43,7 +43,7 @@ def sample(tables, seeds, limits=None, **settings):
 def test_random_numbers_are_uniform_and_independent():
     """Mean, spread and correlations within 5 standard errors."""
     rows, columns = np.arange(300)[:, None], np.arange(300)[None]
-    drawn = uniform(
+    drawn = hash_to_uniform(
         ops.convert_to_tensor(rows, "int32"),
         ops.convert_to_tensor(columns, "int32"),
         7,

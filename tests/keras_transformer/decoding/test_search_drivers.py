@@ -66,7 +66,7 @@ def shrinking(segment, config):
 
     def traced(tables, constraints, capacity):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(translate, "_SEGMENT", segment)
+            patch.setattr(translate, "_SEGMENT_STEPS", segment)
             return search(
                 tables, constraints, capacity, config, shrink_batch=True
             )

@@ -69,7 +69,7 @@ def test_initial_values_are_glorots_by_the_widths_of_each_block():
 
 
 def test_lora_of_keras_adds_a_product_to_a_kernel():
-    layer = Projection([6, 6, 10], constant_bias=1)
+    layer = Projection([6, 6, 10], frozen_bias=1)
     layer.build(STATES.shape)
     helpers.randomise(layer)
     kernel, bias = map(helpers.to_numpy, (layer.kernel, layer.bias))

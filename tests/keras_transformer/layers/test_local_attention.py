@@ -20,7 +20,7 @@ KINDS = ("free", "padding", "segments")
 def blocks_of(least, long=0):
     """Context of another minimum block size and length of what is split."""
     return mock.patch.multiple(
-        local_attention, _MIN_BLOCK=least, _MIN_LENGTH_RATIO=long
+        local_attention, _MIN_BLOCK_SIZE=least, _MIN_LENGTH_RATIO=long
     )
 
 
