@@ -93,22 +93,16 @@ def beam_search(step, state, constraints, max_length, config=None):
     """
     config = config or BeamSearchConfig()
     search = start_search(config, constraints, max_length, state)
-    search = run_search(
-        config, search, step, lambda search: any_running(search, max_length)
-    )
-    return search.result(search.state)
-
-
-def run_search(config, search, step, continues):
-    """Advances a search while `continues(search)` is True."""
 
     def advance(search):
         tokens = last_tokens(search.live_tokens, search.index)
         logits, state = step(tokens, search.parents, search.index, search.state)
         return (advance_search(config, search, logits, state),)
 
-    (search,) = ops.while_loop(continues, advance, (search,))
-    return search
+    (search,) = ops.while_loop(
+        lambda search: any_running(search, max_length), advance, (search,)
+    )
+    return search.result(search.state)
 
 
 def start_search(config, constraints, max_length, state):

@@ -11,8 +11,9 @@ from keras import ops, tree
 from keras_transformer.config import PAD_ID
 from keras_transformer.decoding.alignment import TracingDecoder, shift_right
 from keras_transformer.decoding.beam_search import (
+    advance_search,
     any_running,
-    run_search,
+    last_tokens,
     start_search,
 )
 from keras_transformer.decoding.search_config import (
@@ -243,28 +244,28 @@ def translate_ids(
     state = decoder.start(source, capacities[0], memory)
     search = start_search(config, constraints, max_length, state)
 
+    def advance(search):
+        tokens = last_tokens(search.live_tokens, search.index)
+        logits, state = decoder.step(
+            tokens, search.parents, search.index, search.state
+        )
+        return (advance_search(config, search, logits, state),)
+
     def to_result(search):
         return search.result(search.state[1] if trace_alignments else ())
 
-    if shrink_batch:
-        return _search_shrinking_batch(
-            config, decoder, search, max_length, to_result
-        )
-    for index, capacity in enumerate(capacities):
-        if index:
-            search = _extend_cache(decoder, search, capacity)
-        continues = functools.partial(any_running, end=capacity)
-        search = run_search(config, search, decoder.step, continues)
-    return to_result(search)
-
-
-def _search_shrinking_batch(config, decoder, search, max_length, to_result):
-    """Runs a search in segments, with only unfinished sentences in the next."""
+    if not shrink_batch:
+        for index, capacity in enumerate(capacities):
+            if index:
+                search = _extend_cache(decoder, search, capacity)
+            continues = functools.partial(any_running, end=capacity)
+            (search,) = ops.while_loop(continues, advance, (search,))
+        return to_result(search)
 
     def run_segment(result, rows, search):
         capacity = ops.minimum(search.index + _SEGMENT_STEPS, max_length)
         continues = functools.partial(_continue_segment, capacity=capacity)
-        search = run_search(config, search, decoder.step, continues)
+        (search,) = ops.while_loop(continues, advance, (search,))
         result = tree.map_structure(
             lambda old, new: ops.scatter_update(old, rows[:, None], new),
             result,
@@ -277,11 +278,10 @@ def _search_shrinking_batch(config, decoder, search, max_length, to_result):
         search = _extend_cache(decoder, search, next_capacity)
         return result, ops.take(rows, unfinished), search
 
-    rows = ops.arange(ops.shape(search.stopped)[0])
     result, _, _ = ops.while_loop(
         lambda result, rows, search: any_running(search, max_length),
         run_segment,
-        (to_result(search), rows, search),
+        (to_result(search), ops.arange(ops.shape(search.stopped)[0]), search),
     )
     return result
 
