@@ -51,7 +51,7 @@ class TracingDecoder:
         indices = ops.stack(
             [ops.arange(batch), ops.broadcast_to(index, (batch,))], axis=1
         )
-        # Large as caches are, so written like them, maybe in place.
+        # As large as a cache, so its class writes this too, maybe in place.
         attention = self._decoder.cache_class.scatter_update(
             trace.attention,
             indices,

@@ -157,12 +157,9 @@ def advance_search(config, search, logits, step_state):
     live_tokens = ops.where(newest, candidates.tokens[..., None], live_tokens)
     if config.grammar is not None:
         grammar_state = config.grammar.advance(grammar_state, candidates.tokens)
+    best_live = candidates.log_probs[:, 0]
     stops_now = should_stop(
-        config,
-        length,
-        constraints.max_lengths,
-        candidates.log_probs[:, 0],
-        finished_scores,
+        config, length, constraints.max_lengths, best_live, finished_scores
     )
     return BeamSearchState(
         index=length,

@@ -214,17 +214,14 @@ class LexicalShortlist(OutputVocabulary):
         counts = ops.take(probabilities, source, axis=0)
         counts *= ops.cast(ops.not_equal(source, PAD_ID), "float32")[..., None]
         target_ids = ops.take(targets, source, axis=0)  # [B, S, n]
-        batch = ops.shape(source)[0]
-        rows = ops.arange(batch)[:, None, None]
-        indices = rows * self.vocabulary_size + target_ids
+        batch, size = ops.shape(source)[0], self.vocabulary_size
+        indices = ops.arange(batch)[:, None, None] * size + target_ids
         expected_counts = ops.scatter(
             ops.reshape(indices, (-1, 1)),
             ops.reshape(counts, (-1,)),
-            (batch * self.vocabulary_size,),
+            (batch * size,),
         )
-        expected_counts = ops.reshape(
-            expected_counts, (batch, self.vocabulary_size)
-        )
+        expected_counts = ops.reshape(expected_counts, (batch, size))
         _, ids = ops.top_k(expected_counts + frequencies, self.size)
         return ops.sort(ops.cast(ids, "int32"), axis=-1)
 

@@ -129,7 +129,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
 
 
 def _sample_tokens(logits, uniform_noise, config):
-    """Samples tokens, int32 [B, N], by inverting the cumulative probability."""
+    """Samples int32 [B, N] by inverse transform of noise in [0, 1)."""
     vocabulary = logits.shape[-1]
     ids = ops.arange(vocabulary)
     for token in config.suppress_tokens:
