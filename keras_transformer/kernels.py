@@ -1,4 +1,4 @@
-"""Faster implementations of plain formulas, chosen by the backend alone.
+"""Faster implementations of plain formulas and Keras layers, by backend.
 
 On TensorFlow, hand-written gradients save much of a training step on a CPU.
 Other backends use the plain formulas, whose derived gradients their compilers
@@ -9,7 +9,7 @@ of a base-size training step that is saved (docs/measured/training_step.md).
 import keras
 from keras import ops
 
-USE_CUSTOM_GRADIENTS = keras.backend.backend() == "tensorflow"
+USE_FAST_KERNELS = keras.backend.backend() == "tensorflow"
 
 _BYTE_VALUES = 256
 # Above this rate 8 bits cannot represent the threshold.
@@ -27,6 +27,7 @@ def custom_gradient(function):
     def wrapped(*tensors):
         value, gradient = function(*tensors)
 
+        # Keras passes the gradient as `upstream` on PyTorch, else by position.
         def gradient_of_upstream(*arguments, upstream=None):
             return gradient(arguments[0] if upstream is None else upstream)
 
@@ -56,14 +57,15 @@ def linear(inputs, kernel, bias=None, training=False):
         if each is not None
     ]
     multiply = _affine
-    if training and USE_CUSTOM_GRADIENTS:
+    if training and USE_FAST_KERNELS:
         multiply = _affine_with_gradient
     outputs = multiply(rows, *weights)
     return ops.reshape(outputs, (*shape[:-1], kernel.shape[1]))
 
 
 def _affine(rows, kernel, *bias):
-    return sum(bias, ops.matmul(rows, kernel))
+    outputs = ops.matmul(rows, kernel)
+    return outputs + bias[0] if bias else outputs
 
 
 @custom_gradient
@@ -99,7 +101,7 @@ class Dropout(keras.layers.Dropout):
     def call(self, inputs, training=False):
         """Returns the inputs, some set to 0 and the others scaled up."""
         is_supported = self.noise_shape is None and self.rate <= _MAX_BYTE_RATE
-        if training and self.rate > 0 and is_supported and USE_CUSTOM_GRADIENTS:
+        if training and self.rate > 0 and is_supported and USE_FAST_KERNELS:
             return dropout(inputs, self.rate, self.seed_generator)
         return super().call(inputs, training=training)
 
@@ -107,9 +109,9 @@ class Dropout(keras.layers.Dropout):
 def dropout(inputs, rate, seed):
     """Returns the inputs, each set to 0 with probability `rate` or scaled up.
 
-    An entry is dropped if its 8 random bits are below 256 * rate, rounded up or
-    down at random for each row, so that the mean rate is exact. `rate` is at
-    most 254 / 256; `seed` is a keras.random.SeedGenerator.
+    An entry is dropped if its random byte, from -128 to 127, is below 256 *
+    rate - 128, rounded up or down at random for each row, so that the mean rate
+    is exact. `rate` is at most 254 / 256; `seed` is a keras SeedGenerator.
     """
     shape, size = ops.shape(inputs), ops.size(inputs)
     integers = keras.random.randint(
@@ -132,7 +134,7 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def call(self, inputs, training=False):
         """Returns the normalized inputs: float [..., D]."""
-        if training and USE_CUSTOM_GRADIENTS:
+        if training and USE_FAST_KERNELS:
             return layer_norm(inputs, self.gamma, self.beta, self.epsilon)
         return super().call(inputs)
 
@@ -182,6 +184,6 @@ def swap_heads(values, differentiable):
     if differentiable:
         return ops.transpose(values, (0, 2, 1, 3))
     dtype = keras.backend.standardize_dtype(values.dtype)
-    # The integer dtype of the same size, such as int16 for bfloat16.
-    integers = ops.view(values, dtype.lstrip("b").replace("float", "int"))
+    bits = dtype.rpartition("float")[2]  # 16 for bfloat16
+    integers = ops.view(values, f"int{bits}")
     return ops.view(ops.transpose(integers, (0, 2, 1, 3)), dtype)

@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_transformer.config import BELOW_ONE, PAD_ID, validate_range
 from keras_transformer.kernels import (
-    USE_CUSTOM_GRADIENTS,
+    USE_FAST_KERNELS,
     at_least_float32,
     custom_gradient,
 )
@@ -125,7 +125,7 @@ def linear_cross_entropy(
         label_embeddings = ops.concatenate([label_embeddings, label_bias], -1)
     vocabulary_size, width = embeddings.shape
     product_dtype = keras.backend.standardize_dtype(states.dtype)
-    if USE_CUSTOM_GRADIENTS or product_dtype != "bfloat16":
+    if USE_FAST_KERNELS or product_dtype != "bfloat16":
         product_dtype = "float32"
     matrix = ops.cast(embeddings, "float32")
     rows, label_rows = (
@@ -179,7 +179,7 @@ def _logit_statistics(logits, labels, sums):
     Also returns a function that computes the softmax.
     """
     maxima = ops.max(logits, axis=-1, keepdims=True)
-    if USE_CUSTOM_GRADIENTS:
+    if USE_FAST_KERNELS:
         # Softmax is one operation; exp(logits - normalizer) is two slow ones.
         probabilities = ops.softmax(logits, axis=-1)
         highest = ops.max(probabilities, axis=-1, keepdims=True)
@@ -190,7 +190,7 @@ def _logit_statistics(logits, labels, sums):
         normalizers = maxima + ops.log(sums_of_exp)
 
     def softmax():
-        if USE_CUSTOM_GRADIENTS:
+        if USE_FAST_KERNELS:
             return probabilities
         return ops.exp(logits - normalizers)
 

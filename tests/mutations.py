@@ -83,8 +83,8 @@ MUTATIONS = [
         (
             "wavelengths to 1000",
             f"{_KT}/layers/embedding.py",
-            "10000.0 ** (-np.arange(pairs) / steps)",
-            "1000.0 ** (-np.arange(pairs) / steps)",
+            "10000.0 ** (-np.arange(pairs) / divisor)",
+            "1000.0 ** (-np.arange(pairs) / divisor)",
             _LAYERS,
         ),
         (
@@ -288,8 +288,9 @@ MUTATIONS = [
         (
             "highest logits of another beam",
             f"{_KT}/decoding/beam_search.py",
-            "rows = best + groups * ops.arange(batch * beams)[:, None]",
-            "rows = best + groups * 0 * ops.arange(batch * beams)[:, None]",
+            "rows = best_groups + groups * ops.arange(batch * beams)[:, None]",
+            "rows = best_groups + groups * 0 * "
+            "ops.arange(batch * beams)[:, None]",
             _SEARCH,
         ),
         (

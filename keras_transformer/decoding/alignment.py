@@ -1,10 +1,13 @@
-"""Alignments from the decoder's attention to the source (section 3.2.3)."""
+"""Alignments from the decoder's attention to the source (section 3.2.3).
+
+Letters: B sentences, S source length, T steps, K beams, M hypotheses.
+"""
 
 import typing
 
 from keras import ops
 
-from keras_transformer.config import BEGIN_ID
+from keras_transformer.decoding.beam_search import shift_right
 
 
 class AlignmentTrace(typing.NamedTuple):
@@ -18,8 +21,8 @@ class AlignmentTrace(typing.NamedTuple):
 class TracingDecoder:
     """A BeamDecoder that also records an AlignmentTrace.
 
-    `max_length` is the maximum number of steps, an int or int32 scalar;
-    `alignment` is the method of the decoder's model.
+    `max_length` is the maximum number of steps, an int or int32 scalar.
+    `alignment` is `Transformer.alignment` of the decoder's model.
     """
 
     def __init__(self, decoder, max_length, alignment):
@@ -28,7 +31,7 @@ class TracingDecoder:
         self._alignment = alignment
 
     def start(self, source, capacity, memory=None):
-        """Returns the decoder's initial state and an empty trace."""
+        """Returns the state: the decoder's and an empty trace."""
         batch, length = ops.shape(source)
         steps, beams = self._max_length, self._decoder.beam_size
         zeros = ops.zeros((batch, steps, beams), dtype="int32")
@@ -38,9 +41,9 @@ class TracingDecoder:
 
     def step(self, tokens, parents, index, state):
         """Runs one step; see `beam_search`."""
-        state, trace = state
-        logits, state, scores = self._decoder.step(
-            tokens, parents, index, state, return_attention_scores=True
+        decoder_state, trace = state
+        logits, decoder_state, scores = self._decoder.step(
+            tokens, parents, index, decoder_state, return_attention_scores=True
         )
         newest = ops.arange(ops.shape(trace.tokens)[1]) == index
         newest = newest[None, :, None]
@@ -48,7 +51,8 @@ class TracingDecoder:
         indices = ops.stack(
             [ops.arange(batch), ops.broadcast_to(index, (batch,))], axis=1
         )
-        attention = self._decoder.cache.scatter_update(
+        # As large as a cache, so its class writes this too, maybe in place.
+        attention = self._decoder.cache_class.scatter_update(
             trace.attention,
             indices,
             ops.reshape(self._alignment(scores), (batch, width)),
@@ -59,12 +63,12 @@ class TracingDecoder:
             parents=ops.where(newest, parents[:, None], trace.parents),
             attention=attention,
         )
-        return logits, (state, trace)
+        return logits, (decoder_state, trace)
 
     def extend_cache(self, state, capacity):
         """Returns the state with capacity for more steps."""
-        state, trace = state
-        return self._decoder.extend_cache(state, capacity), trace
+        decoder_state, trace = state
+        return self._decoder.extend_cache(decoder_state, capacity), trace
 
 
 def gather_alignments(trace, tokens):
@@ -72,17 +76,18 @@ def gather_alignments(trace, tokens):
 
     `tokens` are M hypotheses per sentence, int32 [B, M, T], with at most as
     many steps as the trace. Row t of the result, float32 [B, M, T, S], is from
-    the step that generates token t and sums to 1; it is arbitrary after an end.
+    the step that generates token t and sums to 1; padding rows are arbitrary.
     """
     batch, _, steps = ops.shape(tokens)
     _, traced_steps, width = ops.shape(trace.attention)
     beams = trace.tokens.shape[2]
+    # Sentence b, step t and beam k have row (b traced_steps + t) beams + k.
     rows = ops.reshape(
         trace.attention, (batch * traced_steps * beams, width // beams)
     )
     step_indices = ops.arange(batch)[:, None] * traced_steps + ops.arange(steps)
     row_indices = step_indices[:, None] * beams + _find_beams(trace, tokens)
-    return ops.take(rows, row_indices, axis=0)
+    return ops.take(rows, row_indices, axis=0)  # [B, M, T, S]
 
 
 def _find_beams(trace, tokens):
@@ -90,12 +95,14 @@ def _find_beams(trace, tokens):
     batch, hypotheses, steps = ops.shape(tokens)
     inputs = shift_right(tokens)
 
-    # At each step a token and its parent identify a beam.
+    # Follows `beam`, [B, M], from step 0 on: the next beam is the one that has
+    # it as its parent, and the hypothesis's next token.
     def advance(index, beam, beams):
-        tokens = ops.take(trace.tokens, index, axis=1)[:, None]
-        parents = ops.take(trace.parents, index, axis=1)[:, None]
-        matches = tokens == ops.take(inputs, index, axis=2)[..., None]
-        matches = matches & (parents == beam[..., None])
+        step_tokens = ops.take(trace.tokens, index, axis=1)  # [B, K]
+        step_parents = ops.take(trace.parents, index, axis=1)  # [B, K]
+        step_inputs = ops.take(inputs, index, axis=2)  # [B, M]
+        matches = step_tokens[:, None] == step_inputs[..., None]  # [B, M, K]
+        matches = matches & (step_parents[:, None] == beam[..., None])
         beam = ops.cast(ops.argmax(matches, axis=-1), "int32")
         newest = ops.arange(steps) == index
         return index + 1, beam, ops.where(newest, beam[..., None], beams)
@@ -132,9 +139,3 @@ def attention_scores(model, source, target):
     keys of `decoder` are its inputs, the begin id and `target[:, :-1]`.
     """
     return model.attention({"source": source, "target": shift_right(target)})
-
-
-def shift_right(tokens):
-    """Returns the decoder's input for int32 [..., T] output tokens."""
-    begin = ops.full_like(tokens[..., :1], BEGIN_ID)
-    return ops.concatenate([begin, tokens[..., :-1]], axis=-1)

@@ -15,8 +15,10 @@ from keras_transformer.decoding.search_config import (
     prepare_constraints,
 )
 
-# Represents log 0. Finite, so that sums and comparisons stay finite.
+# Represents log 0. Finite, so that sums and comparisons stay finite: sums with
+# it are below half of it, the log-probabilities of possible hypotheses above.
 IMPOSSIBLE = -1e9
+_LEAST_POSSIBLE = 0.5 * IMPOSSIBLE
 
 # Logits per group in `_grouped_top_k`: nearly optimal for 10,000 to 40,000.
 _GROUP_SIZE = 32
@@ -44,9 +46,9 @@ class BeamSearchState(typing.NamedTuple):
     parents: typing.Any  # int32 [B, K], the beam that each continues
     finished_tokens: typing.Any  # int32 [B, K, T], the best of all so far
     finished_scores: typing.Any  # float32 [B, K], best first
-    stopped: typing.Any  # boolean [B]
-    grammar: typing.Any  # state of each live beam, nest of [B, K, ...]
-    state: typing.Any  # state of `step`
+    stopped: typing.Any  # boolean [B]; all other sentences are running
+    grammar_state: typing.Any  # of each live beam, nest of [B, K, ...]
+    step_state: typing.Any  # state of `step`, such as a DecoderState
 
     def result(self, state):
         """Returns the BeamSearchResult with this state."""
@@ -96,18 +98,20 @@ def beam_search(step, state, constraints, max_length, config=None):
 
     def advance(search):
         tokens = last_tokens(search.live_tokens, search.index)
-        logits, state = step(tokens, search.parents, search.index, search.state)
-        return (advance_search(config, search, logits, state),)
+        logits, step_state = step(
+            tokens, search.parents, search.index, search.step_state
+        )
+        return (advance_search(config, search, logits, step_state),)
 
     (search,) = ops.while_loop(
-        lambda search: any_running(search, max_length), advance, (search,)
+        lambda search: is_running(search, max_length), advance, (search,)
     )
-    return search.result(search.state)
+    return search.result(search.step_state)
 
 
-def start_search(config, constraints, max_length, state):
+def start_search(config, constraints, max_length, step_state):
     """Returns the BeamSearchState before the first step."""
-    constraints, grammar = prepare_constraints(constraints, config, max_length)
+    constraints, states = prepare_constraints(constraints, config, max_length)
     batch = ops.shape(constraints.max_lengths)[0]
     beams = config.beam_size
     tokens = ops.full((batch, beams, max_length), PAD_ID, dtype="int32")
@@ -123,19 +127,19 @@ def start_search(config, constraints, max_length, state):
         finished_tokens=tokens,
         finished_scores=ops.full((batch, beams), IMPOSSIBLE, dtype="float32"),
         stopped=ops.zeros((batch,), dtype="bool"),
-        grammar=tree.map_structure(
-            lambda each: ops.repeat(each[:, None], beams, axis=1), grammar
+        grammar_state=tree.map_structure(
+            lambda each: ops.repeat(each[:, None], beams, axis=1), states
         ),
-        state=state,
+        step_state=step_state,
     )
 
 
-def advance_search(config, search, logits, state):
+def advance_search(config, search, logits, step_state):
     """Returns the search after a step with these logits and this state."""
     constraints, length = search.constraints, search.index + 1
     candidates = constrained_candidates(config, search, logits)
     at_limit = length >= constraints.max_lengths  # [B]
-    is_possible = candidates.end_log_probs > 0.5 * IMPOSSIBLE
+    is_possible = candidates.end_log_probs > _LEAST_POSSIBLE
     may_end = is_possible & (candidates.may_end | at_limit[:, None])  # [B, K]
     # A tie must not change the result of a stopped sentence.
     may_end = may_end & ~search.stopped[:, None]
@@ -147,18 +151,15 @@ def advance_search(config, search, logits, state):
     ended_tokens = ops.where(newest, END_ID, search.live_tokens)
     tokens = ops.concatenate([search.finished_tokens, ended_tokens], axis=1)
     finished_tokens = ops.take_along_axis(tokens, order[..., None], axis=1)
-    live_tokens, grammar = gather_beams(
-        (search.live_tokens, search.grammar), candidates.parents
+    live_tokens, grammar_state = gather_beams(
+        (search.live_tokens, search.grammar_state), candidates.parents
     )
     live_tokens = ops.where(newest, candidates.tokens[..., None], live_tokens)
     if config.grammar is not None:
-        grammar = config.grammar.advance(grammar, candidates.tokens)
-    terminated = is_terminated(
-        config,
-        length,
-        constraints.max_lengths,
-        candidates.log_probs[:, 0],
-        finished_scores,
+        grammar_state = config.grammar.advance(grammar_state, candidates.tokens)
+    best_live = candidates.log_probs[:, 0]
+    stops_now = should_stop(
+        config, length, constraints.max_lengths, best_live, finished_scores
     )
     return BeamSearchState(
         index=length,
@@ -168,9 +169,9 @@ def advance_search(config, search, logits, state):
         parents=candidates.parents,
         finished_tokens=finished_tokens,
         finished_scores=finished_scores,
-        stopped=search.stopped | at_limit | terminated,
-        grammar=grammar,
-        state=state,
+        stopped=search.stopped | at_limit | stops_now,
+        grammar_state=grammar_state,
+        step_state=step_state,
     )
 
 
@@ -182,7 +183,7 @@ def constrained_candidates(config, search, logits):
         # The maximum length overrides the minimum.
         too_short = length < constraints.min_lengths  # [B]
     if config.grammar is not None:
-        allowed = config.grammar.allowed(search.grammar)  # [B, K, V]
+        allowed = config.grammar.allowed(search.grammar_state)  # [B, K, V]
     unforced = best_candidates(
         logits,
         search.live_log_probs,
@@ -227,11 +228,12 @@ def best_candidates(
     per_beam = min(2 * beam_size + len(suppress_tokens), vocabulary)
     if allowed is None:
         top_logits, top_tokens = _grouped_top_k(logits, per_beam)
-        # Softmax is one operation, a log-sum-exp several passes over V.
-        highest = ops.take_along_axis(
+        # The log-sum-exp is logit - log(softmax) of any token, here the most
+        # likely. Softmax is one operation, log-sum-exp several passes over V.
+        top_probability = ops.take_along_axis(
             ops.softmax(logits, axis=-1), top_tokens[..., :1], axis=-1
         )
-        normalizer = (top_logits[..., :1] - ops.log(highest))[..., 0]
+        normalizer = (top_logits[..., :1] - ops.log(top_probability))[..., 0]
     else:
         normalizer = ops.logsumexp(logits, axis=-1)
         logits = ops.where(allowed, logits, IMPOSSIBLE)
@@ -284,7 +286,8 @@ def forced_candidates(logits, live_log_probs, tokens, allowed=None):
 
 def _grouped_top_k(logits, count):
     """Returns the `count` highest of [B, K, V], and their int32 indices."""
-    # They are in the `count` groups with the highest maxima; sort only these.
+    # The highest are in the `count` groups of neighbours with the highest
+    # maxima, so that only these groups are sorted.
     vocabulary = logits.shape[-1]
     divisors = [n for n in range(1, 129) if vocabulary % n == 0]
     width = min(divisors, key=lambda n: abs(n - _GROUP_SIZE))
@@ -294,21 +297,27 @@ def _grouped_top_k(logits, count):
         return values, ops.cast(indices, "int32")
     batch, beams = ops.shape(logits)[:2]
     grouped = ops.reshape(logits, (batch * beams, groups, width))
-    _, best = ops.top_k(ops.max(grouped, axis=-1), count)
-    best = ops.cast(best, "int32")
+    _, best_groups = ops.top_k(ops.max(grouped, axis=-1), count)
+    best_groups = ops.cast(best_groups, "int32")
     # Selects matrix rows: take_along_axis would transpose all logits.
-    rows = best + groups * ops.arange(batch * beams)[:, None]
+    rows = best_groups + groups * ops.arange(batch * beams)[:, None]
     values = ops.take(ops.reshape(logits, (-1, width)), rows, axis=0)
     values = ops.reshape(values, (batch, beams, count * width))
     values, indices = ops.top_k(values, count)
     indices = ops.cast(indices, "int32")
-    best = ops.reshape(best, (batch, beams, count))
-    group = ops.take_along_axis(best, indices // width, axis=-1)
+    best_groups = ops.reshape(best_groups, (batch, beams, count))
+    group = ops.take_along_axis(best_groups, indices // width, axis=-1)
     return values, group * width + indices % width
 
 
+def shift_right(tokens):
+    """Returns the decoder's input for int32 [..., T] output tokens."""
+    begin = ops.full_like(tokens[..., :1], BEGIN_ID)
+    return ops.concatenate([begin, tokens[..., :-1]], axis=-1)
+
+
 def last_tokens(tokens, index):
-    """Returns the token before `index`, or the begin id: int32 [B, K]."""
+    """Returns `shift_right(tokens)` at step `index`: int32 [B, K]."""
     previous = ops.take(tokens, ops.maximum(index - 1, 0), axis=2)
     return ops.where(index > 0, previous, BEGIN_ID)
 
@@ -323,23 +332,23 @@ def gather_beams(nest, parents):
     return tree.map_structure(gather, nest)
 
 
-def is_terminated(config, length, max_lengths, best_live, finished_scores):
+def should_stop(config, length, max_lengths, best_live, finished_scores):
     """Returns whether sentences meet `config.stop_criterion`: boolean [B].
 
     `best_live` is the log-probability of the best live beam, float32 [B].
     """
     if config.stop_criterion == "k_finished":
-        enough = finished_scores[:, -1] > 0.5 * IMPOSSIBLE
+        enough = finished_scores[:, -1] > _LEAST_POSSIBLE
     elif config.stop_criterion == "heuristic":
         enough = best_live / config.penalty(length) <= finished_scores[:, -1]
-    else:
-        # Index -1, for `n_best` = 0, is the worst of all K.
-        worst_needed = finished_scores[:, config.n_best - 1]
+    else:  # "exact"
+        n_best = config.n_best or config.beam_size
+        worst_needed = finished_scores[:, n_best - 1]
         enough = best_live / config.penalty(max_lengths) <= worst_needed
     # A grammar may leave no live beam.
-    return enough | (best_live <= 0.5 * IMPOSSIBLE)
+    return enough | (best_live <= _LEAST_POSSIBLE)
 
 
-def any_running(search, end):
-    """Returns whether any sentence can grow, up to `end` tokens."""
-    return (search.index < end) & ~ops.all(search.stopped)
+def is_running(search, capacity):
+    """Returns whether a sentence is running and `capacity` is not reached."""
+    return (search.index < capacity) & ~ops.all(search.stopped)

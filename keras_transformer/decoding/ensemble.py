@@ -51,7 +51,7 @@ class Ensemble:
         return _mean_logits([model(inputs) for model in self.models], self.mean)
 
     def attention(self, inputs):
-        """Returns `Transformer.attention` with a list of models' lists."""
+        """Returns a dict as `Transformer.attention`, of lists over models."""
         scores = [model.attention(inputs) for model in self.models]
         return {
             name: [model_scores[name] for model_scores in scores]
@@ -83,7 +83,7 @@ class EnsembleDecoder:
 
     def __init__(self, decoders, mean):
         self.beam_size = decoders[0].beam_size
-        self.cache = decoders[0].cache
+        self.cache_class = decoders[0].cache_class
         self._mean = mean
         self._decoders = decoders
 
@@ -103,8 +103,9 @@ class EnsembleDecoder:
             decoder.step(tokens, parents, index, state, return_attention_scores)
             for decoder, state in zip(self._decoders, states)
         ]
-        logits, *states_and_scores = zip(*results)
-        return _mean_logits(logits, self._mean), *states_and_scores
+        # Of each a tuple of the models'; `scores` is empty unless requested.
+        logits, states, *scores = zip(*results)
+        return _mean_logits(logits, self._mean), states, *scores
 
     def extend_cache(self, states, capacity):
         """Returns the states with capacity for more steps."""

@@ -2,9 +2,9 @@
 
 With a joint vocabulary, a model generates only about half of the tokens, yet
 each step multiplies by the embeddings of all. Excluded tokens keep their share
-of the softmax, since label smoothing trains each to epsilon_ls / (V - 1);
-without it longer hypotheses would win. The sum of their exponentials is
-estimated from the mean and covariance of their embeddings.
+of the softmax, since label smoothing trains each to epsilon_ls / (V - 1): if
+the other tokens got this share, longer hypotheses would win. The sum of their
+exponentials is estimated from the mean and covariance of their embeddings.
 """
 
 import abc
@@ -40,12 +40,12 @@ class OutputVocabulary(abc.ABC):
 
     @staticmethod
     def fixed(ids, vocabulary_size):
-        """Returns a FixedVocabulary."""
+        """Returns a FixedVocabulary; see there."""
         return FixedVocabulary(ids, vocabulary_size)
 
     @staticmethod
     def shortlist(targets, probabilities, frequencies, size):
-        """Returns a LexicalShortlist."""
+        """Returns a LexicalShortlist; see there."""
         return LexicalShortlist(targets, probabilities, frequencies, size)
 
     def restrict(self, model):
@@ -65,7 +65,7 @@ class OutputVocabulary(abc.ABC):
 
     @abc.abstractmethod
     def _output_layer(self, model):
-        """Returns the output layer; see `FullOutputLayer`."""
+        """Returns an output layer; for its methods see `FullOutputLayer`."""
 
 
 class ReducedVocabularyModel:
@@ -123,7 +123,12 @@ class FixedVocabulary(OutputVocabulary):
 
 
 class _FixedOutputLayer:
-    """Multiplies states by a copy of the subset's embeddings."""
+    """Multiplies states by a copy of the subset's embeddings.
+
+    The logit of the unknown token is the mean logit of the excluded tokens,
+    which is the state times their mean embedding, plus their spread, which is
+    appended to each state; its weight is 1 for this token and 0 for all others.
+    """
 
     def __init__(self, embedding, subset):
         matrix = ops.convert_to_numpy(embedding.output_matrix())
@@ -133,13 +138,11 @@ class _FixedOutputLayer:
         excluded[UNKNOWN_ID] = True
         self._excluded = ExcludedTokensEstimate(matrix[excluded])
         allowed = matrix[subset.ids]
-        # The logit of the unknown token is the mean logit of the excluded
-        # tokens plus their spread, which is appended to each state.
         allowed[UNKNOWN_ID] = matrix[excluded].mean(axis=0)
-        spread = np.zeros((len(allowed), 1))
-        spread[UNKNOWN_ID] = 1.0
+        spread_weights = np.zeros((len(allowed), 1))
+        spread_weights[UNKNOWN_ID] = 1.0
         self._projection = _constant(
-            "projection", np.concatenate([allowed, spread], axis=1).T
+            "projection", np.concatenate([allowed, spread_weights], axis=1).T
         )
         self._embedding = embedding
         self._subset = subset
@@ -189,10 +192,12 @@ class LexicalShortlist(OutputVocabulary):
         if size <= _NUM_SPECIAL:
             raise ValueError(f"size must be above {_NUM_SPECIAL}, not {size}.")
         self.size = min(size, self.vocabulary_size)
+        self.source_vocabulary_size = len(targets)
         frequencies = np.array(frequencies, "float32")
         frequencies[:_NUM_SPECIAL] = _HIGHEST_FREQUENCY
         order = np.argsort(-frequencies, kind="stable")
-        # Excluded from the subset of an empty sentence.
+        # Estimates are for one set of excluded ids: that of an empty sentence,
+        # whose subset has the most frequent ids, stands for all sentences.
         excluded = order[self.size :]
         occurs = frequencies[excluded] > 0
         self.rare_ids = np.append(excluded[occurs], UNKNOWN_ID)
@@ -203,34 +208,31 @@ class LexicalShortlist(OutputVocabulary):
             _constant("frequencies", frequencies),
         ]
 
-    def ids(self, source):
+    def sentence_ids(self, source):
         """Returns each sentence's subset, ascending ids: int32 [B, L]."""
         targets, probabilities, frequencies = self.weights
         counts = ops.take(probabilities, source, axis=0)
         counts *= ops.cast(ops.not_equal(source, PAD_ID), "float32")[..., None]
         target_ids = ops.take(targets, source, axis=0)  # [B, S, n]
-        batch = ops.shape(source)[0]
-        rows = ops.arange(batch)[:, None, None]
-        indices = rows * self.vocabulary_size + target_ids
+        batch, size = ops.shape(source)[0], self.vocabulary_size
+        indices = ops.arange(batch)[:, None, None] * size + target_ids
         expected_counts = ops.scatter(
             ops.reshape(indices, (-1, 1)),
             ops.reshape(counts, (-1,)),
-            (batch * self.vocabulary_size,),
+            (batch * size,),
         )
-        expected_counts = ops.reshape(
-            expected_counts, (batch, self.vocabulary_size)
-        )
+        expected_counts = ops.reshape(expected_counts, (batch, size))
         _, ids = ops.top_k(expected_counts + frequencies, self.size)
         return ops.sort(ops.cast(ids, "int32"), axis=-1)
 
     def to_vocabulary_ids(self, local_ids, source):
         """Returns the vocabulary ids; see `OutputVocabulary`."""
-        return _take_per_sentence(self.ids(source), local_ids)
+        return _take_per_sentence(self.sentence_ids(source), local_ids)
 
     def _output_layer(self, model):
         config = model.config
         sizes = config.encoder_vocabulary_size, config.vocabulary_size
-        expected = self.weights[0].shape[0], self.vocabulary_size
+        expected = self.source_vocabulary_size, self.vocabulary_size
         if sizes != expected:
             raise ValueError(
                 f"Expected source and target vocabularies of {expected} "
@@ -262,7 +264,7 @@ class _ShortlistOutputLayer:
 
     def prepare(self, source):
         """Returns ids, int32 [B, L], and embeddings, float32 [B, D, L]."""
-        ids = self._shortlist.ids(source)
+        ids = self._shortlist.sentence_ids(source)
         matrix = self._embedding.output_matrix(ids)
         return ids, ops.transpose(matrix, (0, 2, 1))
 
@@ -301,9 +303,10 @@ class ExcludedTokensEstimate:
     def spread(self, states):
         """Returns the estimate minus the mean logit: float32 [..., 1].
 
-        For n normally distributed logits it is log n + variance / 2; above a
-        variance of 2 log n, where the few highest dominate, it is
-        sqrt(variance * 2 log n) (random energy model, Derrida 1981).
+        For n normally distributed logits it is log n + variance / 2. Above a
+        variance of 2 log n the few highest logits dominate, and it is nearly
+        the highest of n draws, sqrt(variance * 2 log n); in physics the random
+        energy model (Derrida 1981).
         """
         variance = ops.sum(
             states * linear(states, self.weights[1]), axis=-1, keepdims=True

@@ -1,4 +1,8 @@
-"""Sampling translations from a model's distribution."""
+"""Sampling translations from a model's distribution.
+
+Random numbers are hashes of a sentence's seed, the sample and the step: with
+`keras.random`, which has one seed per call, they would depend on the batch.
+"""
 
 import dataclasses
 import math
@@ -15,7 +19,7 @@ from keras_transformer.config import (
 from keras_transformer.decoding.beam_search import last_tokens
 from keras_transformer.decoding.search_config import (
     clip_lengths,
-    validate_fields,
+    validate_ranges_and_tokens,
 )
 from keras_transformer.decoding.translate import output_limits
 
@@ -40,7 +44,7 @@ class SamplingConfig:
     suppress_tokens: tuple[int, ...] = FORBIDDEN_IDS
 
     def __post_init__(self):
-        validate_fields(
+        validate_ranges_and_tokens(
             self,
             samples=(1, 1_000_000),
             temperature=(SMALLEST_FLOAT, None),
@@ -57,11 +61,11 @@ class SamplingResult(typing.NamedTuple):
 
 
 class _SamplingState(typing.NamedTuple):
-    index: typing.Any
-    tokens: typing.Any
-    log_probs: typing.Any
-    finished: typing.Any
-    state: typing.Any
+    index: typing.Any  # int32 scalar, tokens sampled so far
+    tokens: typing.Any  # int32 [B, N, T]
+    log_probs: typing.Any  # float32 [B, N]
+    finished: typing.Any  # boolean [B, N]
+    decoder_state: typing.Any  # DecoderState, with N beams
 
 
 def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
@@ -83,15 +87,15 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
     shape = (ops.shape(max_lengths)[0], config.samples)
     sample_indices = ops.broadcast_to(ops.arange(config.samples), shape)
 
-    def continues(sampling):
+    def is_running(sampling):
         return (sampling.index < max_length) & ~ops.all(sampling.finished)
 
     def advance(sampling):
         index = sampling.index
         last = last_tokens(sampling.tokens, index)
         # Each sample continues itself.
-        logits, state = decoder.step(
-            last, sample_indices, index, sampling.state
+        logits, decoder_state = decoder.step(
+            last, sample_indices, index, sampling.decoder_state
         )
         logits = ops.cast(logits, "float32")
         noise = hash_to_uniform(seeds[:, None], sample_indices, index)
@@ -109,7 +113,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
                 tokens=ops.where(newest, new_ids[..., None], sampling.tokens),
                 log_probs=sampling.log_probs + log_probs,
                 finished=sampling.finished | (tokens == END_ID),
-                state=state,
+                decoder_state=decoder_state,
             ),
         )
 
@@ -118,14 +122,14 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
         tokens=ops.full((*shape, max_length), PAD_ID, dtype="int32"),
         log_probs=ops.zeros(shape, dtype="float32"),
         finished=ops.zeros(shape, dtype="bool"),
-        state=decoder.start(source, max_length),
+        decoder_state=decoder.start(source, max_length),
     )
-    (sampling,) = ops.while_loop(continues, advance, (start,))
+    (sampling,) = ops.while_loop(is_running, advance, (start,))
     return SamplingResult(sampling.tokens, sampling.log_probs)
 
 
 def _sample_tokens(logits, uniform_noise, config):
-    """Samples tokens, int32 [B, N], given uniform noise in [0, 1)."""
+    """Samples int32 [B, N] by inverse transform of noise in [0, 1)."""
     vocabulary = logits.shape[-1]
     ids = ops.arange(vocabulary)
     for token in config.suppress_tokens:
@@ -155,17 +159,17 @@ def hash_to_uniform(*integers):
     bits = 0
     for each in integers:
         bits = _hash(ops.cast(each, "uint32") + bits)
-    return ops.cast(_shift_right(bits, 8), "float32") * 2.0**-24
+    return ops.cast(_shift_bits(bits, 8), "float32") * 2.0**-24
 
 
 def _hash(bits):
     """Mixes 32 bits with Chris Wellons' "lowbias32" (2018, public domain)."""
-    bits = ops.bitwise_xor(bits, _shift_right(bits, 16))
+    bits = ops.bitwise_xor(bits, _shift_bits(bits, 16))
     bits = bits * ops.convert_to_tensor(0x7FEB352D, "uint32")
-    bits = ops.bitwise_xor(bits, _shift_right(bits, 15))
+    bits = ops.bitwise_xor(bits, _shift_bits(bits, 15))
     bits = bits * ops.convert_to_tensor(0x846CA68B, "uint32")
-    return ops.bitwise_xor(bits, _shift_right(bits, 16))
+    return ops.bitwise_xor(bits, _shift_bits(bits, 16))
 
 
-def _shift_right(bits, by):
-    return ops.right_shift(bits, ops.convert_to_tensor(by, "uint32"))
+def _shift_bits(bits, count):
+    return ops.right_shift(bits, ops.convert_to_tensor(count, "uint32"))

@@ -91,7 +91,7 @@ class BeamSearchConfig:
     grammar: Grammar | None = None
 
     def __post_init__(self):
-        validate_fields(
+        validate_ranges_and_tokens(
             self,
             beam_size=(1, MAX_BEAMS),
             alpha=(0.0, MAX_ALPHA),
@@ -136,7 +136,7 @@ def length_penalty(length, alpha, formula="gnmt"):
     return ops.power(length, alpha)
 
 
-def validate_fields(config, **ranges):
+def validate_ranges_and_tokens(config, **ranges):
     """Validates numbers of a frozen dataclass, and its `suppress_tokens`.
 
     They become Python numbers. `ranges` has (least, most) for each name.

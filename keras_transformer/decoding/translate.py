@@ -9,11 +9,12 @@ import typing
 from keras import ops, tree
 
 from keras_transformer.config import PAD_ID
-from keras_transformer.decoding.alignment import TracingDecoder, shift_right
+from keras_transformer.decoding.alignment import TracingDecoder
 from keras_transformer.decoding.beam_search import (
     advance_search,
-    any_running,
+    is_running,
     last_tokens,
+    shift_right,
     start_search,
 )
 from keras_transformer.decoding.search_config import (
@@ -51,14 +52,17 @@ class DecoderState(typing.NamedTuple):
 
 
 class FullOutputLayer:
-    """Logits of the whole vocabulary; transposes the matrix only once."""
+    """Logits of the whole vocabulary; transposes the matrix only once.
+
+    The output layers of an `OutputVocabulary` also have a state and local ids.
+    """
 
     def __init__(self, embedding):
         self._embedding = embedding
         self._projection = embedding.projection()
 
     def prepare(self, source):
-        """Returns the state of the output layer for each sentence: ()."""
+        """Returns the state for each sentence: none."""
         return ()
 
     def to_vocabulary_ids(self, tokens, prepared):
@@ -82,7 +86,7 @@ class BeamDecoder:
 
     def __init__(self, model, beam_size, cache=KVCache, output_layer=None):
         self.beam_size = beam_size
-        self.cache = cache
+        self.cache_class = cache
         self._model = model
         self._output_layer = output_layer or FullOutputLayer(
             model.output_embedding
@@ -105,7 +109,7 @@ class BeamDecoder:
             cross_attention_caches=decoder.project_memory(memory),
             memory_mask=padding_mask(source),
             self_attention_caches=decoder.initial_caches(
-                batch, capacity, beams, self.cache
+                batch, capacity, beams, self.cache_class
             ),
             ancestry=ops.zeros((batch, beams, length, beams), dtype="bool"),
             output=self._output_layer.prepare(source),
@@ -120,7 +124,7 @@ class BeamDecoder:
         also the cross-attention, a list of N float32 [B, H, K, S].
         """
         batch, beams, length, _ = ops.shape(state.ancestry)
-        # Overwriting a step removes it from every ancestry: the window.
+        # With a window, steps reuse slots, as in the caches (`Decoder.call`).
         ancestry = update_ancestry(state.ancestry, parents, index % length)
         ids = self._output_layer.to_vocabulary_ids(tokens, state.output)
         positions = ops.reshape(ops.cast(index, "int32"), (1, 1))
@@ -144,7 +148,7 @@ class BeamDecoder:
         return logits, state
 
     def _embed(self, ids, positions, parents, state):
-        """Returns the decoder's input, float [B, K, D], and the state."""
+        """Returns the decoder's input and the state; subclasses change it."""
         return self._model.embed_target(ids, positions), state
 
     def extend_cache(self, state, capacity):
@@ -201,8 +205,8 @@ def translate_ids(
 ):
     """Translates a batch by beam search.
 
-    By default the search runs in a few loops of fixed shapes, which XLA can
-    compile; all but the last have smaller caches.
+    By default the search runs in loops of fixed shapes, which XLA can compile,
+    with caches of 32, 64 and T steps; in one loop if T is a tensor.
 
     Args:
         model: Transformer or Ensemble.
@@ -212,15 +216,15 @@ def translate_ids(
         constraints: Constraints, or just their `max_lengths`; None for
             `output_limits`.
         config: BeamSearchConfig; None for that of the model.
-        shrink_batch: whether to remove stopped sentences from the batch and to
-            extend caches as they fill: faster, but only in a TensorFlow graph
-            with an unknown number of sentences.
+        shrink_batch: whether to run in segments of a few steps, and to remove
+            stopped sentences and extend caches between them: faster, but only
+            in a TensorFlow graph with an unknown number of sentences.
         trace_alignments: whether to return an AlignmentTrace for
             `gather_alignments`.
         decoder: `model.beam_decoder(K)`, for reuse: outside a compiled function
             it transposes the output matrix only once.
         memory: `model.encode(source)`, if already computed.
-        cache: KVCache, or a subclass of it, for the decoder.
+        cache: the class of the decoder's caches, KVCache or a subclass.
 
     Returns:
         BeamSearchResult: tokens [B, K, T], scores [B, K], and as its state the
@@ -235,77 +239,84 @@ def translate_ids(
     decoder = decoder or model.beam_decoder(config.beam_size, cache)
     if trace_alignments:
         decoder = TracingDecoder(decoder, max_length, model.alignment)
-    capacities = [max_length]
-    if shrink_batch:
-        capacities = [ops.minimum(_SEGMENT_STEPS, max_length)]
-    elif isinstance(max_length, int):
+    buckets = []
+    if isinstance(max_length, int):
         buckets = [bucket for bucket in _BUCKETS if bucket < max_length]
-        capacities = [*buckets, max_length]
-    state = decoder.start(source, capacities[0], memory)
-    search = start_search(config, constraints, max_length, state)
+    first_capacity, *more_capacities = [*buckets, max_length]
+    if shrink_batch:
+        first_capacity = ops.minimum(_SEGMENT_STEPS, max_length)
+    decoder_state = decoder.start(source, first_capacity, memory)
+    search = start_search(config, constraints, max_length, decoder_state)
 
     def advance(search):
         tokens = last_tokens(search.live_tokens, search.index)
         logits, state = decoder.step(
-            tokens, search.parents, search.index, search.state
+            tokens, search.parents, search.index, search.step_state
         )
         return (advance_search(config, search, logits, state),)
 
+    def run_loop(search, capacity, condition=is_running):
+        condition = functools.partial(condition, capacity=capacity)
+        (search,) = ops.while_loop(condition, advance, (search,))
+        return search
+
     def to_result(search):
-        return search.result(search.state[1] if trace_alignments else ())
+        if not trace_alignments:
+            return search.result(())
+        _, trace = search.step_state  # of the TracingDecoder
+        return search.result(trace)
 
     if not shrink_batch:
-        for index, capacity in enumerate(capacities):
-            if index:
-                search = _extend_cache(decoder, search, capacity)
-            continues = functools.partial(any_running, end=capacity)
-            (search,) = ops.while_loop(continues, advance, (search,))
+        search = run_loop(search, first_capacity)
+        for capacity in more_capacities:
+            search = _extend_search(decoder, search, capacity)
+            search = run_loop(search, capacity)
         return to_result(search)
 
     def run_segment(result, rows, search):
         capacity = ops.minimum(search.index + _SEGMENT_STEPS, max_length)
-        continues = functools.partial(_continue_segment, capacity=capacity)
-        (search,) = ops.while_loop(continues, advance, (search,))
+        search = run_loop(search, capacity, _continue_segment)
         result = tree.map_structure(
             lambda old, new: ops.scatter_update(old, rows[:, None], new),
             result,
             to_result(search),
         )
-        (unfinished,) = ops.nonzero(~search.stopped)
-        unfinished = ops.cast(unfinished, "int32")
-        search = _select_sentences(search, unfinished)
+        (running,) = ops.nonzero(~search.stopped)
+        running = ops.cast(running, "int32")
+        search = _select_sentences(search, running)
         next_capacity = ops.minimum(search.index + _SEGMENT_STEPS, max_length)
-        search = _extend_cache(decoder, search, next_capacity)
-        return result, ops.take(rows, unfinished), search
+        search = _extend_search(decoder, search, next_capacity)
+        return result, ops.take(rows, running), search
 
     result, _, _ = ops.while_loop(
-        lambda result, rows, search: any_running(search, max_length),
+        lambda result, rows, search: is_running(search, max_length),
         run_segment,
         (to_result(search), ops.arange(ops.shape(search.stopped)[0]), search),
     )
     return result
 
 
-def _extend_cache(decoder, search, capacity):
-    state = decoder.extend_cache(search.state, capacity)
-    return search._replace(state=state)
+def _extend_search(decoder, search, capacity):
+    decoder_state = decoder.extend_cache(search.step_state, capacity)
+    return search._replace(step_state=decoder_state)
 
 
 def _continue_segment(search, capacity):
     """Returns whether to run another step before removing sentences.
 
-    Not if stopped sentences would then cost more than their removal.
+    Not once computing stopped ones until `capacity` costs more than removal.
     """
     share_stopped = ops.mean(ops.cast(search.stopped, "float32"))
     wasted = share_stopped * ops.cast(capacity - search.index, "float32")
-    return any_running(search, capacity) & (wasted <= _REMOVAL_COST)
+    return is_running(search, capacity) & (wasted <= _REMOVAL_COST)
 
 
 def _select_sentences(search, rows):
     """Selects the sentences at int32 [n] rows."""
-    # Only the index is a scalar.
+    # All but the index, a scalar, which () hides from `map_structure`.
+    per_sentence = search._replace(index=())
     selected = tree.map_structure(
-        lambda tensor: ops.take(tensor, rows, axis=0), search._replace(index=())
+        lambda tensor: ops.take(tensor, rows, axis=0), per_sentence
     )
     return selected._replace(index=search.index)
 

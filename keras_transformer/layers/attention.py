@@ -42,7 +42,7 @@ def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
 
     Takes float [..., Q, d_k], [..., M, d_k] and [..., M, d_v]; a boolean mask,
     broadcastable to [..., Q, M], True where a query may attend; and `drop`, a
-    dropout function for the weights. The softmax runs in float32, or float64
+    dropout layer for the weights. The softmax runs in float32, or float64
     for float64 inputs.
 
     Returns float [..., Q, d_v] in the dtype of `values`, and the weights before
@@ -77,7 +77,7 @@ class MultiHeadAttention(SequenceLayer):
         num_heads: H.
         key_dim: d_k, query and key width per head.
         value_dim: d_v, value width per head; None for `key_dim`.
-        dropout: probability of dropping an attention weight.
+        dropout: of attention weights, `attention_dropout` of a Transformer.
         use_bias: whether the projections have biases.
         attention_window: r of restricted self-attention (section 4): a position
             attends to the r nearest ones on either side; 0 for all. Time and
@@ -91,7 +91,8 @@ class MultiHeadAttention(SequenceLayer):
     """
 
     config_names = (
-        "num_heads key_dim value_dim dropout use_bias attention_window"
+        *("num_heads", "key_dim", "value_dim", "dropout"),
+        *("use_bias", "attention_window"),
     )
 
     def __init__(
@@ -121,7 +122,7 @@ class MultiHeadAttention(SequenceLayer):
 
     def build(self, query_shape, value_shape=None):
         """Creates the weights, for cross-attention if given a value's shape."""
-        self.validate_width(query_shape)
+        self.require_width(query_shape)
         self.is_cross_attention = value_shape is not None
         qk_width = self.num_heads * self.key_dim
         v_width = self.num_heads * self.value_dim

@@ -1,4 +1,4 @@
-"""Base classes of the layers, and validation of their arguments."""
+"""Base classes of the layers, lookup of ids, and validation of arguments."""
 
 import itertools
 
@@ -14,7 +14,7 @@ class SequenceLayer(keras.layers.Layer):
     """Base of layers whose output has the shape of their first input."""
 
     # Names of the constructor's arguments, which are attributes too.
-    config_names = ""
+    config_names = ()
 
     def compute_output_shape(self, input_shape=None, *others, **named_shapes):
         """Returns the shape of the first input."""
@@ -23,13 +23,13 @@ class SequenceLayer(keras.layers.Layer):
 
     def compute_output_spec(self, *args, **kwargs):
         """Returns KerasTensors of the outputs."""
-        parent = super()
-        if self.built:
-            # Runs `call`, which validates masks and may return scores.
-            parent = super(keras.layers.Layer, self)
-        return parent.compute_output_spec(*args, **kwargs)
+        if not self.built:
+            return super().compute_output_spec(*args, **kwargs)
+        # Runs `call` symbolically, which validates masks and may return scores;
+        # Keras' Layer would call `compute_output_shape` instead.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
-    def validate_width(self, shape, width=None):
+    def require_width(self, shape, width=None):
         """Requires inputs [B, T, D] of one width, also in later calls."""
         actual = shape[-1] if len(shape) == 3 else None
         if actual is None or actual != (width or actual):
@@ -41,8 +41,7 @@ class SequenceLayer(keras.layers.Layer):
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        names = self.config_names.split()
-        own = {name: getattr(self, name) for name in names}
+        own = {name: getattr(self, name) for name in self.config_names}
         return {**super().get_config(), **own}
 
 
@@ -81,7 +80,7 @@ class Projection(keras.layers.Dense):
     def split(self, outputs):
         """Splits the last axis into the outputs: list of float [..., width]."""
         if len(set(self.widths)) == 1:
-            # Keras computes the sizes from indices at each step.
+            # Given indices, Keras computes sizes from them at each step.
             return ops.split(outputs, len(self.widths), axis=-1)
         *ends, _ = itertools.accumulate(self.widths)
         return ops.split(outputs, ends, axis=-1)
@@ -113,28 +112,31 @@ def look_up(table, ids, name):
 
     An id outside the table raises ValueError if its value is known. In compiled
     functions TensorFlow and PyTorch raise their own error on a CPU, and JAX
-    returns NaN. `name` names an id in the message.
+    returns NaN. Messages call an id `name`.
     """
     count = table.shape[0]
-    if not validate_ids(ids, count, name):
-        # Keras counts negative indices from the end.
+    validate_ids(ids, count, name)
+    if _known_values(ids) is None:
+        # `count` fails when run; Keras counts negative ids from the end.
         ids = ops.where(ids < 0, count, ids)
     return ops.take(table, ids, axis=0)
 
 
 def validate_ids(ids, count, name):
-    """Raises ValueError unless all ids are from 0 to `count` - 1.
-
-    Returns False without validation if the ids have no values yet.
-    """
-    try:
-        values = np.asarray(ids)
-    except (TypeError, ValueError, NotImplementedError, RuntimeError):
-        # While a function is traced, tensors have no values.
-        return False
+    """Raises ValueError if a known id is not from 0 to `count` - 1."""
+    values = _known_values(ids)
+    if values is None:
+        return
     outside = values[(values < 0) | (values >= count)]
     if outside.size:
         raise ValueError(
             f"Each {name} must be from 0 to {count - 1}, not {outside[0]}."
         )
-    return True
+
+
+def _known_values(ids):
+    """Returns ids as an array; None while traced, when they have no values."""
+    try:
+        return np.asarray(ids)
+    except (TypeError, ValueError, NotImplementedError, RuntimeError):
+        return None

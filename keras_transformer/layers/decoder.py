@@ -32,7 +32,7 @@ class DecoderLayer(TransformerLayer):
 
     def build(self, inputs_shape, memory_shape):
         """Creates the weights for inputs [B, T, D] and a memory [B, S, D]."""
-        self.validate_width(inputs_shape)
+        self.require_width(inputs_shape)
         self.self_attention.build(inputs_shape)
         self.self_attention_residual.build(inputs_shape)
         self.cross_attention.build(inputs_shape, memory_shape)
@@ -59,8 +59,8 @@ class DecoderLayer(TransformerLayer):
             inputs: float [B, T, D]; with caches [B, K, D], the newest position
                 of each of K beams.
             memory: float [B, S, D], the encoder's output; None with caches.
-            attention_mask: of self-attention, joined with the causal mask; with
-                caches boolean [B, K, M], the slots of each beam's past.
+            attention_mask: of positions, joined with the causal mask; with
+                caches of slots, boolean [B, K, M], those of each beam's past.
             memory_mask: boolean, [B, S], or broadcastable to [B, T, S].
             self_attention_cache: KVCache, to which this step is written.
             cross_attention_cache: `cross_attention.project_memory(memory)`.
@@ -74,9 +74,11 @@ class DecoderLayer(TransformerLayer):
             weights; with caches also both weights and the updated KVCache.
         """
         decoding = cache_update_index is not None
-        residual = self.self_attention_residual
+        self_residual = self.self_attention_residual
+        cross_residual = self.cross_attention_residual
+        ffn_residual = self.feed_forward_residual
         attended = self.self_attention(
-            residual.normalize_input(inputs, training),
+            self_residual.normalize_input(inputs, training),
             attention_mask=attention_mask,
             use_causal_mask=True,
             cache=self_attention_cache,
@@ -88,22 +90,21 @@ class DecoderLayer(TransformerLayer):
             attended, self_scores, cache = attended
         elif return_attention_scores:
             attended, self_scores = attended
-        states = residual(inputs, attended, training=training)
-        residual = self.cross_attention_residual
+        states = self_residual(inputs, attended, training=training)
+        # These scores cost nothing; those of local self-attention would.
         attended, cross_scores = self.cross_attention(
-            residual.normalize_input(states, training),
+            cross_residual.normalize_input(states, training),
             memory,
             attention_mask=memory_mask,
             cache=cross_attention_cache,
             training=training,
             return_attention_scores=True,
         )
-        states = residual(states, attended, training=training)
-        residual = self.feed_forward_residual
+        states = cross_residual(states, attended, training=training)
         outputs = self.feed_forward(
-            residual.normalize_input(states, training), training=training
+            ffn_residual.normalize_input(states, training), training=training
         )
-        outputs = residual(states, outputs, training=training)
+        outputs = ffn_residual(states, outputs, training=training)
         if decoding:
             return outputs, self_scores, cross_scores, cache
         if return_attention_scores:
@@ -139,7 +140,9 @@ class Decoder(TransformerStack):
         `project_memory`; `cache_update_index` counts steps from 0. Weights and
         caches are returned as lists of N.
         """
-        if cache_update_index is not None:
+        decoding = cache_update_index is not None
+        if decoding:
+            # Steps reuse the slots of a window; see `cache_length`.
             length = ops.shape(self_attention_caches[0].keys)[2]
             cache_update_index = cache_update_index % length
         no_caches = [None] * self.num_layers
@@ -160,13 +163,13 @@ class Decoder(TransformerStack):
                 training=training,
                 return_attention_scores=return_attention_scores,
             )
-            if isinstance(outputs, tuple):
+            if decoding or return_attention_scores:
                 outputs, *extras = outputs
                 extras_of_layers.append(extras)
         outputs = self.normalize_output(outputs, training)
-        if not extras_of_layers:
-            return outputs
-        return outputs, *map(list, zip(*extras_of_layers))
+        # Lists of N: self-attention, cross-attention and, if decoding, caches.
+        lists_of_extras = [list(each) for each in zip(*extras_of_layers)]
+        return (outputs, *lists_of_extras) if lists_of_extras else outputs
 
     def project_memory(self, memory):
         """Returns each layer's cross-attention cache for a memory [B, S, D]."""

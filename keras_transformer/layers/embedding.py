@@ -31,7 +31,7 @@ class SharedEmbedding(SequenceLayer):
     later layers, as in `keras.layers.Embedding`.
     """
 
-    config_names = "vocabulary_size d_model mask_zero output_bias"
+    config_names = "vocabulary_size", "d_model", "mask_zero", "output_bias"
 
     def __init__(
         self,
@@ -94,14 +94,14 @@ class SharedEmbedding(SequenceLayer):
         return linear(at_least_float32(states), projection, self.bias)
 
     def projection(self):
-        """Returns the pre-softmax matrix, float32 [D, V]."""
+        """Returns the matrix that `logits` multiplies by, float32 [D, V]."""
         return ops.transpose(at_least_float32(self.embeddings))
 
     def output_matrix(self, ids=None):
-        """Returns the pre-softmax matrix, with any bias as its last column.
+        """Returns a row per token: its embedding and, if any, its bias.
 
-        It is float32 [V, D] or [V, D + 1], or only the rows of `ids`, int32
-        [...]. Logits are `append_bias_input(states)` times its transpose.
+        The rows are float32 [V, D] or [V, D + 1], or those of int32 [...] ids.
+        Logits are `append_bias_input(states)` times their transpose.
         """
 
         def select_rows(weight):
@@ -116,7 +116,7 @@ class SharedEmbedding(SequenceLayer):
         return ops.concatenate([matrix, bias], axis=-1)
 
     def append_bias_input(self, states):
-        """Casts to float32 and appends a 1 if there is an output bias."""
+        """Casts to float32; appends a 1 to multiply any bias of a row."""
         states = ops.cast(states, "float32")
         if self.bias is None:
             return states
@@ -128,10 +128,7 @@ class SharedEmbedding(SequenceLayer):
 
 
 class PositionLayer(SequenceLayer):
-    """Adds a vector for each position; subclasses have `encode(positions)`.
-
-    A known length or position beyond `max_positions` raises ValueError.
-    """
+    """Adds vectors; a known position beyond the last raises ValueError."""
 
     max_positions = _FINE * _COARSE
 
@@ -143,6 +140,10 @@ class PositionLayer(SequenceLayer):
         """Adds a vector for each position, int32 [B or 1, T], to [B, T, D]."""
         vectors = self.encode(self.resolve_positions(inputs, positions))
         return inputs + ops.cast(vectors, inputs.dtype)
+
+    def encode(self, positions):
+        """Returns vectors, float [..., D], of int32 [...] positions."""
+        raise NotImplementedError
 
     def resolve_positions(self, inputs, positions):
         """Returns positions as int32 [B or 1, T], 0 to T - 1 by default."""
@@ -161,7 +162,7 @@ class PositionLayer(SequenceLayer):
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class SinusoidalPositionEncoding(PositionLayer):
-    """Adds PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(same).
+    """Adds the sine and cosine of position / 10000^(2i/D) at 2i and 2i+1.
 
     An angle computed in float32 is off by 1e-4 at position 1,000. So the
     addition theorem combines two exact tables, up to position 16,383. An odd
@@ -169,7 +170,7 @@ class SinusoidalPositionEncoding(PositionLayer):
     10000^(-i/(D/2-1)), as in Marian, fairseq and tensor2tensor.
     """
 
-    config_names = "rates"
+    config_names = ("rates",)
 
     def __init__(self, rates="paper", **kwargs):
         super().__init__(**kwargs)
@@ -177,15 +178,15 @@ class SinusoidalPositionEncoding(PositionLayer):
 
     def build(self, input_shape):
         """Creates the tables for [B, T, D]; there are no weights."""
-        self.validate_width(input_shape)
+        self.require_width(input_shape)
         pairs, odd = divmod(input_shape[-1], 2)
-        steps = pairs if self.rates == "paper" else pairs - 1
-        if odd or not steps:
-            limit = "" if self.rates == "paper" else " above 2"
+        divisor = pairs if self.rates == "paper" else pairs - 1
+        if odd or not divisor:
+            even = "even" if self.rates == "paper" else "even, above 2"
             raise ValueError(
-                f"Sinusoids need an even width{limit}, not {input_shape[-1]}."
+                f"The width of sinusoids must be {even}, not {input_shape[-1]}."
             )
-        rates = 10000.0 ** (-np.arange(pairs) / steps)
+        rates = 10000.0 ** (-np.arange(pairs) / divisor)
         self._fine = np.arange(_FINE)[:, None] * rates
         self._coarse = _FINE * np.arange(_COARSE)[:, None] * rates
         self.built = True
@@ -215,7 +216,7 @@ def _sin_and_cos(angles, rows):
 class LearnedPositionEmbedding(PositionLayer):
     """Adds a learned vector for each of `max_positions` (Table 3, row E)."""
 
-    config_names = "max_positions"
+    config_names = ("max_positions",)
 
     def __init__(self, max_positions, **kwargs):
         super().__init__(**kwargs)
@@ -224,7 +225,7 @@ class LearnedPositionEmbedding(PositionLayer):
 
     def build(self, input_shape):
         """Creates the table for [B, T, D]."""
-        self.validate_width(input_shape)
+        self.require_width(input_shape)
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.max_positions, input_shape[-1]),

@@ -23,7 +23,7 @@ class EncoderLayer(TransformerLayer):
 
     def build(self, input_shape):
         """Creates the weights for inputs [B, S, D]."""
-        self.validate_width(input_shape)
+        self.require_width(input_shape)
         self.self_attention.build(input_shape)
         self.self_attention_residual.build(input_shape)
         self.feed_forward.build(input_shape)

@@ -15,10 +15,11 @@ class PositionwiseFeedForward(SequenceLayer):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2 (formula 2).
 
     `intermediate_dim` is F, the inner width. `activation` is "relu" in the
-    paper, or another Keras activation; `dropout` drops inner activations.
+    paper, or another elementwise Keras activation. `dropout` drops inner
+    activations (`activation_dropout` of the Transformer).
     """
 
-    config_names = "intermediate_dim activation dropout"
+    config_names = "intermediate_dim", "activation", "dropout"
 
     def __init__(
         self, intermediate_dim, activation="relu", dropout=0.0, **kwargs
@@ -39,7 +40,7 @@ class PositionwiseFeedForward(SequenceLayer):
 
     def build(self, input_shape):
         """Creates the weights for inputs [B, T, D]."""
-        self.validate_width(input_shape)
+        self.require_width(input_shape)
         self.inner_projection.build(input_shape)
         self.output_projection = Projection(
             [input_shape[-1]], dtype=self.dtype_policy, name="output_projection"

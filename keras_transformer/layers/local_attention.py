@@ -14,9 +14,9 @@ from keras import ops
 # equally fast, forward and backward, for windows of 16 and 64.
 _MIN_BLOCK_SIZE = 64
 
-# Sequences longer than this many times W are split. Forward and backward
-# through a base-size layer on two CPU cores, blocks were faster from 2.2, 1.9
-# and 1.3 times W for windows of 16, 64 and 256.
+# Sequences longer than this many times L + 2r, also if causal, are split.
+# Forward and backward through a base-size layer on two CPU cores, blocks were
+# faster from 2.2, 1.9 and 1.3 times L + 2r for windows of 16, 64 and 256.
 _MIN_LENGTH_RATIO = 2
 
 
@@ -24,15 +24,17 @@ def split_into_blocks(queries, keys, values, mask, window):
     """Splits the inputs of scaled dot-product attention, if that is faster.
 
     Takes float [B, H, n, d], an AttentionMask and r. Returns queries, keys and
-    values, float [B, H, C, L or W, d], and their mask, boolean [B, 1, C, L, W];
-    for short sequences, or if the mask has a matrix, the unchanged inputs and
-    the mask [B, 1, n, n]. The output of a query that may attend to nothing is
-    finite and arbitrary.
+    values, float [B, H, C, L or W, d], and their mask, boolean [B, 1, C, L, W].
+    If the mask has a matrix, or n is known to be short when traced, returns the
+    unchanged inputs and the mask [B, 1, n, n]. The output of a query that may
+    attend to nothing is finite and arbitrary.
     """
     length = ops.shape(queries)[2]
     size = block_size(length, window)
-    if mask.matrix is not None or size is length:
+    known_short = not ops.is_tensor(length) and size == length
+    if known_short or mask.matrix is not None:
         return queries, keys, values, mask.materialize(length, window)
+    # If n turns out to be short, its only block has no neighbours.
     left = _where(size < length, window, 0)
     margins = (left, 0 if mask.causal else left)
     return (
@@ -54,7 +56,7 @@ def join_blocks(outputs, length):
 
 
 def block_size(length, window):
-    """Returns L, or n itself for short sequences, which are one block.
+    """Returns L, or n for short sequences, which are one block.
 
     L is a tensor if n is one, as in a TensorFlow graph. A symbolic dimension of
     JAX, which cannot be compared, counts as short.
@@ -74,8 +76,9 @@ def _where(condition, if_true, if_false):
 
 def _block_mask(mask, length, window, size, margins):
     """Returns a mask for the queries of each block: boolean [B, 1, C, L, W]."""
-    distance = ops.arange(size + sum(margins)) - margins[0]
-    distance = distance - ops.arange(size)[:, None]
+    left, right = margins
+    distance = ops.arange(left + size + right) - left
+    distance = distance - ops.arange(size)[:, None]  # [L, W]
     farthest = 0 if mask.causal else window
     in_window = ops.logical_and(distance >= -window, distance <= farthest)
     # Margins beyond both ends are filled with 0, that is False.
@@ -83,6 +86,7 @@ def _block_mask(mask, length, window, size, margins):
     if mask.keys is not None:
         # The mask may have length 1 and broadcast.
         keys = ops.logical_and(keys, mask.keys)
+    # Split as [B, H, n, d] with H = d = 1.
     keys = _split_with_margins(keys[:, None, :, None], size, margins)
     allowed = ops.logical_and(in_window, keys[..., None, :, 0])
     if mask.segments is None:
@@ -103,6 +107,8 @@ def _split(positions, size):
 def _split_with_margins(positions, size, margins):
     """Splits [B, H, n, d] into [B, H, C, W, d]; 0 beyond the ends."""
     left, right = margins
+    # A block of zeros on either side gives every block both neighbours: block c
+    # is at index c + 1, between the blocks of its margins at c and c + 2.
     blocks = _split(_pad(positions, size, size), size)
     batch, heads, count, _, width = ops.shape(blocks)
 

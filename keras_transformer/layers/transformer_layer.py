@@ -19,7 +19,7 @@ class ResidualConnection(SequenceLayer):
         x = residual(x, y, training=training)
     """
 
-    config_names = "normalize_first dropout epsilon"
+    config_names = "normalize_first", "dropout", "epsilon"
 
     def __init__(
         self, normalize_first=False, dropout=0.0, epsilon=1e-6, **kwargs
@@ -38,7 +38,7 @@ class ResidualConnection(SequenceLayer):
 
     def build(self, inputs_shape, outputs_shape=None):
         """Creates the weights; both shapes have the same width."""
-        self.validate_width(outputs_shape or inputs_shape, inputs_shape[-1])
+        self.require_width(outputs_shape or inputs_shape, inputs_shape[-1])
         self.layer_norm.build(inputs_shape)
         self.output_dropout.build(inputs_shape)
         self.built = True
@@ -75,9 +75,12 @@ class TransformerLayer(SequenceLayer):
         use_bias: whether attention projections have biases.
     """
 
-    config_names = """intermediate_dim num_heads key_dim value_dim activation
-        dropout attention_dropout activation_dropout layer_norm_epsilon
-        normalize_first attention_window use_bias"""
+    config_names = (
+        *("intermediate_dim", "num_heads", "key_dim", "value_dim"),
+        *("activation", "dropout", "attention_dropout", "activation_dropout"),
+        *("layer_norm_epsilon", "normalize_first", "attention_window"),
+        "use_bias",
+    )
 
     def __init__(
         self,
@@ -149,14 +152,13 @@ class TransformerStack(TransformerLayer):
     """Base of encoder and decoder: N layers, and a final norm if pre-norm."""
 
     layer_class = None
-    config_names = "num_layers " + TransformerLayer.config_names
+    config_names = "num_layers", *TransformerLayer.config_names
 
     def __init__(self, num_layers, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.num_layers = num_layers
         arguments = {
-            name: getattr(self, name)
-            for name in TransformerLayer.config_names.split()
+            name: getattr(self, name) for name in TransformerLayer.config_names
         }
         self.layers = [
             self.layer_class(
@@ -174,7 +176,7 @@ class TransformerStack(TransformerLayer):
 
     def build_layers(self, *shapes):
         """Builds all layers for inputs of these shapes."""
-        self.validate_width(shapes[0])
+        self.require_width(shapes[0])
         for layer in self.layers:
             layer.build(*shapes)
         if self.final_norm:

@@ -30,7 +30,7 @@ class WordPositionEncoding(PositionLayer):
 
     def build(self, input_shape):
         """Creates the tables for [B, T, D]; there are no weights."""
-        self.validate_width(input_shape)
+        self.require_width(input_shape)
         self._sinusoids = SinusoidalPositionEncoding(dtype=self.dtype_policy)
         self._sinusoids.build((None, None, input_shape[-1] // 2))
         self.built = True

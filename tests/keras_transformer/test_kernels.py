@@ -18,7 +18,7 @@ EPSILON = 1e-3
 @pytest.fixture(autouse=True)
 def _own_gradients(monkeypatch):
     """They are right on every backend, wherever they are used."""
-    monkeypatch.setattr(kernels, "USE_CUSTOM_GRADIENTS", True)
+    monkeypatch.setattr(kernels, "USE_FAST_KERNELS", True)
 
 
 @pytest.mark.parametrize(

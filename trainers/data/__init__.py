@@ -45,7 +45,7 @@ def open_corpus(
     """Opens a corpus by name, for one translation direction.
 
     `dataset` is "tatoeba-en-fr", "text:PREFIX" (see `text_files`),
-    "trees:PREFIX" (see `trees`), or a TensorFlow Datasets name such as
+    "trees:PREFIX" (see `treebank`), or a TensorFlow Datasets name such as
     "wmt14_translate/de-en". A language of None means the default of the
     corpus; text files have no default. `data_dir` and `manual_dir` are for
     TFDS: its data, and files that were downloaded by hand.

@@ -57,12 +57,11 @@ class EvaluationSet:
 class Corpus(abc.ABC):
     """Sentence pairs for one translation direction, in up to three splits.
 
-    Subclasses set `_splits`, a dict from each available split to its content,
-    and yield raw rows, which this class cleans: one line per sentence,
-    stripped, without empty references. `name` is the value of --dataset,
-    `attribution` a credit to print, and `kind` "text", or "trees" if targets
-    are lines of symbols. Constructors and methods raise InputError if a
-    language or split is missing, or a split is malformed or has no pair.
+    Subclasses set `_splits` and yield raw rows, which this class cleans: one
+    line per sentence, stripped, without empty references. `name` is the value
+    of --dataset, `attribution` a credit to print, and `kind` "text", or "trees"
+    if targets are lines of symbols. Constructors and methods raise InputError
+    if a language or split is missing, or a split is malformed or has no pair.
     """
 
     attribution = ""
@@ -72,6 +71,7 @@ class Corpus(abc.ABC):
         self.name = name
         self.source_language = source_language
         self.target_language = target_language
+        self._splits = {}  # content of each available split
 
     def splits(self):
         """Returns the available `SPLITS`."""

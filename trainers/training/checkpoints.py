@@ -3,7 +3,7 @@
 `step-00001000.npz` is written atomically and holds:
 
 - `weight/*`: the model's weights,
-- `state/*`: its other variables, the random states of dropout,
+- `state/*`: the random states of the model's dropout,
 - `optimizer/*`: Adam's moments, number of updates, moving average if any,
 - `step`: the number of updates, which also gives the position in the data,
 - `history`: JSON of the evaluations on dev so far,
@@ -176,6 +176,7 @@ def _named_weights(model):
 
 
 def _named_variables(model):
+    # Keras' `model.weights` excludes the states of seed generators.
     weights = {id(variable) for variable in model.weights}
     state = [
         variable

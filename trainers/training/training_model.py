@@ -273,7 +273,7 @@ class TrainingTransformer(kt.Transformer):
         return totals
 
     def _loss_and_gradient(self, inputs, labels, global_tokens, replica_id):
-        """Returns sums over this replica's tokens, and gradients."""
+        """Returns sums over this replica's tokens, and normalized gradients."""
         # Copies separate the output layer's dense gradient from sparse ones of
         # embedding lookups, each of which would otherwise become dense.
         output = self.output_embedding
@@ -289,6 +289,7 @@ class TrainingTransformer(kt.Transformer):
                 _, states = self.hidden_states(inputs, training=True)
                 labels, states = self._select_target_positions(labels, states)
                 sums = self._loss_sums(labels, states, *copies)
+            # For the gradients alone, which the optimizer sums over replicas.
             loss = sums["loss"] / global_tokens
         variables = self.trainable_variables
         gradients, dense = tape.gradient(loss, [variables, copies])

@@ -67,7 +67,7 @@ def test_translations_have_only_the_chosen_tokens(
         allowed = restricted.target_pieces
         if allowed is None:
             shortlist = settings["shortlist"]
-            allowed = np.asarray(shortlist.ids(pair.source[None]))[0]
+            allowed = np.asarray(shortlist.sentence_ids(pair.source[None]))[0]
         assert {*pair.target.tolist()} <= {*map(int, allowed)} | {0, 1, 2, 3}
     texts = [each.text for each in restricted.translate(TEXTS)]
     assert texts != [each.text for each in translator.translate(TEXTS)]
@@ -133,7 +133,7 @@ def test_a_sentences_shortlist_is_what_the_file_says(
     translator, shortlist_path, shortlist
 ):
     source = pad_ids(translator.tokenizer.encode(TEXTS))
-    for row, text in zip(np.asarray(shortlist.ids(source)), TEXTS):
+    for row, text in zip(np.asarray(shortlist.sentence_ids(source)), TEXTS):
         assert row.tolist() == expected_list(translator, shortlist_path, text)
 
 

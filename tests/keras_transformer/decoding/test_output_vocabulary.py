@@ -152,7 +152,7 @@ def lists(targets, probabilities, frequencies):
 
 
 def test_a_shortlist_has_the_tokens_with_the_highest_expected_counts():
-    found = helpers.to_numpy(shortlist().ids(SOURCE))
+    found = helpers.to_numpy(shortlist().sentence_ids(SOURCE))
     np.testing.assert_array_equal(found, lists(*tables()))
 
 
