@@ -1,12 +1,19 @@
-"""Progress of long work, with its rate and the remaining time."""
+"""Progress bars of long work, and durations as text."""
 
 import sys
 
 from tqdm import tqdm
 
 _SECONDS_BETWEEN_LINES = 30.0
-# The monitor thread is only for bars without `miniters`.
-tqdm.monitor_interval = 0
+
+
+class ThreadlessBar(tqdm):
+    """A tqdm bar without tqdm's background thread.
+
+    The thread only refreshes bars whose updates have become rare.
+    """
+
+    monitor_interval = 0
 
 
 class ProgressBar:
@@ -37,7 +44,7 @@ class ProgressBar:
                 "mininterval": _SECONDS_BETWEEN_LINES,
                 "leave": False,
             }
-        self._bar = tqdm(
+        self._bar = ThreadlessBar(
             **options,
             desc=description,
             total=total,
@@ -48,6 +55,7 @@ class ProgressBar:
 
     def skip(self, count):
         """Adds `count` items that were done before; the rate ignores them."""
+        # `update` counts the items; tqdm's rate is that of n - initial.
         self._bar.initial += count
         self._bar.update(count)
 
@@ -77,7 +85,7 @@ class _LineStream:
         pass
 
 
-def clock(seconds):
+def format_duration(seconds):
     """Returns seconds as "m:ss" or "h:mm:ss"."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
