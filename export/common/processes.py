@@ -23,9 +23,8 @@ def processor_count():
 class StopSignals:
     """A context in which the first SIGINT or SIGTERM calls `stop()`.
 
-    Before the call the previous handlers are restored, so a second signal acts
-    as outside the context. The attribute `received` is the number of the first
-    signal, 0 before it.
+    A second signal gets the handler from before the context. The attribute
+    `received` is the number of the first signal, 0 before it.
     """
 
     def __init__(self, stop):

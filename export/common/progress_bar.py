@@ -8,10 +8,7 @@ _SECONDS_BETWEEN_LINES = 30.0
 
 
 class ThreadlessBar(tqdm):
-    """A tqdm bar without tqdm's background thread.
-
-    The thread only refreshes bars whose updates have become rare.
-    """
+    """A tqdm bar without the thread that refreshes bars of rare updates."""
 
     monitor_interval = 0
 
@@ -55,7 +52,7 @@ class ProgressBar:
 
     def skip(self, count):
         """Adds `count` items that were done before; the rate ignores them."""
-        # `update` counts the items; tqdm's rate is that of n - initial.
+        # The rate is that of the items above `initial`.
         self._bar.initial += count
         self._bar.update(count)
 

@@ -29,10 +29,7 @@ def create_picture(width, height):
 
 
 def add_element(parent, name, attributes, text=None):
-    """Adds an Element and returns it.
-
-    In `text`, U+FFFD replaces characters that XML cannot hold.
-    """
+    """Adds an Element; U+FFFD replaces characters of its text not in XML."""
     element = ET.SubElement(parent, name, attributes)
     if text is not None:
         element.text = _NOT_XML.sub("\ufffd", text)
@@ -41,7 +38,7 @@ def add_element(parent, name, attributes, text=None):
 
 def text_width(text):
     """Estimates the width of text in pixels; viewers' fonts differ."""
-    # "W", wide, and "F", full width: Chinese characters, for example.
+    # Wide and fullwidth characters, such as Chinese ones.
     num_wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
     num_narrow = len(text) - num_wide
     return FONT_SIZE * (_NARROW_WIDTH * num_narrow + _WIDE_WIDTH * num_wide)

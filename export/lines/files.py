@@ -92,10 +92,7 @@ class DecodedLines:
         return text if self._verbatim else join_lines(text)
 
     def has_line(self, deadline):
-        """Waits for a line or the end; returns False if there is none.
-
-        It waits until `time.monotonic()` is `deadline`.
-        """
+        """Waits until a monotonic time; True at a line or at the end."""
         while not (self._lines or self._is_at_end):
             seconds = max(deadline - time.monotonic(), 0)
             if self._poller and not self._poller.poll(1000 * seconds):
@@ -108,8 +105,8 @@ class DecodedLines:
             raise self._too_long_error(self._line_number + 1)
         try:
             if self._poller:
-                # Waits for data: without any, `read1` of a non-blocking stream
-                # returns the same as at its end.
+                # Without data `read1` would return nothing, as at the end, if
+                # the stream is non-blocking.
                 self._poller.poll()
             block = self._stream.read1(_BLOCK_BYTES)
         except OSError as error:

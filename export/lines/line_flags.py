@@ -9,8 +9,7 @@ from export.common.errors import InputError
 from export.lines.streams import line_format, process_lines
 
 FLAGS = flags.FLAGS
-# --help shows the flags under the command that calls a function, not under this
-# module.
+# --help shows the flags under the module that calls a function.
 flags.disclaim_key_flags()
 
 
@@ -66,14 +65,12 @@ def translate_stream(translator, prefix_file=None, on_prefixes=None):
     With `prefix_file`, the path of --prefixes, `on_prefixes` is called with the
     list of prefixes of each chunk of lines.
     """
-    parallel = None
-    if prefix_file is not None:
-        parallel = ("prefixes", prefix_file)
+    parallel = None if prefix_file is None else ("prefixes", prefix_file)
 
     def translate(chunk, on_progress):
-        if parallel is None:
-            texts, prefixes = chunk, None
-        else:
+        texts, prefixes = chunk, None
+        if parallel is not None:
+            # Each item is a line of --input and one of --prefixes.
             texts, prefixes = map(list, zip(*chunk))
             on_prefixes(prefixes)
         if FLAGS.alignments:
