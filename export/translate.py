@@ -101,9 +101,6 @@ def main(arguments):
             f"Expected --n_best up to the beam size, {translator.beam_size}, "
             f"got {FLAGS.n_best}."
         )
-    if FLAGS.prefixes is None:
-        line_flags.translate_stream(translator)
-        return
     checker = _PrefixChecker(translator)
     line_flags.translate_stream(translator, FLAGS.prefixes, checker.check)
     checker.print_warning()

@@ -5,7 +5,7 @@ import unicodedata
 import xml.etree.ElementTree as ET
 
 FONT_SIZE = 14
-# Widths of a character by the font size, those of Helvetica and a little more.
+# Widths of characters in font sizes, a little above Helvetica's.
 _NARROW_WIDTH, _WIDE_WIDTH = 0.6, 1.05
 # Characters that XML 1.0 cannot hold.
 _NOT_XML = re.compile(
