@@ -92,7 +92,7 @@ class DecodedLines:
         return text if self._verbatim else join_lines(text)
 
     def has_line(self, deadline):
-        """Waits until a monotonic time; True at a line or at the end."""
+        """Waits for a line or the end; returns False at the deadline."""
         while not (self._lines or self._is_at_end):
             seconds = max(deadline - time.monotonic(), 0)
             if self._poller and not self._poller.poll(1000 * seconds):
@@ -105,8 +105,8 @@ class DecodedLines:
             raise self._too_long_error(self._line_number + 1)
         try:
             if self._poller:
-                # Without data `read1` would return nothing, as at the end, if
-                # the stream is non-blocking.
+                # Without data `read1` of a non-blocking stream returns nothing,
+                # as at its end. Only `has_line` has waited for data before.
                 self._poller.poll()
             block = self._stream.read1(_BLOCK_BYTES)
         except OSError as error:

@@ -45,8 +45,8 @@ def map_in_batches(
 def parallel_map(function, items, num_threads=NUM_THREADS):
     """Maps in threads; yields the results in the order of the items.
 
-    After an error or `close` no further item is started. One thread is the
-    caller's own, so that Ctrl-C acts at once.
+    After an error or `close` no further item is started. If `num_threads` is 1
+    the caller's thread runs the function, so that Ctrl-C acts at once.
     """
     if num_threads == 1:
         yield from map(function, items)
