@@ -33,7 +33,7 @@ from export.lines import line_flags
 from export.lines.streams import print_line_warning
 from export.serving.exported_translator import load_translator
 from export.translators import search_flags
-from export.translators.batches import UnknownCharacter
+from export.translators.text_translator import UnknownCharacterError
 
 FLAGS = flags.FLAGS
 
@@ -84,44 +84,40 @@ def main(arguments):
             "--compiled translates one sentence at a time, without batches: "
             "omit --batch_tokens."
         )
-    needs = [name for name in ("compiled", "prefixes") if FLAGS[name].value]
     search = search_flags.read_given_flags(
         search_flags.SEARCH
         + search_flags.SHORTLIST
         + ("min_length", "ensemble_mean", "target_pieces")
     )
-    translator = load_translator(FLAGS.model, FLAGS.batch_tokens, search, needs)
+    translator = load_translator(
+        FLAGS.model,
+        FLAGS.batch_tokens,
+        search,
+        compiled=FLAGS.compiled,
+        has_prefixes=FLAGS.prefixes is not None,
+    )
     if translator.beam_size < FLAGS.n_best:
         raise InputError(
             f"Expected --n_best up to the beam size, {translator.beam_size}, "
             f"got {FLAGS.n_best}."
         )
-    if FLAGS.prefixes is None:
-        line_flags.translate_stream(translator)
-        return
-    changed_prefixes = _ChangedPrefixes(translator)
-    line_flags.translate_stream(
-        translator, FLAGS.prefixes, changed_prefixes.add
-    )
-    print_line_warning(
-        "Prefixes that the vocabulary spells differently",
-        len(changed_prefixes.changes),
-        changed_prefixes.changes[:3],
-    )
+    checker = _PrefixChecker(translator)
+    line_flags.translate_stream(translator, FLAGS.prefixes, checker.check)
+    checker.print_warning()
 
 
-class _ChangedPrefixes:
-    """Collects prefixes that the vocabulary spells differently."""
+class _PrefixChecker:
+    """Warns of prefixes that the vocabulary spells differently."""
 
     def __init__(self, translator):
         self._translator = translator
         self._num_lines = 0
-        self.changes = []
+        self._changes = []
 
-    def add(self, prefixes):
+    def check(self, prefixes):
         try:
             normalized = self._translator.normalize_prefixes(prefixes)
-        except UnknownCharacter as error:
+        except UnknownCharacterError as error:
             code = f"U+{ord(error.character):04X}"
             raise InputError(
                 f"Line {self._num_lines + error.index + 1} of --prefixes has "
@@ -131,10 +127,17 @@ class _ChangedPrefixes:
         for before, after in zip(prefixes, normalized):
             self._num_lines += 1
             if before != after:
-                self.changes.append(
+                self._changes.append(
                     f"{self._num_lines}: {_shorten(before)!r} as "
                     f"{_shorten(after)!r}"
                 )
+
+    def print_warning(self):
+        print_line_warning(
+            "Prefixes that the vocabulary spells differently",
+            len(self._changes),
+            self._changes[:3],
+        )
 
 
 def _shorten(text):

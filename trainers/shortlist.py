@@ -22,7 +22,7 @@ from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
 from export.common.storage import atomic_write
 from export.lines.files import aligned_lines
-from export.translators.batches import BATCH_TOKENS, batch_by_size, pad_ids
+from export.translators.batches import BATCH_TOKENS, batch_by_length, pad_ids
 from export.translators.graph_translator import IDS_SPEC, trace_once
 from export.translators.output_vocabulary_files import ANY_SOURCE
 from export.translators.translator import load_models
@@ -110,7 +110,7 @@ def _encode(tokenizer, lines):
 def _align(top_attention, pairs):
     """Yields the aligned source ids, target ids and weights of each batch."""
     lengths = [max(map(len, pair)) for pair in pairs]
-    for batch in batch_by_size(lengths, BATCH_TOKENS):
+    for batch in batch_by_length(lengths, BATCH_TOKENS):
         source = pad_ids([pairs[index][0] for index in batch])
         target = pad_ids([pairs[index][1] for index in batch])
         weights, positions = top_attention(source, target)

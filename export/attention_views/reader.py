@@ -8,8 +8,8 @@ import tensorflow as tf
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.translators.batches import (
+    map_in_batches,
     pad_ids,
-    translate_in_batches,
     validate_texts,
 )
 from export.translators.graph_translator import IDS_SPEC, trace_once
@@ -95,7 +95,7 @@ class AttentionReader:
                 raise InputError(f"Expected a sentence as text, got {text!r}.")
         if not texts:
             return []
-        weights = translate_in_batches(
+        weights = map_in_batches(
             [pair.length for pair in pairs],
             self._translator.batch_tokens,
             lambda indices: self._batch_weights([pairs[i] for i in indices]),

@@ -10,6 +10,8 @@ import filelock
 
 from export.common.errors import InputError
 
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 def processor_count():
     """Returns the number of CPUs that this process may run on."""
@@ -21,8 +23,8 @@ def processor_count():
 class StopSignals:
     """A context in which the first SIGINT or SIGTERM calls `stop()`.
 
-    A second signal has its previous effect. The attribute `received` is the
-    number of the signal, 0 before one.
+    A second signal gets the handler from before the context. The attribute
+    `received` is the number of the first signal, 0 before it.
     """
 
     def __init__(self, stop):
@@ -31,7 +33,7 @@ class StopSignals:
         self._previous_handlers = {}
 
     def __enter__(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _STOP_SIGNALS:
             previous = signal.signal(number, self._handle)
             self._previous_handlers[number] = previous
         return self
@@ -63,25 +65,29 @@ def run_subcommand(module, arguments):
         start_new_session=True,
         stderr=sys.stderr,
     )
-    previous_handler = signal.getsignal(signal.SIGTERM)
+    previous_handlers = {each: signal.getsignal(each) for each in _STOP_SIGNALS}
+
+    def forward_signal(number, frame):
+        del frame
+        process.send_signal(number)
+        signal.signal(signal.SIGINT, previous_handlers[signal.SIGINT])
+        # The default handler would end this process without the `finally`.
+        signal.signal(signal.SIGTERM, exit_now)
 
     def exit_now(number, frame):
         del frame
         sys.exit(128 + number)
 
-    def forward_signal():
-        process.send_signal(signals.received)
-        # By default a second signal would end this process only.
-        signal.signal(signal.SIGTERM, exit_now)
-
-    signals = StopSignals(forward_signal)
     try:
-        with signals:
-            code = process.wait()
+        for number in _STOP_SIGNALS:
+            signal.signal(number, forward_signal)
+        code = process.wait()
     finally:
         process.kill()
         process.wait()
-        signal.signal(signal.SIGTERM, previous_handler)
+        for number, handler in previous_handlers.items():
+            signal.signal(number, handler)
+    # A negative code is minus the number of the signal that ended the process.
     return code if code >= 0 else 128 - code
 
 
@@ -113,6 +119,7 @@ def folder_lock(folder, activity):
     try:
         yield
     finally:
-        # Before the release: filelock cannot lock a file that was removed.
+        # Removed while it is locked: after the release it might be the lock of
+        # another process. filelock never holds a file that was removed.
         path.unlink(missing_ok=True)
         lock.release()

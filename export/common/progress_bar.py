@@ -1,12 +1,16 @@
-"""Progress of long work, with its rate and the remaining time."""
+"""Progress bars of long work, and durations as text."""
 
 import sys
 
 from tqdm import tqdm
 
 _SECONDS_BETWEEN_LINES = 30.0
-# The monitor thread is only for bars without `miniters`.
-tqdm.monitor_interval = 0
+
+
+class ThreadlessBar(tqdm):
+    """A tqdm bar without the thread that refreshes bars of rare updates."""
+
+    monitor_interval = 0
 
 
 class ProgressBar:
@@ -37,7 +41,7 @@ class ProgressBar:
                 "mininterval": _SECONDS_BETWEEN_LINES,
                 "leave": False,
             }
-        self._bar = tqdm(
+        self._bar = ThreadlessBar(
             **options,
             desc=description,
             total=total,
@@ -48,6 +52,7 @@ class ProgressBar:
 
     def skip(self, count):
         """Adds `count` items that were done before; the rate ignores them."""
+        # The rate is that of the items above `initial`.
         self._bar.initial += count
         self._bar.update(count)
 
@@ -77,7 +82,7 @@ class _LineStream:
         pass
 
 
-def clock(seconds):
+def format_duration(seconds):
     """Returns seconds as "m:ss" or "h:mm:ss"."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

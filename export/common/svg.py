@@ -5,6 +5,8 @@ import unicodedata
 import xml.etree.ElementTree as ET
 
 FONT_SIZE = 14
+# Widths of characters in font sizes, a little above Helvetica's.
+_NARROW_WIDTH, _WIDE_WIDTH = 0.6, 1.05
 # Characters that XML 1.0 cannot hold.
 _NOT_XML = re.compile(
     "[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
@@ -27,7 +29,7 @@ def create_picture(width, height):
 
 
 def add_element(parent, name, attributes, text=None):
-    """Adds an Element and returns it; U+FFFD replaces characters not in XML."""
+    """Adds an Element; U+FFFD replaces characters of its text not in XML."""
     element = ET.SubElement(parent, name, attributes)
     if text is not None:
         element.text = _NOT_XML.sub("\ufffd", text)
@@ -36,8 +38,10 @@ def add_element(parent, name, attributes, text=None):
 
 def text_width(text):
     """Estimates the width of text in pixels; viewers' fonts differ."""
-    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
-    return FONT_SIZE * (0.6 * (len(text) - wide) + 1.05 * wide)
+    # Wide and fullwidth characters, such as Chinese ones.
+    num_wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
+    num_narrow = len(text) - num_wide
+    return FONT_SIZE * (_NARROW_WIDTH * num_narrow + _WIDE_WIDTH * num_wide)
 
 
 def picture_to_string(svg):

@@ -33,6 +33,7 @@ def join_lines(text):
 
     Raises InputError for a surrogate, which is not a character.
     """
+    # Such text has none of these characters, and most text is such.
     if text.isprintable():
         return text
     surrogate = _SURROGATE.search(text)
@@ -55,12 +56,16 @@ class DecodedLines:
     """
 
     def __init__(self, stream, name="the input", verbatim=False):
-        self._stream, self._name = stream, name
+        self._stream = stream
+        self._name = name
         self._verbatim = verbatim
         self._poller = _create_poller(stream)
-        # Complete lines in reverse order, and the start of an incomplete one.
-        self._lines, self._incomplete_line = [], b""
-        self._line_number, self._is_at_end = 0, False
+        # Complete lines that were read, the next one last.
+        self._lines = []
+        # The start of the line after these.
+        self._incomplete_line = b""
+        self._line_number = 0
+        self._is_at_end = False
 
     def __iter__(self):
         return self
@@ -87,7 +92,7 @@ class DecodedLines:
         return text if self._verbatim else join_lines(text)
 
     def has_line(self, deadline):
-        """Returns whether a line or the end comes before a monotonic time."""
+        """Waits for a line or the end; returns False at the deadline."""
         while not (self._lines or self._is_at_end):
             seconds = max(deadline - time.monotonic(), 0)
             if self._poller and not self._poller.poll(1000 * seconds):
@@ -100,7 +105,8 @@ class DecodedLines:
             raise self._too_long_error(self._line_number + 1)
         try:
             if self._poller:
-                # A non-blocking stream without data looks like its end.
+                # Without data `read1` of a non-blocking stream returns nothing,
+                # as at its end. Only `has_line` has waited for data before.
                 self._poller.poll()
             block = self._stream.read1(_BLOCK_BYTES)
         except OSError as error:
@@ -162,16 +168,15 @@ def aligned_lines(paths):
         ]
         for index, lines in enumerate(itertools.zip_longest(*readers)):
             if None in lines:
-                counts = [
-                    index + (line is not None) + sum(1 for _ in reader)
-                    for line, reader in zip(lines, readers)
-                ]
-                described = ", ".join(
-                    f"{path} has {count}" for path, count in zip(paths, counts)
-                )
+                descriptions = []
+                for path, line, reader in zip(paths, lines, readers):
+                    num_read = index if line is None else index + 1
+                    num_unread = sum(1 for _ in reader)
+                    descriptions.append(f"{path} has {num_read + num_unread}")
                 raise InputError(
                     "Parallel files differ in their number of lines: "
-                    f"{described}; line n of each must be the same sentence."
+                    f"{', '.join(descriptions)}; line n of each must be the "
+                    "same sentence."
                 )
             yield lines
 

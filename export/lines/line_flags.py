@@ -1,6 +1,6 @@
 """Flags of commands that read and write lines.
 
-Each function defines flags for the module that calls it.
+The functions define_* define flags for the module that calls them.
 """
 
 from absl import flags
@@ -9,6 +9,7 @@ from export.common.errors import InputError
 from export.lines.streams import line_format, process_lines
 
 FLAGS = flags.FLAGS
+# --help shows the flags under the module that calls a function.
 flags.disclaim_key_flags()
 
 
@@ -61,15 +62,16 @@ def validate_format():
 def translate_stream(translator, prefix_file=None, on_prefixes=None):
     """Translates --input to --output with a TextTranslator.
 
-    `prefix_file` is the path of --prefixes; `on_prefixes` is called with each
-    list of prefixes.
+    With `prefix_file`, the path of --prefixes, `on_prefixes` is called with the
+    list of prefixes of each chunk of lines.
     """
-    parallel = prefix_file and ("prefixes", prefix_file)
+    parallel = None if prefix_file is None else ("prefixes", prefix_file)
 
-    def translate(lines, on_progress):
-        texts, prefixes = lines, None
+    def translate(chunk, on_progress):
+        texts, prefixes = chunk, None
         if parallel is not None:
-            texts, prefixes = map(list, zip(*lines))
+            # Each item is a line of --input and one of --prefixes.
+            texts, prefixes = map(list, zip(*chunk))
             on_prefixes(prefixes)
         if FLAGS.alignments:
             translations = translator.align(texts, on_progress, prefixes)

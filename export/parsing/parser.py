@@ -14,8 +14,8 @@ from export.parsing.trees import escape_brackets, format_tree
 from export.parsing.word_tokenizer import WordTokenizer
 from export.translators.batches import (
     BATCH_TOKENS,
+    map_in_batches,
     pad_ids,
-    translate_in_batches,
     truncation_limit,
     validate_texts,
 )
@@ -24,7 +24,7 @@ from export.translators.graph_translator import (
     InPlaceKVCache,
     trace_once,
 )
-from export.translators.translator import load_ensemble, validate_equal
+from export.translators.translator import load_model_or_ensemble, validate_equal
 from keras_transformer.config import END_ID
 from keras_transformer.parsing.tree_grammar import TreeGrammar
 
@@ -129,7 +129,7 @@ class Parser:
         validate_equal(paths, symbols, "symbols of trees")
         protos = [directory.read_vocabulary() for directory in directories]
         validate_equal(paths, protos, "vocabularies")
-        model = load_ensemble(directories, ensemble_mean)
+        model = load_model_or_ensemble(directories, ensemble_mean)
         try:
             tokenizer = WordTokenizer(protos[0])
             return cls(model, tokenizer, symbols[0], **settings)
@@ -163,7 +163,7 @@ class Parser:
         for sentence_words, sentence_ids in zip(words, ids):
             self._validate_length(sentence_words, len(sentence_ids))
 
-        parses = translate_in_batches(
+        parses = map_in_batches(
             # Length 1, the end id alone, excludes a sentence from the batches.
             [len(ids[i]) if words[i] else 1 for i in range(len(ids))],
             self._batch_tokens,

@@ -59,7 +59,8 @@ class ExportComparer(abc.ABC):
 
     `vocabulary` is the bytes of the model directory's vocabulary, `limits` a
     dict of the export's description. `settings` are the names of the limits to
-    pass to the model's search.
+    pass to the model's search. `expectations` has a function for each signature
+    that returns the expected results for the texts, given a model.
     """
 
     settings = ()
@@ -70,15 +71,14 @@ class ExportComparer(abc.ABC):
         self._translations = texts[::-1]
         self._beam_size = limits["beam_size"]
         self._max_source_tokens = limits["max_source_tokens"]
-        # Each returns the expected results for the texts.
-        self.signatures = self._result_functions()
+        self.expectations = self._expectations()
 
     def validate(self, names):
         """Raises InputError if a name is not a known signature."""
-        unknown = set(names).difference(self.signatures)
+        unknown = set(names).difference(self.expectations)
         if unknown:
             raise InputError(
-                f"Expected the signatures {', '.join(self.signatures)}, got "
+                f"Expected the signatures {', '.join(self.expectations)}, got "
                 f"{', '.join(sorted(unknown))}, which cannot be compared; omit "
                 "--model_dir."
             )
@@ -100,14 +100,14 @@ class ExportComparer(abc.ABC):
             for each in outputs
             for row in zip(*each.values())
         ]
-        expected = self.signatures[name](model)
+        expected = self.expectations[name](model)
         for each in zip(self._texts, results, expected, strict=True):
             comparison.add(*each)
         return comparison
 
     @abc.abstractmethod
-    def _result_functions(self):
-        """Returns functions of a Translator or Parser, by signature."""
+    def _expectations(self):
+        """Returns a function of a Translator or Parser for each signature."""
 
     def _read_result(self, row):
         """Returns the result in the outputs for one text, a dict."""
@@ -143,7 +143,7 @@ class TranslationComparer(ExportComparer):
         *("max_source_tokens", "max_extra_tokens"),
     )
 
-    def _result_functions(self):
+    def _expectations(self):
         return {
             "serving_default": self._expect_translations,
             "n_best": self._expect_n_best,
@@ -218,7 +218,7 @@ class TreeComparer(ExportComparer):
 
     settings = ("beam_size", "alpha")
 
-    def _result_functions(self):
+    def _expectations(self):
         return {
             "serving_default": self._expect_trees,
             "n_best": self._expect_n_best,

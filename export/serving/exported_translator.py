@@ -4,7 +4,7 @@ import pathlib
 
 from export.common.errors import InputError
 from export.serving.export_directory import newest_version, read_task
-from export.translators.batches import BATCH_TOKENS, translate_in_batches
+from export.translators.batches import BATCH_TOKENS, map_in_batches
 from export.translators.text_translator import Sentence, SignatureTranslator
 
 
@@ -51,7 +51,7 @@ class ExportedTranslator(SignatureTranslator):
             )
             return outputs["score"].tolist()
 
-        return translate_in_batches(lengths, self.batch_tokens, score_batch)
+        return map_in_batches(lengths, self.batch_tokens, score_batch)
 
     def _tokenize(self, texts):
         if not texts:
@@ -79,15 +79,17 @@ class ExportedTranslator(SignatureTranslator):
         return self._session.run(signature, inputs)
 
 
-def load_translator(models, batch_tokens, search, needs=()):
+def load_translator(
+    models, batch_tokens, search, compiled=False, has_prefixes=False
+):
     """Returns the TextTranslator of model directories or of an export.
 
     `models` are paths: model directories of an ensemble, one exported version,
     or one folder of versions (the newest is used). `search` is a dict of the
     search flags that are set: GraphTranslator's arguments and `ensemble_mean`,
-    with paths as in `load_output_vocabulary`; `needs` lists "compiled" and
-    "prefixes" if they are needed. Raises InputError for any other path and
-    for incompatible flags.
+    with paths as in `load_output_vocabulary`; `compiled` is an argument of
+    Translator, and `has_prefixes` tells whether --prefixes is set. Raises
+    InputError for any other path and for incompatible flags.
     """
     paths = [pathlib.Path(model) for model in models]
     versions = [*filter(None, map(newest_version, paths))]
@@ -98,13 +100,17 @@ def load_translator(models, batch_tokens, search, needs=()):
                 "exported version."
             )
     if not versions:
-        return _load_model_translator(paths, batch_tokens, search, needs)
+        return _load_model_translator(
+            paths, batch_tokens, search, compiled, has_prefixes
+        )
     version = versions[0]
     if read_task(version) == "parsing":
         raise InputError(
             f"{version} is the export of a parser; expected a translator."
         )
-    given = [f"--{flag}" for flag in (*needs, *search)]
+    given = [f"--{flag}" for flag in search]
+    given += ["--compiled"] if compiled else []
+    given += ["--prefixes"] if has_prefixes else []
     if given or len(paths) > 1:
         raise InputError(
             f"{version} is an export, whose search cannot be changed: give its "
@@ -114,7 +120,7 @@ def load_translator(models, batch_tokens, search, needs=()):
     return ExportedTranslator(version, batch_tokens)
 
 
-def _load_model_translator(paths, batch_tokens, search, needs):
+def _load_model_translator(paths, batch_tokens, search, compiled, has_prefixes):
     # Not at the top: exports do not need Keras.
     from export.translators.output_vocabulary_files import (
         load_output_vocabulary,
@@ -123,7 +129,7 @@ def _load_model_translator(paths, batch_tokens, search, needs):
 
     search = dict(search)
     for name in ("target_pieces", "shortlist"):
-        if "prefixes" in needs and name in search:
+        if has_prefixes and name in search:
             raise InputError(
                 f"--prefixes may have any token, but --{name} restricts the "
                 "tokens of translations: omit one of them."
@@ -133,6 +139,6 @@ def _load_model_translator(paths, batch_tokens, search, needs):
         model,
         tokenizer,
         batch_tokens=batch_tokens,
-        compiled="compiled" in needs,
+        compiled=compiled,
         **load_output_vocabulary(search, tokenizer, model.config),
     )

@@ -28,9 +28,9 @@ def _text_signature(*names):
 class ServedTranslator(tf.Module):
     """Translates text inside one graph; docs/serving.md lists the signatures.
 
-    The Keras model itself is not an attribute: a SavedModel with a Keras 3
-    model passes `tf.saved_model.load` but fails in the server. Its variables
-    are attributes, and each is stored once.
+    A SavedModel with a Keras 3 model passes `tf.saved_model.load` but fails in
+    the server. So the Keras model is only within the GraphTranslator, a plain
+    object, which TensorFlow does not save; its variables are attributes.
 
     Bytes that are not UTF-8 count as U+FFFD; NUL is dropped. Blank text gives
     empty text. No output depends on the rest of its batch. Sources above

@@ -104,7 +104,11 @@ class Tokenizer(tf.Module):
         return tf.strings.regex_replace(text, r"\x00", "")
 
     def tokenize(self, text):
-        """Splits text [B] into ids, ragged int32 [B, None], with end ids."""
+        """Splits text [B] into ids, ragged int32 [B, None], with end ids.
+
+        A run of unknown characters of any length is one token, whose time grows
+        with the square of its length.
+        """
         return self._id_tokenizer.tokenize(self.clean_text(text))
 
     def tokenize_with_offsets(self, text):

@@ -1,8 +1,7 @@
-"""Texts and ids of sentences, and batches of similar lengths."""
+"""Batches of similar lengths; limits, padding and validation of texts."""
 
 import concurrent.futures
 import contextlib
-import typing
 
 import numpy as np
 
@@ -12,30 +11,28 @@ from export.common.errors import InputError
 NUM_THREADS = 2
 # Source tokens in a batch, padding included.
 BATCH_TOKENS = 2048
-# Far above real text. A run of unknown characters is one token of any length,
-# and the tokenizer's time grows with its square.
+# Far above real text, but not above all: see `Tokenizer.tokenize`.
 _CHARACTERS_PER_TOKEN = 64
 
 
-def translate_in_batches(
+def map_in_batches(
     lengths,
     batch_tokens,
-    translate_batch,
+    function,
     on_progress=None,
     num_threads=NUM_THREADS,
     batch_size=None,
 ):
-    """Translates sentences of these lengths in batches of `batch_by_size`.
+    """Maps sentences of these lengths in batches of `batch_by_length`.
 
-    `translate_batch` is a thread-safe function of a list of sentence indices
-    that returns a result for each; `on_progress` gets the number of newly
-    translated sentences. Returns a list of results, None for sentences in no
-    batch.
+    `function` is a thread-safe function of a list of sentence indices that
+    returns a result for each; `on_progress` gets the number of new results.
+    Returns a list of results, None for blank sentences, which are in no batch.
     """
     results = [None] * len(lengths)
-    batches = [*batch_by_size(lengths, batch_tokens, batch_size)]
+    batches = [*batch_by_length(lengths, batch_tokens, batch_size)]
     with contextlib.closing(
-        parallel_map(translate_batch, batches, num_threads)
+        parallel_map(function, batches, num_threads)
     ) as results_of_batches:
         for batch, batch_results in zip(batches, results_of_batches):
             for index, result in zip(batch, batch_results):
@@ -48,8 +45,8 @@ def translate_in_batches(
 def parallel_map(function, items, num_threads=NUM_THREADS):
     """Maps in threads; yields the results in the order of the items.
 
-    After an error or `close` no further item is started. With 1 no thread is
-    created, so Ctrl-C acts at once.
+    After an error or `close` no further item is started. If `num_threads` is 1
+    the caller's thread runs the function, so that Ctrl-C acts at once.
     """
     if num_threads == 1:
         yield from map(function, items)
@@ -61,12 +58,12 @@ def parallel_map(function, items, num_threads=NUM_THREADS):
         threads.shutdown(cancel_futures=True)
 
 
-def batch_by_size(lengths, batch_tokens, batch_size=None):
+def batch_by_length(lengths, batch_tokens, batch_size=None):
     """Yields lists of sentence indices, the longest sentences first.
 
-    A batch has `batch_size` sentences, or without it at most `batch_tokens`
-    tokens, padding included, or 1 sentence. Blank sentences, of length 1, are
-    in no batch.
+    `lengths` include the end id, so a length of 1 is a blank sentence, which is
+    in no batch. A batch has `batch_size` sentences, or without it at most
+    `batch_tokens` tokens, padding included, or 1 sentence.
     """
     indices = [i for i, length in enumerate(lengths) if length > 1]
     indices.sort(key=lambda i: lengths[i], reverse=True)
@@ -87,34 +84,6 @@ def truncation_limit(config, max_tokens):
 def character_limit(max_tokens):
     """Returns the maximum number of characters of `max_tokens` tokens."""
     return _CHARACTERS_PER_TOKEN * max_tokens
-
-
-class UnknownCharacter(ValueError):
-    """`prefixes[index]` has a `character` that the vocabulary lacks."""
-
-    def __init__(self, index, character):
-        super().__init__(
-            f"prefixes[{index}] has {character!r} (U+{ord(character):04X}), "
-            "which the vocabulary lacks; omit it."
-        )
-        self.index = index
-        self.character = character
-
-
-class IdPair(typing.NamedTuple):
-    """Source and target ids, int32 [S] and [T], end ids included."""
-
-    source: np.ndarray
-    target: np.ndarray
-    source_truncated: bool
-    target_truncated: bool = False
-
-    @property
-    def length(self):
-        """Number of ids of the longer side; 1 if the source is blank."""
-        if len(self.source) == 1:
-            return 1
-        return max(len(self.source), len(self.target))
 
 
 def pad_ids(rows, width=None):

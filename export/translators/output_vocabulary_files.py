@@ -27,57 +27,62 @@ DEFAULT_SHORTLIST_SIZE = 1024
 _LINES_PER_CHUNK = 4096
 # Number of likeliest target tokens stored for each source token.
 _NUM_BEST = 100
-# Probability of the target token with the same text, since names are copied.
+# After these comes the target token with the same text, with this probability,
+# since names are copied.
+_COPY_COLUMN = _NUM_BEST
 _COPY_PROBABILITY = 0.01
 
 
 def load_output_vocabulary(search, tokenizer, config):
-    """Replaces the paths in GraphTranslator's arguments by their contents.
+    """Returns the flags of a search, a dict, as GraphTranslator's arguments.
 
-    In the dict `search`, `target_pieces` is a list of paths and `shortlist` a
-    path, with `shortlist_size`; `config` is the model's. Raises InputError if a
-    file is not valid, or if the arguments are incompatible.
+    The paths of the flags `target_pieces`, a list, and `shortlist` become a
+    list of ids and a kt.OutputVocabulary; `config` is the model's. Raises
+    InputError if a file is not valid, or if flags are incompatible.
     """
-    search = dict(search)
-    size = search.pop("shortlist_size", None)
-    if "target_pieces" in search and "shortlist" in search:
+    arguments = dict(search)
+    text_paths = arguments.pop("target_pieces", None)
+    path = arguments.pop("shortlist", None)
+    size = arguments.pop("shortlist_size", None)
+    if text_paths is not None and path is not None:
         raise InputError("Give --shortlist or --target_pieces, not both.")
-    if "shortlist" in search:
-        path = search["shortlist"]
-        search["shortlist"] = read_shortlist(path, tokenizer, config, size)
+    if path is not None:
+        arguments["shortlist"] = read_shortlist(path, tokenizer, config, size)
     elif size is not None:
         raise InputError("Give --shortlist, or omit --shortlist_size.")
-    if "target_pieces" in search:
-        paths = search["target_pieces"]
-        search["target_pieces"] = collect_target_pieces(tokenizer.target, paths)
-    return search
+    if text_paths is not None:
+        ids = collect_target_pieces(tokenizer.target, text_paths)
+        arguments["target_pieces"] = ids
+    return arguments
 
 
 def collect_target_pieces(tokenizer, paths):
     """Returns the sorted ids of the tokens in text files.
 
     Tokens of one character or one byte are always included, so that any text
-    can be spelled; special ids never. The files have one sentence per line,
+    can be spelled; special ids are not. The files have one sentence per line,
     plain or .gz. Raises InputError if one cannot be read or all are blank.
     """
-    vocabulary = _load_vocabulary(tokenizer)
-    is_used = np.zeros(len(vocabulary), bool)
+    processor = _load_processor(tokenizer)
+    is_in_text = np.zeros(len(processor), bool)
     for path in paths:
         with ProgressBar(f"Reading {path}", None, "lines") as bar:
             lines = read_lines(path)
             while chunk := [*itertools.islice(lines, _LINES_PER_CHUNK)]:
-                is_used[np.concatenate(tokenizer.encode(chunk))] = True
+                is_in_text[np.concatenate(tokenizer.encode(chunk))] = True
                 bar.update(len(chunk))
-    is_used[[vocabulary.unk_id(), vocabulary.eos_id()]] = False
-    if not is_used.any():
+    # Text is never encoded to other special ids.
+    is_in_text[[processor.unk_id(), processor.eos_id()]] = False
+    if not is_in_text.any():
         raise InputError(
             f"There is no text in {', '.join(map(str, paths))}; give sentences "
             "of the target language to --target_pieces."
         )
-    for i in range(len(vocabulary)):
-        if vocabulary.IsByte(i) or len(vocabulary.IdToPiece(i)) == 1:
-            is_used[i] = True
-    return np.flatnonzero(is_used[: tokenizer.vocabulary_size]).tolist()
+    # Ids above the vocabulary size only split text: see VocabTokenizer.
+    ids = range(tokenizer.vocabulary_size)
+    lengths = [len(processor.IdToPiece(i)) for i in ids]
+    is_single = [lengths[i] == 1 or processor.IsByte(i) for i in ids]
+    return [i for i in ids if is_in_text[i] or is_single[i]]
 
 
 def format_target_pieces(ids, tokenizer):
@@ -92,7 +97,9 @@ def read_target_pieces(version):
     """Returns the ids in an export's file; InputError if it is not valid."""
     path = version / TARGET_PIECES_FILE
     try:
-        return [int(line.split("\t")[0]) for line in read_lines(path, True)]
+        return [
+            int(line.split("\t")[0]) for line in read_lines(path, verbatim=True)
+        ]
     except ValueError:
         raise InputError(
             f"{path} is not a file of ids and tokens; export the model again "
@@ -118,7 +125,7 @@ def read_shortlist(path, tokenizer, config, size=None):
     target_ids = _ids_by_token(tokenizer.target)
     pairs, pair_probabilities = [], []
     frequencies = np.zeros(config.vocabulary_size, np.float32)
-    for number, line in enumerate(read_lines(path, True), 1):
+    for number, line in enumerate(read_lines(path, verbatim=True), 1):
         try:
             target, source, probability = line.split(" ")
             probability = float(probability)
@@ -144,42 +151,49 @@ def read_shortlist(path, tokenizer, config, size=None):
         np.array(pair_probabilities),
         config.encoder_vocabulary_size,
     )
-    # The last column is the target token with the same text.
     for token, source in source_ids.items():
         if token in target_ids:
-            targets[source, _NUM_BEST] = target_ids[token]
-            probabilities[source, _NUM_BEST] = _COPY_PROBABILITY
+            targets[source, _COPY_COLUMN] = target_ids[token]
+            probabilities[source, _COPY_COLUMN] = _COPY_PROBABILITY
     return kt.OutputVocabulary.shortlist(
         targets, probabilities, frequencies, size
     )
 
 
-def copy_shortlist(path, copy):
-    """Copies a shortlist file as .gz."""
-    with gzip.open(copy, "wt", encoding="utf-8", newline="\n") as stream:
-        stream.writelines(f"{line}\n" for line in read_lines(path, True))
+def copy_shortlist(path, target_path):
+    """Copies a shortlist file, plain or .gz, as .gz."""
+    with gzip.open(target_path, "wt", encoding="utf-8", newline="\n") as stream:
+        for line in read_lines(path, verbatim=True):
+            stream.write(f"{line}\n")
 
 
 def token_names(tokenizer):
     """Returns the tokens of a Tokenizer in the order of their ids."""
-    vocabulary = _load_vocabulary(tokenizer)
-    return [*map(vocabulary.IdToPiece, range(tokenizer.vocabulary_size))]
+    processor = _load_processor(tokenizer)
+    return [*map(processor.IdToPiece, range(tokenizer.vocabulary_size))]
 
 
 def _ids_by_token(tokenizer):
     return {token: i for i, token in enumerate(token_names(tokenizer))}
 
 
-def _load_vocabulary(tokenizer):
+def _load_processor(tokenizer):
     return sentencepiece.SentencePieceProcessor(model_proto=tokenizer.proto)
 
 
 def _select_best_targets(pairs, probabilities, num_sources):
-    """Returns each source's best targets and their probabilities, padded."""
+    """Returns the likeliest targets of each source, and their probabilities.
+
+    `pairs` are (source, target) ids, int [N, 2]. Both results are [num_sources,
+    _NUM_BEST + 1], padded, likeliest first, with the _COPY_COLUMN empty.
+    """
+    # By source, probability (the highest first), and target.
     order = np.lexsort((pairs[:, 1], -probabilities, pairs[:, 0]))
     sources, targets = pairs[order].T
-    ranks = np.arange(len(sources)) - np.searchsorted(sources, sources)
+    first_of_source = np.searchsorted(sources, sources)
+    ranks = np.arange(len(sources)) - first_of_source
     is_best = ranks < _NUM_BEST
+    # Row and column of each of the best pairs.
     cells = sources[is_best], ranks[is_best]
     best_targets = np.zeros((num_sources, _NUM_BEST + 1), np.int32)
     best_targets[cells] = targets[is_best]

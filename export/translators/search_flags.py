@@ -1,6 +1,6 @@
 """Flags that several commands share: search, sampling, output vocabulary.
 
-Each function defines flags for the module that calls it.
+The functions define_* define flags for the module that calls them.
 """
 
 from absl import flags
@@ -8,14 +8,16 @@ from absl import flags
 from export.common import command
 from export.translators.batches import BATCH_TOKENS
 
-# Copies of keras_transformer.config, which would import Keras.
+# Copied from keras_transformer, which takes seconds to import.
 MAX_BEAMS, MAX_EXTRA_TOKENS, MAX_ALPHA = 1_000, 100_000, 8.0
+STOP_CRITERIA = ("exact", "k_finished", "heuristic")
 
 SEARCH = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
 SAMPLING = ("temperature", "top_k", "top_p")
 SHORTLIST = ("shortlist", "shortlist_size")
 
 FLAGS = flags.FLAGS
+# --help shows the flags under the module that calls a function.
 flags.disclaim_key_flags()
 
 
@@ -63,7 +65,7 @@ def define_search():
     flags.DEFINE_enum(
         "stop_criterion",
         None,
-        ["exact", "k_finished", "heuristic"],
+        STOP_CRITERIA,
         "When the search of a sentence stops. exact: as soon as its result is "
         "certain. k_finished: with as many finished translations as beams, "
         "faster, but it may miss a better one. heuristic: when no unfinished "

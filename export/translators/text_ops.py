@@ -12,9 +12,10 @@ from export.translators.batches import character_limit
 from keras_transformer.config import END_ID, PAD_ID
 
 # The white space of `str.split` for RE2, whose \s is ASCII only.
-_WHITE_SPACE = r"[\p{Z}\t-\r\x{1c}-\x{1f}\x{85}]+"
-# White space and SentencePiece's symbol for a space.
-_WHITE_SPACE_OR_SYMBOL = r"[\p{Z}\t-\r\x{1c}-\x{1f}\x{85}\x{2581}]+"
+_SPACES = r"\p{Z}\t-\r\x{1c}-\x{1f}\x{85}"
+_WHITE_SPACE = f"[{_SPACES}]+"
+# With "▁", SentencePiece's symbol for a space.
+_WHITE_SPACE_OR_SYMBOL = rf"[{_SPACES}\x{{2581}}]+"
 
 
 def truncate_ids(ids, limit):
@@ -86,38 +87,59 @@ def source_word_spans(tokenizer, text, ids, limit):
     and of the last word of each token. A token of white space only belongs to
     the next word. -1 for the end id, padding, and tokens of texts without
     visible characters.
+
+    In "the cat." the tokens "▁the", "▁ca", "t." and the end id have the spans
+    [0, 0], [1, 1], [1, 1] and [-1, -1].
     """
-    truncated, _ = truncate_text(tokenizer, text, character_limit(limit))
-    _, starts, ends = tokenizer.tokenize_with_offsets(truncated)
-    characters = tf.strings.unicode_split(truncated, "UTF-8")
-    # Byte offsets of the ends of visible characters.
+    max_characters = character_limit(limit)
+    truncated_text, _ = truncate_text(tokenizer, text, max_characters)
+    before, after = _count_visible_around_tokens(tokenizer, truncated_text)
+    length = tf.shape(ids)[1]
+    word_lengths = _source_word_lengths(tokenizer, text, max_characters)
+    return _word_spans(ids, before[:, :length], after[:, :length], word_lengths)
+
+
+def _count_visible_around_tokens(tokenizer, text):
+    """Counts visible characters before each token and up to its end."""
+    _, starts, ends = tokenizer.tokenize_with_offsets(text)
+    characters = tf.strings.unicode_split(text, "UTF-8")
     sizes = tf.cast(tf.strings.length(characters.values), starts.dtype)
-    offsets = tf.cumsum(characters.with_values(sizes).to_tensor(), axis=1)
+    sizes = characters.with_values(sizes).to_tensor()
+    character_ends = tf.cumsum(sizes, axis=1)
     is_visible = _count_visible(tokenizer, characters.values) > 0
-    mask = characters.with_values(is_visible).to_tensor()
-    offsets = tf.ragged.boolean_mask(offsets, mask)
-    offsets = offsets.to_tensor(offsets.dtype.max)
-    before = tf.searchsorted(offsets, starts.to_tensor(), side="right")
-    after = tf.searchsorted(offsets, ends.to_tensor(), side="right")
+    is_visible = characters.with_values(is_visible).to_tensor()
+    visible_ends = tf.ragged.boolean_mask(character_ends, is_visible)
+    visible_ends = visible_ends.to_tensor(visible_ends.dtype.max)
+    # The result of a search is the number of ends up to a byte offset.
+    before = tf.searchsorted(visible_ends, starts.to_tensor(), side="right")
+    after = tf.searchsorted(visible_ends, ends.to_tensor(), side="right")
+    return before, after
+
+
+def _source_word_lengths(tokenizer, text, max_characters):
+    """Returns the number of visible characters in each word, ragged [B, None].
+
+    Words after the first `max_characters` of the clean text may be missing.
+    """
     text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
-    # Bounds the memory; the truncated text is among these characters.
+    # Limits the memory of the split. Clean text has no NUL; here single ones
+    # remain, at most one before each of its characters.
     text = tf.strings.regex_replace(text, r"\x00+", "\0")
     text = tf.strings.regex_replace(text, _WHITE_SPACE, " ")
-    text = tf.strings.substr(text, 0, 2 * character_limit(limit), "UTF8_CHAR")
+    text = tf.strings.substr(text, 0, 2 * max_characters, "UTF8_CHAR")
     words = tf.strings.split(text)
     characters = tf.strings.unicode_split(words.values, "UTF-8")
     counts = _count_visible(tokenizer, characters.values)
     counts = tf.reduce_sum(characters.with_values(counts), axis=1)
-    lengths = words.with_values(counts)
-    length = tf.shape(ids)[1]
-    return _word_spans(ids, before[:, :length], after[:, :length], lengths)
+    return words.with_values(counts)
 
 
 def target_word_spans(tokenizer, ids):
     """Finds the words of the decoded text that tokens belong to.
 
     For padded ids, int32 [B, T], it returns int32 [B, T, 2] as in
-    `source_word_spans`.
+    `source_word_spans`. It decodes the T prefixes of each row, which takes
+    B * T * T ids of memory, since the text of a token depends on those before.
     """
     batch_size, length = tf.unstack(tf.shape(ids))
     is_within = tf.range(length)[:, None] >= tf.range(length)
@@ -125,28 +147,30 @@ def target_word_spans(tokenizer, ids):
     prefixes = tf.reshape(prefixes, [batch_size * length, length])
     counts = _count_characters(tokenizer.detokenize(prefixes))
     counts = tf.reshape(counts, [batch_size, 1, length])
-    # A character of several bytes counts as more until it is complete.
-    later = tf.where(tf.transpose(is_within), counts, counts.dtype.max)
-    after = tf.reduce_min(later, axis=2)
+    # A prefix that ends within a character of several byte tokens has one
+    # U+FFFD for each of these bytes, and so more characters than later ones.
+    later_counts = tf.where(tf.transpose(is_within), counts, counts.dtype.max)
+    after = tf.reduce_min(later_counts, axis=2)
     before = tf.pad(after[:, :-1], [[0, 0], [1, 0]])[:, :length]
     text = tokenizer.detokenize(ids)
     words = tf.strings.split(tf.strings.regex_replace(text, _WHITE_SPACE, " "))
-    lengths = words.with_values(_count_characters(words.values))
-    return _word_spans(ids, before, after, lengths)
+    word_lengths = words.with_values(_count_characters(words.values))
+    return _word_spans(ids, before, after, word_lengths)
 
 
-def _word_spans(ids, before, after, lengths):
+def _word_spans(ids, before, after, word_lengths):
     """Returns the spans of `source_word_spans`.
 
     `before` and `after`, int32 [B, S], count visible characters before each
-    token and up to its end; `lengths`, ragged [B, None], those in each word.
+    token and up to its end; `word_lengths`, ragged [B, None], those in each
+    word.
     """
-    totals = tf.reduce_sum(lengths, axis=1)
-    indices = tf.ragged.range(lengths.row_lengths()).values
-    indices = tf.repeat(tf.cast(indices, tf.int32), lengths.values)
+    totals = tf.reduce_sum(word_lengths, axis=1)
+    indices = tf.ragged.range(word_lengths.row_lengths()).values
+    indices = tf.repeat(tf.cast(indices, tf.int32), word_lengths.values)
     # The word of each visible character.
     words = tf.RaggedTensor.from_row_lengths(indices, totals).to_tensor(-1)
-    # Another column, for texts without words.
+    # A last column of -1 is there even if no text has a word.
     words = tf.pad(words, [[0, 0], [0, 1]], constant_values=-1)
     ends = tf.maximum(totals[:, None] - 1, 0)
     first = tf.minimum(before, ends)
@@ -157,14 +181,17 @@ def _word_spans(ids, before, after, lengths):
 
 
 def _count_visible(tokenizer, characters):
-    """Returns the number of visible characters that each becomes, int32 [N]."""
+    """Returns the number of visible characters that each becomes, int32 [N].
+
+    `clean_text` may replace one by several, such as "…" by "...", or by none.
+    """
     characters, indices = tf.unique(characters)
     clean = tf.strings.unicode_split(tokenizer.clean_text(characters), "UTF-8")
-    tokens = tokenizer.split(clean.values)[:, :-1]
-    texts = tf.strings.reduce_join(tokens, axis=1)
+    tokens_without_end = tokenizer.split(clean.values)[:, :-1]
+    spellings = tf.strings.reduce_join(tokens_without_end, axis=1)
+    spellings = tf.strings.regex_replace(spellings, _WHITE_SPACE_OR_SYMBOL, "")
     is_space = tf.strings.regex_full_match(clean.values, _WHITE_SPACE)
-    visible = tf.strings.regex_replace(texts, _WHITE_SPACE_OR_SYMBOL, "")
-    is_visible = (visible != "") & ~is_space
+    is_visible = (spellings != "") & ~is_space
     counts = clean.with_values(tf.cast(is_visible, tf.int32))
     return tf.gather(tf.reduce_sum(counts, axis=1), indices)
 

@@ -1,7 +1,4 @@
-"""The interface of all translators of text, and their results.
-
-`SignatureTranslator` is for exports and servers. Needs no TensorFlow.
-"""
+"""The interface of translators of text, their inputs and results."""
 
 import abc
 import dataclasses
@@ -13,7 +10,7 @@ from export.common.errors import InputError
 from export.translators.batches import (
     BATCH_TOKENS,
     NUM_THREADS,
-    translate_in_batches,
+    map_in_batches,
     validate_texts,
 )
 
@@ -37,7 +34,8 @@ class Translation:
 
 # The translation of blank text.
 BLANK = Translation("", 0.0)
-# Score of impossible results, and a lower bound of possible scores.
+# Score of impossible results, and a bound below every possible score, far from
+# both, so that rounding does not matter.
 IMPOSSIBLE_SCORE = -1e9
 MIN_POSSIBLE_SCORE = -1e8
 
@@ -48,7 +46,7 @@ class Sentence(typing.NamedTuple):
     Attributes:
         ids: int32 array; () if a signature tokenizes the text.
         length: number of ids, the end id included; blank text has 1.
-        truncated: whether ids were dropped.
+        truncated: whether ids were dropped; False if only a server knows.
         prefix: int32 array of ids that its translations begin with.
         seed: for sampling.
     """
@@ -59,6 +57,34 @@ class Sentence(typing.NamedTuple):
     truncated: bool
     prefix: typing.Any = ()
     seed: int = 0
+
+
+class IdPair(typing.NamedTuple):
+    """Source and target ids, int32 [S] and [T], end ids included."""
+
+    source: np.ndarray
+    target: np.ndarray
+    source_truncated: bool
+    target_truncated: bool = False
+
+    @property
+    def length(self):
+        """Number of ids of the longer side; 1 if the source is blank."""
+        if len(self.source) == 1:
+            return 1
+        return max(len(self.source), len(self.target))
+
+
+class UnknownCharacterError(ValueError):
+    """`prefixes[index]` has a `character` that the vocabulary lacks."""
+
+    def __init__(self, index, character):
+        super().__init__(
+            f"prefixes[{index}] has {character!r} (U+{ord(character):04X}), "
+            "which the vocabulary lacks; omit it."
+        )
+        self.index = index
+        self.character = character
 
 
 class TextTranslator(abc.ABC):
@@ -87,7 +113,7 @@ class TextTranslator(abc.ABC):
         word may continue, and it is truncated to the maximum length of a
         translation. `on_progress` gets the number of newly translated
         sentences. Raises InputError if an export or server gets prefixes, and
-        UnknownCharacter if the vocabulary lacks a character of a prefix.
+        UnknownCharacterError if the vocabulary lacks a character of a prefix.
         """
         rows = self.n_best(texts, 1, on_progress, prefixes)
         return [translations[0] for translations in rows]
@@ -105,7 +131,7 @@ class TextTranslator(abc.ABC):
                 f"Expected n from 1 to the beam size, {self.beam_size}, got "
                 f"{n}."
             )
-        return self._search_batches(texts, n, False, on_progress, prefixes)
+        return self._search_batches(texts, n, on_progress, prefixes)
 
     def align(self, texts, on_progress=None, prefixes=None):
         """Translates sentences with word alignments; see `translate`.
@@ -113,7 +139,7 @@ class TextTranslator(abc.ABC):
         Each token of a translation is aligned to the source token with the
         largest attention, averaged over heads (`Transformer.alignment`).
         """
-        rows = self._search_batches(texts, 1, True, on_progress, prefixes)
+        rows = self._search_batches(texts, 1, on_progress, prefixes, align=True)
         return [translations[0] for translations in rows]
 
     def lengths(self, texts):
@@ -127,7 +153,7 @@ class TextTranslator(abc.ABC):
         """Returns a list of Sentence for a list of str."""
         return self._tokenize(validate_texts(texts))
 
-    def _search_batches(self, texts, n, align, on_progress, prefixes):
+    def _search_batches(self, texts, n, on_progress, prefixes, align=False):
         sentences = self.sentences(texts)
         if prefixes is not None:
             prefix_ids = self._prefix_ids(validate_texts(prefixes, "prefixes"))
@@ -139,12 +165,28 @@ class TextTranslator(abc.ABC):
         def search_batch(batch):
             return self._search(batch, n, align)
 
-        results = self._map_batches(search_batch, sentences, on_progress)
-        return fill_blanks(sentences, results)
+        return self._translate_batches(search_batch, sentences, on_progress)
+
+    def _translate_batches(self, function, sentences, on_progress):
+        """Maps lists of sentences; returns a list of Translations for each."""
+        rows = self._map_batches(function, sentences, on_progress)
+        rows = [[BLANK] if row is None else row for row in rows]
+        if not all(rows):
+            raise InputError(
+                "No translation is possible: the model's weights must be "
+                "damaged, infinite or NaN. Use those of an earlier checkpoint, "
+                "or train again with a lower learning rate."
+            )
+        return [
+            [dataclasses.replace(each, source_truncated=True) for each in row]
+            if sentence.truncated
+            else row
+            for row, sentence in zip(rows, sentences)
+        ]
 
     def _map_batches(self, function, items, on_progress=None):
         """Maps lists of items, which have a `length`; returns all results."""
-        return translate_in_batches(
+        return map_in_batches(
             [item.length for item in items],
             self.batch_tokens,
             lambda batch: function([items[index] for index in batch]),
@@ -162,6 +204,7 @@ class TextTranslator(abc.ABC):
         """Returns a list of possible Translations for each sentence."""
 
     def _prefix_ids(self, prefixes):
+        """Returns an int32 array for each prefix; here, refuses prefixes."""
         raise InputError(
             "Only model directories translate with prefixes; omit the "
             f"{len(prefixes)} prefixes."
@@ -169,7 +212,7 @@ class TextTranslator(abc.ABC):
 
 
 class SignatureTranslator(TextTranslator):
-    """A TextTranslator that runs signatures of the export or server `name`."""
+    """Base of translators by an export or server, whose messages say `name`."""
 
     name = ""
 
@@ -179,30 +222,29 @@ class SignatureTranslator(TextTranslator):
 
     def _search(self, sentences, n, align):
         texts = [sentence.text for sentence in sentences]
+        if n > 1:
+            outputs = self._predict("n_best", texts)
+            beams = outputs["scores"].shape[1]
+            if n > beams:
+                raise InputError(
+                    f"Expected at most {beams} translations, the beam size of "
+                    f"{self.name}, got {n}; export the model with more beams."
+                )
+            rows = [_decode_utf8(row[:n]) for row in outputs["translations"]]
+            scores = outputs["scores"][:, :n].tolist()
+        else:
+            signature = "align" if align else "serving_default"
+            outputs = self._predict(signature, texts)
+            rows = [[text] for text in _decode_utf8(outputs["translation"])]
+            scores = outputs["score"][:, None].tolist()
         alignments = [()] * len(texts)
         if align:
-            outputs = self._predict("align", texts)
             alignments = map(
                 word_alignment,
                 outputs["source_words"],
                 outputs["target_words"],
                 outputs["alignment"],
             )
-        else:
-            signature = "serving_default" if n == 1 else "n_best"
-            outputs = self._predict(signature, texts)
-        if "scores" in outputs:
-            beams = outputs["scores"].shape[1]
-            if n > beams:
-                raise InputError(
-                    f"--n_best={n} is above the beam size of {self.name}, "
-                    f"{beams}; give less, or export the model with more beams."
-                )
-            rows = [_decode_utf8(row[:n]) for row in outputs["translations"]]
-            scores = outputs["scores"][:, :n].tolist()
-        else:
-            rows = [[text] for text in _decode_utf8(outputs["translation"])]
-            scores = outputs["score"][:, None].tolist()
         truncated = outputs["truncated"].tolist()
         return [*map(drop_impossible, rows, scores, alignments, truncated)]
 
@@ -217,27 +259,6 @@ def drop_impossible(texts, scores, alignment=(), truncated=False):
         Translation(text, score, alignment, truncated)
         for text, score in zip(texts, scores)
         if score > MIN_POSSIBLE_SCORE
-    ]
-
-
-def fill_blanks(sentences, results):
-    """Adds translations of blank text, and marks truncated sources.
-
-    `results` are lists of Translation, or None for blank text. Raises
-    InputError if a sentence has no possible translation.
-    """
-    rows = [[BLANK] if each is None else each for each in results]
-    if not all(rows):
-        raise InputError(
-            "No translation is possible: the model's weights must be damaged, "
-            "infinite or NaN. Use those of an earlier checkpoint, or train "
-            "again with a lower learning rate."
-        )
-    return [
-        [dataclasses.replace(each, source_truncated=True) for each in row]
-        if sentence.truncated
-        else row
-        for row, sentence in zip(rows, sentences)
     ]
 
 

@@ -9,8 +9,6 @@ from export.model_directory import ModelDirectory
 from export.translators.batches import (
     BATCH_TOKENS,
     NUM_THREADS,
-    IdPair,
-    UnknownCharacter,
     pad_ids,
     truncation_limit,
     validate_texts,
@@ -28,11 +26,12 @@ from export.translators.text_ops import (
 )
 from export.translators.text_translator import (
     IMPOSSIBLE_SCORE,
+    IdPair,
     Sentence,
     TextTranslator,
     Translation,
+    UnknownCharacterError,
     drop_impossible,
-    fill_blanks,
     word_alignment,
 )
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
@@ -41,13 +40,13 @@ MAX_SOURCE_TOKENS = 512
 
 
 class ModelTranslator(TextTranslator):
-    """A TextTranslator that tokenizes text itself.
+    """Base of translators in Python: tokenizes and limits texts and prefixes.
 
     Args:
         tokenizer: Tokenizer of the vocabulary, or TokenizerPair.
         config: TransformerConfig with the search's settings.
         max_source_tokens: maximum number of ids of a source, the end id
-            included, at most the learned positions; 512 by default.
+            included; 512 by default.
     """
 
     def __init__(self, tokenizer, config, max_source_tokens=None):
@@ -58,7 +57,7 @@ class ModelTranslator(TextTranslator):
 
     @property
     def source_limit(self):
-        """Maximum number of ids of a source, the end id included."""
+        """`max_source_tokens`, at most the number of learned positions."""
         return truncation_limit(self._config, self.max_source_tokens)
 
     @property
@@ -70,10 +69,10 @@ class ModelTranslator(TextTranslator):
     def normalize_prefixes(self, prefixes, keep_long=True):
         r"""Returns prefixes as the vocabulary spells them, a list of str.
 
-        Such as "fi" for "\ufb01", with single spaces and none at the ends. A
-        prefix above the maximum length of a translation is unchanged, or
-        truncated if not `keep_long`. Raises UnknownCharacter if the vocabulary
-        lacks a character.
+        For example, "\ufb01" becomes "fi", and spaces become single, with none
+        at the ends. A prefix above the maximum length of a translation is
+        unchanged, or truncated if not `keep_long`. Raises
+        UnknownCharacterError if the vocabulary lacks a character.
         """
         encoded = self._encode_prefixes(prefixes)
         if not encoded:
@@ -103,7 +102,7 @@ class ModelTranslator(TextTranslator):
         for index, (ids, _) in enumerate(encoded):
             if UNKNOWN_ID in ids:
                 character = _first_unknown_character(tokenizer, prefixes[index])
-                raise UnknownCharacter(index, character)
+                raise UnknownCharacterError(index, character)
         return [(ids[:-1], truncated) for ids, truncated in encoded]
 
     def _decode(self, tokens):
@@ -115,7 +114,7 @@ class ModelTranslator(TextTranslator):
 
 
 class Translator(ModelTranslator):
-    """Beam search, sampling and scoring of texts.
+    """Translates, samples and scores texts with a Keras model.
 
     Args:
         model: Transformer or Ensemble.
@@ -142,6 +141,7 @@ class Translator(ModelTranslator):
         **search,
     ):
         self.model = model
+        # With a limit of 1 token every batch has one sentence.
         self.batch_tokens = 1 if compiled else batch_tokens
         self.num_threads = num_threads
         graph_translator = GraphTranslator(model, **search)
@@ -152,7 +152,8 @@ class Translator(ModelTranslator):
         self._traced_score = trace_once(
             graph_translator.score, IDS_SPEC, IDS_SPEC
         )
-        self._graph_translator, self._samplers = graph_translator, {}
+        self._graph_translator = graph_translator
+        self._samplers = {}
 
     @classmethod
     def from_directory(cls, path, **settings):
@@ -244,8 +245,7 @@ class Translator(ModelTranslator):
             log_probs = samples.log_probs.numpy().tolist()
             return [[*map(Translation, *row)] for row in zip(texts, log_probs)]
 
-        samples = self._map_batches(sample_batch, sentences, on_progress)
-        return fill_blanks(sentences, samples)
+        return self._translate_batches(sample_batch, sentences, on_progress)
 
     def _search(self, sentences, n, align):
         source = pad_ids([sentence.ids for sentence in sentences])
@@ -279,8 +279,9 @@ def _first_unknown_character(tokenizer, text):
     # All beginnings, since some characters, such as the letters of a Korean
     # syllable, are known only together.
     beginnings = [text[:length] for length in range(len(text))]
-    ids = tokenizer.encode(beginnings)
-    return text[max(i for i, each in enumerate(ids) if UNKNOWN_ID not in each)]
+    rows = tokenizer.encode(beginnings)
+    known_lengths = [i for i, ids in enumerate(rows) if UNKNOWN_ID not in ids]
+    return text[max(known_lengths)]
 
 
 def load_models(paths, ensemble_mean=None):
@@ -293,10 +294,10 @@ def load_models(paths, ensemble_mean=None):
     tokenizers = [directory.load_tokenizer() for directory in directories]
     protos = [(each.source.proto, each.target.proto) for each in tokenizers]
     validate_equal(paths, protos, "vocabularies")
-    return load_ensemble(directories, ensemble_mean), tokenizers[0]
+    return load_model_or_ensemble(directories, ensemble_mean), tokenizers[0]
 
 
-def load_ensemble(directories, ensemble_mean=None):
+def load_model_or_ensemble(directories, ensemble_mean=None):
     """Returns the Transformer of one ModelDirectory, or a kt.Ensemble."""
     if len(directories) == 1 and ensemble_mean is not None:
         raise InputError(

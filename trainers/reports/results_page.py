@@ -5,7 +5,7 @@ import re
 from tabulate import tabulate
 
 from export.common.errors import InputError
-from export.common.progress_bar import clock
+from export.common.progress_bar import format_duration
 
 BEGIN = "<!-- begin: made by python -m trainers.results -->"
 END = "<!-- end: made by python -m trainers.results -->"
@@ -96,7 +96,7 @@ def _row(number, record):
     training = record.get("training")
     time = _UNKNOWN
     if training:
-        time = clock(training["seconds"])
+        time = format_duration(training["seconds"])
         if training["steps"] != record.get("step"):
             time += f" for {training['steps']:,} updates"
     is_power = record.get("length_penalty") == "power"

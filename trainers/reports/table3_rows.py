@@ -8,7 +8,7 @@ import typing
 import keras_transformer as kt
 from export.common.command import command_line
 from export.common.errors import InputError
-from export.common.progress_bar import clock
+from export.common.progress_bar import format_duration
 from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
@@ -243,7 +243,7 @@ def _score_columns(row, scores):
             f"{record['score']:.2f}",
             "{:.2f} to {:.2f}".format(*record["confidence_95"]),
             f"{record['parameters'] / 1e6:.2f}",
-            clock(training["seconds"]) if training else "",
+            format_duration(training["seconds"]) if training else "",
         ]
     if row.name in TABLE_3:
         perplexity, bleu, parameters = TABLE_3[row.name]

@@ -28,8 +28,8 @@ from export.parsing.trees import OPEN, WORD, traverse, tree_words
 from export.parsing.word_tokenizer import WordTokenizer
 from export.translators.batches import (
     BATCH_TOKENS,
+    map_in_batches,
     pad_ids,
-    translate_in_batches,
 )
 from export.translators.graph_translator import GraphTranslator
 from keras_transformer.config import END_ID
@@ -351,7 +351,7 @@ def count_broken(translator, directory, words, batch_tokens=BATCH_TOKENS):
     with ProgressBar("Parsing", len(words), "sentences") as bar:
         lengths = list(map(len, sources))
         return sum(
-            translate_in_batches(lengths, batch_tokens, check_batch, bar.update)
+            map_in_batches(lengths, batch_tokens, check_batch, bar.update)
         )
 
 

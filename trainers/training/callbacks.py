@@ -5,9 +5,8 @@ import time
 
 import keras
 import tensorflow as tf
-from tqdm import tqdm
 
-from export.common.progress_bar import clock
+from export.common.progress_bar import ThreadlessBar, format_duration
 from trainers.pictures.summaries import EventWriter
 from trainers.training.checkpoints import divergence_error
 from trainers.training.dev_scores import SCORE_TITLES, has_plateaued, score_name
@@ -104,7 +103,7 @@ class Progress(keras.callbacks.Callback):
         """Starts the clock and the progress bar."""
         self._started = time.monotonic()
         self._reset_means()
-        self._bar = tqdm(
+        self._bar = ThreadlessBar(
             total=self._counter.last,
             initial=self._counter.first,
             unit="step",
@@ -150,7 +149,7 @@ class Progress(keras.callbacks.Callback):
             f"step {self._counter.step:,}/{self._counter.last:,}: "
             f"{format_metrics(metrics)}, learning rate {learning_rate:.2e}, "
             f"{metrics['tokens_per_second']:,.0f} tokens/s, "
-            f"{clock(self._seconds_left())} left"
+            f"{format_duration(self._seconds_left())} left"
         )
         self._write_scalars("train", metrics)
 
@@ -163,7 +162,7 @@ class Progress(keras.callbacks.Callback):
         return max(left, 0.0)
 
     def _print(self, line):
-        tqdm.write(line, file=self._stream)
+        ThreadlessBar.write(line, file=self._stream)
         self._stream.flush()
 
     def _write_scalars(self, run, metrics):

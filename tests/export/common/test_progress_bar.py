@@ -5,7 +5,7 @@ import types
 import pytest
 import tqdm.std
 
-from export.common.progress_bar import ProgressBar, clock
+from export.common.progress_bar import ProgressBar, format_duration
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_terminal_gets_a_bar_and_no_lines(now):
     assert "\n" not in text
 
 
-def test_the_clock():
-    assert [*map(clock, (0.4, 59.6, 3599, 36_610))] == [
+def test_durations():
+    assert [*map(format_duration, (0.4, 59.6, 3599, 36_610))] == [
         *("0:00", "1:00", "59:59", "10:10:10")
     ]

@@ -33,7 +33,7 @@ def outputs(server, exported, comparer):
     """The export's outputs: dict, signature to list of one dict of arrays."""
     found = {}
     names = {"tokens": ["ids"], "score": ["text", "translation"]}
-    for signature in comparer.signatures:
+    for signature in comparer.expectations:
         inputs = comparer.inputs(names.get(signature, ["text"]), 0, len(TEXTS))
         found[signature] = [server.run(exported, signature, **inputs).arrays]
     return found

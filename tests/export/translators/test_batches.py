@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from export.translators.batches import parallel_map, translate_in_batches
+from export.translators.batches import map_in_batches, parallel_map
 
 LENGTHS = [5, 1, 9, 2, 2, 7, 1, 3, 30, 4]
 
@@ -18,7 +18,7 @@ def test_each_is_answered_once_and_in_order(batch_tokens):
         batches.append(numbers)
         return [f"{number}!" for number in numbers]
 
-    found = translate_in_batches(LENGTHS, batch_tokens, answer, steps.append)
+    found = map_in_batches(LENGTHS, batch_tokens, answer, steps.append)
     expected = [f"{i}!" if n > 1 else None for i, n in enumerate(LENGTHS)]
     assert found == expected
     assert sum(steps) == 8
@@ -27,8 +27,8 @@ def test_each_is_answered_once_and_in_order(batch_tokens):
         assert len(batch) == 1 or len(batch) * longest <= batch_tokens
     lengths = [LENGTHS[number] for batch in batches for number in batch]
     assert lengths == sorted(lengths, reverse=True)
-    assert translate_in_batches([], batch_tokens, None) == []
-    assert translate_in_batches([1, 0], batch_tokens, None) == [None, None]
+    assert map_in_batches([], batch_tokens, None) == []
+    assert map_in_batches([1, 0], batch_tokens, None) == [None, None]
 
 
 def fail(function):

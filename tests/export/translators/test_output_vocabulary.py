@@ -171,15 +171,15 @@ def test_invalid_shortlists_are_refused(translator, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("search", "needs"),
+    ("search", "has_prefixes"),
     [
-        ({"shortlist_size": 9}, []),
-        ({"shortlist": "x", "target_pieces": ["y"]}, []),
-        ({"shortlist": "x"}, ["prefixes"]),
-        ({"target_pieces": ["x"]}, ["prefixes"]),
-        ({"shortlist": "x", "shortlist_size": 200}, []),
+        ({"shortlist_size": 9}, False),
+        ({"shortlist": "x", "target_pieces": ["y"]}, False),
+        ({"shortlist": "x"}, True),
+        ({"target_pieces": ["x"]}, True),
+        ({"shortlist": "x", "shortlist_size": 200}, False),
     ],
 )
-def test_flags_that_do_not_go_together(model_path, search, needs):
+def test_flags_that_do_not_go_together(model_path, search, has_prefixes):
     with pytest.raises(InputError, match=f"--{next(iter(search))}"):
-        load_translator([model_path], 64, search, needs)
+        load_translator([model_path], 64, search, has_prefixes=has_prefixes)

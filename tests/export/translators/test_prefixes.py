@@ -5,8 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_transformer as kt
-from export.translators.batches import UnknownCharacter
-from export.translators.text_translator import Translation
+from export.translators.text_translator import (
+    Translation,
+    UnknownCharacterError,
+)
 from tests import made_up_text
 from tests.export import commands
 from tests.export.translators.test_translator import close, search
@@ -64,7 +66,7 @@ def test_wrong_numbers_and_unknown_characters_are_refused(translator):
         ("é\u0301 e\u0301 ß", "\u0301"),
         ("e\u0301 ß", "ß"),
     ):
-        with pytest.raises(UnknownCharacter) as caught:
+        with pytest.raises(UnknownCharacterError) as caught:
             translator.n_best(TEXTS[:2], 1, prefixes=["ba", prefix])
         assert (caught.value.index, caught.value.character) == (1, character)
 
@@ -84,7 +86,7 @@ def test_a_normalized_prefix_has_the_same_ids(translator, prefix):
     ids = ids_of(translator, prefix)
     try:
         (normalized,) = translator.normalize_prefixes([prefix])
-    except UnknownCharacter as error:
+    except UnknownCharacterError as error:
         assert 1 in ids
         assert error.character in prefix
     else:

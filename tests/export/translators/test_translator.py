@@ -20,6 +20,7 @@ from export.translators.translator import (
 )
 from keras_transformer import config as model_config
 from keras_transformer.config import END_ID
+from keras_transformer.decoding import search_config
 from tests import made_up_text
 from tests.export import commands, tiny
 
@@ -249,6 +250,7 @@ def test_weights_that_are_not_finite_translate_nothing(eager):
 def test_numbers_out_of_range_are_refused(translator):
     for name in ("MAX_BEAMS", "MAX_EXTRA_TOKENS", "MAX_ALPHA"):
         assert getattr(search_flags, name) == getattr(model_config, name)
+    assert search_flags.STOP_CRITERIA == search_config.STOP_CRITERIA
     for name, value in (
         ("min_length", -1),
         ("min_length", 2**31),

@@ -8,8 +8,7 @@ import pytest
 import sacrebleu
 
 from export.common.errors import InputError
-from export.translators.batches import IdPair
-from export.translators.text_translator import Translation
+from export.translators.text_translator import IdPair, Translation
 from tests import made_up_text
 from tests.trainers.synthesis.jobs import OPTIONS
 from trainers.synthesis.generate import (
