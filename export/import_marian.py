@@ -25,10 +25,7 @@ _MAX_PRINTED_DIFFERENCES = 3
 _ENTITIES = {"&apos;": "'", "&quot;": '"'}
 
 flags.DEFINE_string(
-    "hf",
-    None,
-    "A directory of MarianMTModel.save_pretrained and "
-    "MarianTokenizer.save_pretrained.",
+    "hf", None, "Directory of save_pretrained: MarianMTModel and tokenizer."
 )
 flags.DEFINE_string(
     "npz",

@@ -44,11 +44,7 @@ flags.DEFINE_enum(
     "How to split lines into words: none at spaces; penn as the Penn Treebank, "
     "and at hyphens too if the parser has the tag HYPH.",
 )
-flags.DEFINE_boolean(
-    "pretty",
-    False,
-    "Indent each tree over several lines.",
-)
+flags.DEFINE_boolean("pretty", False, "Indent each tree over several lines.")
 flags.DEFINE_string(
     "svg",
     None,
@@ -122,8 +118,8 @@ def _validate_resume():
         raise InputError("--resume needs --input and --output.")
     if FLAGS.n_best > 1 or FLAGS.pretty or FLAGS.svg:
         raise InputError(
-            "--resume needs one output line per sentence; omit it, or "
-            "--n_best, --pretty and --svg."
+            "--resume needs one output line per sentence and no pictures; omit "
+            "it, or --n_best, --pretty and --svg."
         )
 
 

@@ -213,8 +213,7 @@ def _mask_until_stop(ids, prompt_mask, stop_token_ids):
     """Returns a mask of the ids up to the first stop after the prompt."""
     if stop_token_ids is None:
         return ops.ones_like(ids, dtype="bool")
-    is_stop = _is_any_of(ids, stop_token_ids) & ~prompt_mask
-    is_stop = ops.cast(is_stop, "int32")
+    is_stop = ops.cast(_is_any_of(ids, stop_token_ids) & ~prompt_mask, "int32")
     stops_before = ops.cumsum(is_stop, axis=-1) - is_stop
     return (stops_before == 0) & (ids != PAD_ID)
 

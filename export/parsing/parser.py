@@ -222,7 +222,7 @@ class Parser:
         """
         max_lengths = tf.minimum(
             _MAX_SYMBOLS_PER_WORD * num_words + _MAX_EXTRA_SYMBOLS,
-            # Of parsers it is the maximum above the words, not source tokens.
+            # Parsers count it from the words, not from the source tokens.
             num_words + self.model.config.max_extra_tokens,
         )
         # The smallest tree, as in `_validate_length`.

@@ -3,7 +3,6 @@
 Raw text is split with nltk's tokenizer, words with a SentencePiece model.
 """
 
-import itertools
 import re
 
 import numpy as np
@@ -62,7 +61,7 @@ def ontonotes_tokenize(text):
     "and / or"; words with certain affixes are not split (non-zero).
     """
     words = penn_tokenize(text)
-    return list(itertools.chain.from_iterable(map(_split_hyphens, words)))
+    return [part for word in words for part in _split_hyphens(word)]
 
 
 def _split_hyphens(word):
@@ -103,7 +102,7 @@ class WordTokenizer(tf.Module):
         if _SPACE not in pieces:
             raise ValueError("This SentencePiece model has no lone space.")
         begins_word = np.array([piece.startswith(_SPACE) for piece in pieces])
-        # The new id of each piece; special ones keep theirs, the lowest.
+        # Ranks: the new id of each piece. Special ids stay 0 to 3.
         old_order = np.argsort(begins_word, kind="stable")
         ids = np.argsort(old_order).astype(np.int32)
         self.first_word_id = int(self.vocabulary_size - begins_word.sum())
@@ -121,12 +120,9 @@ class WordTokenizer(tf.Module):
         """
         text = self.subwords.clean_text(text)
         # As `remove_unicode_spaces` and `escape_brackets`.
-        for pattern, replacement in (
-            (UNICODE_SPACE, ""),
-            (r"\(", "-LRB-"),
-            (r"\)", "-RRB-"),
-        ):
-            text = tf.strings.regex_replace(text, pattern, replacement)
+        text = tf.strings.regex_replace(text, UNICODE_SPACE, "")
+        text = tf.strings.regex_replace(text, r"\(", "-LRB-")
+        text = tf.strings.regex_replace(text, r"\)", "-RRB-")
         return tf.strings.split(text)
 
     def encode_words(self, words):

@@ -216,12 +216,11 @@ def _parse_model(spm, vocab, path):
         model.Clear()
     if not model.pieces:
         raise InputError(f"{path} is not a SentencePiece model.")
-    for pieces in (vocab, [each.piece for each in model.pieces]):
-        if has_crashing_piece(pieces):
-            raise InputError(
-                f"{path}, or its vocab, has a piece that is empty or begins "
-                "with NUL; remove it."
-            )
+    if has_crashing_piece([*vocab, *(each.piece for each in model.pieces)]):
+        raise InputError(
+            f"{path}, or its vocab, has a piece that is empty or begins with "
+            "NUL; remove it."
+        )
     return model
 
 

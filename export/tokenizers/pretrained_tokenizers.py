@@ -51,8 +51,8 @@ class VocabTokenizer(Tokenizer):
 
     So do Marian and Hugging Face's MarianTokenizer; a vocab is their dict from
     piece to id. A piece unknown to the SentencePiece model may have an id in a
-    vocab of both languages. `proto` is made in `export.pretrained.vocabulary`:
-    the vocab's V pieces, then more, which only split text and become unknown.
+    vocab of both languages. For `proto`, which has the V pieces of the vocab
+    and others that only split text, see `export.pretrained.vocabulary`.
     """
 
     def __init__(self, proto):

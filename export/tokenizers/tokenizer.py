@@ -70,8 +70,9 @@ class Tokenizer(tf.Module):
             )
 
     def _validate_control_pieces(self, pieces):
-        """Raises ValueError if a piece's name, alone or not, becomes its id."""
+        """Raises ValueError if a control piece's name is tokenized to it."""
         names = [each.piece for each in pieces if each.type == each.CONTROL]
+        # Alone, and before other text.
         for text in [*names, *(f"{name} a" for name in names)]:
             try:
                 ids = self._id_tokenizer.tokenize(text).numpy()[:-1].tolist()
@@ -108,7 +109,10 @@ class Tokenizer(tf.Module):
         return tf.strings.regex_replace(text, r"\x00", "")
 
     def tokenize(self, text):
-        """Tokenizes text [B] to ragged ids; a run of unknown text is one id."""
+        """Tokenizes text, string [B], to ragged int32 [B, None] with end ids.
+
+        A run of unknown characters becomes one unknown id.
+        """
         return self._id_tokenizer.tokenize(self.clean_text(text))
 
     def tokenize_with_offsets(self, text):
@@ -138,9 +142,8 @@ class Tokenizer(tf.Module):
         """Returns the tokens of int32 ids; "<unk>" outside the vocabulary."""
         # Other ids would crash SentencePiece.
         is_valid = (ids >= 0) & (ids < self.vocabulary_size)
-        return self._id_tokenizer.id_to_string(
-            tf.where(is_valid, ids, UNKNOWN_ID)
-        )
+        ids = tf.where(is_valid, ids, UNKNOWN_ID)
+        return self._id_tokenizer.id_to_string(ids)
 
     def id_to_token(self, token_id):
         """Returns the token of one id, such as "▁the"."""
