@@ -53,7 +53,7 @@ T - fork -LRB- x -RRB- -- or
 - -a a- /
 - -a a- /
 http://a.b
-http: / / a.b
+http : / / a.b
 """
 
 
