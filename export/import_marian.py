@@ -2,16 +2,10 @@
 
     python -m export.import_marian --hf=DIR --model_dir=runs/opus
     python -m export.import_marian --npz=DIR --model_dir=runs/opus
-
---hf is a directory of Hugging Face's `MarianMTModel.save_pretrained` and
-`MarianTokenizer.save_pretrained`, --npz one of Marian itself, as in OPUS-MT's
-archives. Pickles are never executed.
-
     python -m export.import_marian --model_dir=runs/opus --check=FILE
 
-FILE is the *.test.txt that OPUS-MT publishes with a model: a test set with
-Marian's translations, to compare with the model directory's.
-With --hf or --npz the model is imported first.
+--hf is a model in Hugging Face's format, --npz one in Marian's. Pickles are
+never executed. With --check and --hf or --npz the model is imported first.
 """
 
 import pathlib
@@ -27,15 +21,17 @@ from export.lines.files import read_lines
 
 FLAGS = flags.FLAGS
 _MAX_PRINTED_DIFFERENCES = 3
-# Entities in OPUS-MT's files, besides `&amp;`, `&lt;` and `&gt;`.
+# Entities that OPUS-MT's models generate, besides `&amp;`, `&lt;` and `&gt;`.
 _ENTITIES = {"&apos;": "'", "&quot;": '"'}
 
-flags.DEFINE_string("hf", None, "A directory of MarianMTModel.save_pretrained.")
+flags.DEFINE_string(
+    "hf", None, "Directory of save_pretrained: MarianMTModel and tokenizer."
+)
 flags.DEFINE_string(
     "npz",
     None,
-    "A directory of Marian, not the .npz alone: decoder.yml, the .npz and "
-    "vocabularies that it names, source.spm and target.spm.",
+    "A directory of Marian, as in OPUS-MT's archives: decoder.yml, the .npz "
+    "and vocabularies that it names, source.spm and target.spm.",
 )
 flags.DEFINE_string(
     "model_dir",
@@ -46,7 +42,8 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "check",
     None,
-    "A *.test.txt of OPUS-MT, to compare its translations with the model's.",
+    "The *.test.txt that OPUS-MT publishes with a model: a test set with "
+    "Marian's translations, to compare with the model directory's.",
 )
 
 
@@ -54,11 +51,13 @@ def main(arguments):
     """Writes a model directory, or compares its translations."""
     del arguments
     path = pathlib.Path(FLAGS.model_dir)
-    test_set = FLAGS.check and read_test_set(FLAGS.check)
-    is_import = FLAGS.hf is not None or FLAGS.npz is not None
-    if is_import or not test_set:
-        _write_model_directory(path)
-    if test_set:
+    test_set = read_test_set(FLAGS.check) if FLAGS.check else None
+    folders = [each for each in (FLAGS.hf, FLAGS.npz) if each is not None]
+    if len(folders) > 1 or not (folders or FLAGS.check):
+        raise InputError("Give either --hf or --npz, the model to import.")
+    if folders:
+        _write_model_directory(path, pathlib.Path(folders[0]))
+    if test_set is not None:
         _compare_translations(path, *test_set)
     translate = command.command_line("export.translate", f"--model={path}")
     export = command.command_line(
@@ -69,10 +68,7 @@ def main(arguments):
     command.print_next(f"{translate} < text", export)
 
 
-def _write_model_directory(path):
-    if (FLAGS.hf is None) == (FLAGS.npz is None):
-        raise InputError("Give either --hf or --npz, the model to import.")
-    folder = pathlib.Path(FLAGS.hf or FLAGS.npz)
+def _write_model_directory(path, folder):
     command.validate_new_path(path, "--model_dir")
     # Not at the top: TensorFlow takes seconds to load.
     from export.model_directory import ModelDirectory
@@ -125,7 +121,7 @@ def read_test_set(path):
 
 
 def unescape(text):
-    """Replaces the entities of OPUS-MT's files in a translation."""
+    """Replaces entities in a translation, as its publisher has done."""
     return saxutils.unescape(text, _ENTITIES).strip(" ")
 
 

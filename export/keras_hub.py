@@ -4,9 +4,10 @@
 
 writes a folder for `keras_hub.upload_preset`, and after importing
 `export.keras_hub_task` for `keras_hub.models.Seq2SeqLM.from_preset`.
-The reverse reads a preset folder or a handle that KerasHub knows:
 
     python -m export.keras_hub --from_preset=presets/demo --model_dir=runs/back
+
+writes a model directory.
 """
 
 import pathlib
@@ -27,7 +28,7 @@ flags.DEFINE_string(
     required=True,
 )
 flags.DEFINE_string("preset", None, "New preset folder to write.")
-flags.DEFINE_string("from_preset", None, "Preset folder or handle to read.")
+flags.DEFINE_string("from_preset", None, "Preset folder or hf://USER/MODEL.")
 
 
 def main(arguments):
@@ -52,7 +53,7 @@ def _write_preset(directory, path):
     # Not at the top: KerasHub takes seconds to load.
     from export.keras_hub_task import TransformerSeq2SeqLM
 
-    # Raises a clearer error than KerasHub.
+    # Only to raise a clearer error than KerasHub's if it is damaged.
     directory.read_config()
     task = TransformerSeq2SeqLM.from_preset(str(directory.path))
     with atomic_write(path) as temporary:
@@ -81,7 +82,7 @@ def _write_model_directory(preset, directory):
             f"{str(error).strip().splitlines()[0]}"
         ) from error
     with atomic_write(directory.path) as temporary:
-        temporary.mkdir(exist_ok=True)
+        temporary.mkdir()
         new_directory = ModelDirectory(temporary)
         new_directory.write_config(task.backbone.config)
         new_directory.write_vocabulary(task.preprocessor.tokenizer.proto)

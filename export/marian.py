@@ -1,9 +1,9 @@
-"""Writes a model for Hugging Face's MarianMTModel: `python -m export.marian`.
+"""Writes a model in Hugging Face's format: `python -m export.marian`.
 
     python -m export.marian --model_dir=runs/demo --output_dir=marian
 
 `MarianMTModel.from_pretrained` and `MarianTokenizer.from_pretrained` load the
-directory, and `export.import_marian` converts it back to a model directory.
+directory, Marian itself does not; `export.import_marian --hf` converts it back.
 """
 
 import pathlib
@@ -29,6 +29,7 @@ def main(arguments):
     from export.pretrained.hugging_face_writer import write_hugging_face
 
     directory = ModelDirectory(FLAGS.model_dir)
+    # Only to raise InputError if the vocabulary is not the model's.
     directory.load_tokenizer()
     model = directory.load_model()
     run = directory.read_run() if directory.run_path.exists() else {}

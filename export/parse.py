@@ -44,11 +44,7 @@ flags.DEFINE_enum(
     "How to split lines into words: none at spaces; penn as the Penn Treebank, "
     "and at hyphens too if the parser has the tag HYPH.",
 )
-flags.DEFINE_boolean(
-    "pretty",
-    False,
-    "Indent each tree over several lines.",
-)
+flags.DEFINE_boolean("pretty", False, "Indent each tree over several lines.")
 flags.DEFINE_string(
     "svg",
     None,
@@ -74,7 +70,7 @@ def main(arguments):
     from export.parsing.parser import Parser
     from export.parsing.tree_formats import tree_format
 
-    to_lines = tree_format(
+    format_lines = tree_format(
         FLAGS.n_best, FLAGS.scores, FLAGS.pretty, FLAGS.skip_blank, FLAGS.svg
     )
     parser = Parser.from_directory(
@@ -100,7 +96,7 @@ def main(arguments):
         FLAGS.input,
         FLAGS.output,
         parse,
-        to_lines,
+        format_lines,
         num_processed=count,
     )
 
@@ -121,7 +117,10 @@ def _validate_resume():
     if FLAGS.input is None or FLAGS.output is None:
         raise InputError("--resume needs --input and --output.")
     if FLAGS.n_best > 1 or FLAGS.pretty or FLAGS.svg:
-        raise InputError("Omit --resume, or --n_best, --pretty and --svg.")
+        raise InputError(
+            "--resume needs one output line per sentence and no pictures; omit "
+            "it, or --n_best, --pretty and --svg."
+        )
 
 
 def _count_parsed_lines(split_words):
@@ -131,16 +130,17 @@ def _count_parsed_lines(split_words):
     def has_output(line):
         return not FLAGS.skip_blank or bool(split_words(line))
 
-    def has_same_words(line, output_line):
+    def is_parse(line, output_line):
         _, tab, tree = output_line.rpartition("\t")
         try:
             words = tree_words(read_tree(tree)) if tree else []
         except ValueError:
             return False
-        return bool(tab) == FLAGS.scores and words == split_words(line)
+        has_score = tab != ""
+        return has_score == FLAGS.scores and words == split_words(line)
 
     return count_processed_lines(
-        FLAGS.input, FLAGS.output, has_output, has_same_words
+        FLAGS.input, FLAGS.output, has_output, is_parse
     )
 
 

@@ -1,4 +1,4 @@
-"""Writes a Transformer as a model folder for CTranslate2, and runs it."""
+"""CTranslate2's model folder: writes it, and translates with it."""
 
 import itertools
 
@@ -69,17 +69,19 @@ def save_ctranslate2(
     advice = "export the model as a SavedModel instead (export.saved_model)"
     validate_config(config, _SUPPORTED_VALUES, "CTranslate2", advice)
     size = config.vocabulary_size
-    ids = range(size) if target_pieces is None else target_pieces
-    ids = kt.OutputVocabulary.fixed(ids, size).ids
-    spec = _make_spec(model, ids)
-    source, target = split_vocabulary(vocabulary)
-    files = {VOCABULARY_FILE: target}
-    if source is not target:
-        files[SOURCE_VOCABULARY_FILE] = source
-    pieces = _list_pieces(source, config.encoder_vocabulary_size)
+    target_ids = np.arange(size)
+    if target_pieces is not None:
+        # The same ids as in this package's search, which adds special ones.
+        target_ids = kt.OutputVocabulary.fixed(target_pieces, size).ids
+    spec = _make_spec(model, target_ids)
+    source_proto, target_proto = split_vocabulary(vocabulary)
+    files = {VOCABULARY_FILE: target_proto}
+    if source_proto is not target_proto:
+        files[SOURCE_VOCABULARY_FILE] = source_proto
+    pieces = _list_pieces(source_proto, config.encoder_vocabulary_size)
     spec.register_source_vocabulary(pieces)
-    pieces = _list_pieces(target, size)
-    spec.register_target_vocabulary([pieces[i] for i in ids])
+    pieces = _list_pieces(target_proto, size)
+    spec.register_target_vocabulary([pieces[i] for i in target_ids])
     spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = config.layer_norm_epsilon
     spec.validate()
@@ -95,7 +97,7 @@ def _list_pieces(proto, size):
     """Returns the pieces of a SentencePiece model in the order of their ids."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
     pieces = [processor.IdToPiece(i) for i in range(len(processor))]
-    if len(pieces) > size == read_vocab_size(proto):
+    if len(pieces) > size and read_vocab_size(proto) == size:
         # A pretrained model treats the remaining pieces as unknown.
         return pieces[:size]
     if len(pieces) != size:
@@ -149,7 +151,7 @@ def _copy_stack(spec, stack):
             [attention.query_key_value, attention.output_projection],
             layer.self_attention_residual,
         )
-        if hasattr(layer_spec, "attention"):
+        if isinstance(stack, kt.Decoder):
             cross = layer.cross_attention
             _copy_attention(
                 layer_spec.attention,
@@ -160,7 +162,7 @@ def _copy_stack(spec, stack):
         _copy_projection(ffn_spec.linear_0, ffn.inner_projection)
         _copy_projection(ffn_spec.linear_1, ffn.output_projection)
         _copy_norm(ffn_spec, layer.feed_forward_residual.layer_norm)
-    if hasattr(spec, "layer_norm"):
+    if stack.final_norm is not None:
         _copy_norm(spec, stack.final_norm)
 
 
@@ -188,8 +190,8 @@ def _to_float32(tensor):
 class CTranslate2Translator:
     """Beam search by CTranslate2 on a CPU.
 
-    `path` is a folder of `save_ctranslate2`, and `config` a TransformerConfig
-    with the settings of the search. Sources are truncated to
+    `path` is the pathlib.Path of a folder of `save_ctranslate2`, and `config` a
+    TransformerConfig with the settings of the search. Sources are truncated to
     `max_source_tokens`, the end included. `compute_type` is the type of the
     matrix products, such as "int8_float32".
     """
@@ -202,16 +204,19 @@ class CTranslate2Translator:
         source_path = path / SOURCE_VOCABULARY_FILE
         try:
             self._translator = ctranslate2.Translator(str(path), device="cpu")
-            proto = (path / VOCABULARY_FILE).read_bytes()
-            self._source = PythonTokenizer(proto)
+            target_proto = (path / VOCABULARY_FILE).read_bytes()
             if source_path.exists():
                 source_proto = source_path.read_bytes()
                 self._source = load_python_source_tokenizer(source_proto)
+            else:
+                self._source = PythonTokenizer(target_proto)
+            self._target = sentencepiece.SentencePieceProcessor(
+                model_proto=target_proto
+            )
         except (RuntimeError, ValueError, OSError) as error:
             raise InputError(
                 f"CTranslate2 cannot load {path}: {error}"
             ) from error
-        self._target = sentencepiece.SentencePieceProcessor(model_proto=proto)
         self.compute_type = self._translator.compute_type
 
     def translate(self, texts, on_progress=None):
@@ -261,10 +266,8 @@ class CTranslate2Translator:
         # The search's own scores are normalized over the allowed tokens only.
         scores = self._translator.score_batch(
             sources,
-            [
-                pieces[:-1] if pieces[-1:] == [_END] else pieces
-                for pieces in outputs
-            ],
+            # `score_batch` appends the end itself.
+            [[each for each in pieces if each != _END] for pieces in outputs],
             max_batch_size=BATCH_TOKENS,
             batch_type="tokens",
         )

@@ -10,13 +10,13 @@ import keras_transformer as kt
 from export.model_directory import ModelDirectory
 from keras_transformer.config import PAD_ID
 
-_CONFIG_FIELDS = [
+_CONFIG_FIELDS = {
     field.name for field in dataclasses.fields(kt.TransformerConfig)
-]
+}
 
 
 class FromPresetMixin:
-    """Lets `from_preset` also load a model directory."""
+    """Lets `from_preset` load model directories with `cls.from_directory`."""
 
     @classmethod
     def from_preset(cls, preset, **kwargs):
@@ -36,20 +36,22 @@ class TransformerBackbone(FromPresetMixin, keras_hub.models.Backbone):
     """Encoder and decoder, without the projection to logits.
 
     Letters: B batch, S source length, T target length, D d_model. Inputs are a
-    dict of `encoder_token_ids` and `encoder_padding_mask`, int32 [B, S], and
-    `decoder_token_ids` and `decoder_padding_mask`, int32 [B, T]; outputs a dict
-    of `encoder_sequence_output`, float [B, S, D], and
-    `decoder_sequence_output`, float [B, T, D]. Positions with mask 0 or id 0
-    are padding. Keyword arguments are fields of TransformerConfig, such as
-    `vocabulary_size`, and arguments of Backbone.
+    dict, int32: `encoder_token_ids` and `encoder_padding_mask`, [B, S],
+    `decoder_token_ids` and `decoder_padding_mask`, [B, T]. Positions with mask
+    0 or id 0 are padding. Outputs are a dict, float: `encoder_sequence_output`,
+    [B, S, D], and `decoder_sequence_output`, [B, T, D]. Keyword arguments are
+    fields of TransformerConfig and arguments of Backbone.
 
     Attributes:
         transformer: kt.Transformer with the weights.
         config: its TransformerConfig.
+        token_embedding: its target embedding, by KerasHub's name.
     """
 
     def __init__(self, dtype=None, **kwargs):
-        fields = {n: kwargs.pop(n) for n in _CONFIG_FIELDS if n in kwargs}
+        fields = {name: kwargs[name] for name in _CONFIG_FIELDS & kwargs.keys()}
+        for name in fields:
+            del kwargs[name]
         config = kt.TransformerConfig(**fields)
         stacks = _EncoderDecoder(config, dtype=dtype, name="stacks")
         inputs = {
@@ -108,7 +110,6 @@ class TransformerBackbone(FromPresetMixin, keras_hub.models.Backbone):
         return backbone
 
 
-@keras.saving.register_keras_serializable("keras_transformer")
 class _EncoderDecoder(keras.layers.Layer):
     """Encoder and decoder as one layer of a functional model."""
 
@@ -119,6 +120,7 @@ class _EncoderDecoder(keras.layers.Layer):
         )
 
     def build(self, input_shape):
+        # The constructor of the Transformer has created the weights.
         self.built = True
 
     def call(self, inputs, training=False):
@@ -134,7 +136,7 @@ class _EncoderDecoder(keras.layers.Layer):
 
 
 def mask_ids(inputs, side):
-    """Returns the ids of "encoder" or "decoder", int32, 0 where masked."""
+    """Returns TransformerBackbone's "encoder" or "decoder" ids, 0 if masked."""
     ids = ops.cast(inputs[f"{side}_token_ids"], "int32")
     mask = ops.cast(inputs[f"{side}_padding_mask"], "bool")
     return ops.where(mask, ids, PAD_ID)

@@ -7,7 +7,7 @@ from keras import ops
 
 import keras_transformer as kt
 from export.keras_hub_task.backbone import mask_ids
-from export.translators.batches import truncation_limit
+from export.translators.batches import BATCH_TOKENS, truncation_limit
 from export.translators.text_translator import Translation
 from export.translators.translator import ModelTranslator
 from keras_transformer.config import BEGIN_ID, END_ID, FORBIDDEN_IDS, PAD_ID
@@ -15,7 +15,6 @@ from keras_transformer.decoding.translate import output_capacity, output_limits
 
 # Source lengths are padded to multiples of this, to compile few shapes.
 _LENGTH_STEP = 16
-_BATCH_TOKENS = 2048
 # Logit of an excluded token; finite, because samplers apply a softmax.
 _EXCLUDED_LOGIT = -1e9
 
@@ -26,7 +25,8 @@ class TranslationSearch(keras_hub.samplers.Sampler):
 
     Gives the translations of `export.translate`; KerasHub's "beam" sampler has
     no length penalty and drops finished hypotheses. The arguments override
-    fields of the model's TransformerConfig, unless None.
+    fields of the model's TransformerConfig, unless None. Unlike KerasHub's
+    samplers it is not called: TransformerSeq2SeqLM runs `search`.
 
     Example:
         >>> task.compile(sampler=TranslationSearch(beam_size=8))
@@ -58,17 +58,14 @@ class TranslationSearch(keras_hub.samplers.Sampler):
 
     def resolve_config(self, transformer):
         """Returns the model's TransformerConfig with this search's settings."""
-        fields = {
-            name: value
-            for name, value in self.settings.items()
-            if value is not None
-        }
+        fields = {k: v for k, v in self.settings.items() if v is not None}
         return transformer.config.replace(**fields)
 
     def search(self, transformer, inputs):
         """Returns int32 [B, T]: the begin id, the best translation, padding.
 
-        XLA can compile it. `inputs` are as in `task.generate_step`.
+        XLA can compile it. `inputs` are a TransformerBackbone's; the decoder's
+        are the begin id, the prefix of the translation, and padding.
         """
         config = self.resolve_config(transformer)
         source = mask_ids(inputs, "encoder")
@@ -97,7 +94,6 @@ class FixedShapeTranslator(ModelTranslator):
     included; None is no limit.
     """
 
-    batch_tokens = _BATCH_TOKENS
     num_threads = 1
 
     def __init__(self, generate_function, tokenizer, config, max_output_tokens):
@@ -106,11 +102,13 @@ class FixedShapeTranslator(ModelTranslator):
         self._max_output_tokens = max_output_tokens
 
     def _search(self, sentences, n, align):
+        # The generate function returns one translation, without its score.
+        del n, align
         longest = max(sentence.length for sentence in sentences)
         width = -(-longest // _LENGTH_STEP) * _LENGTH_STEP
         width = truncation_limit(self._config, width)
         # The last batch is filled with rows of padding.
-        rows = max(_BATCH_TOKENS // width, len(sentences))
+        rows = max(BATCH_TOKENS // width, len(sentences))
         source = np.zeros((rows, width), np.int32)
         max_tokens = output_capacity(source, self._config)
         if self._max_output_tokens:
@@ -139,74 +137,75 @@ class FixedShapeTranslator(ModelTranslator):
 
 
 def sample_translations(task, transformer, inputs, stop_token_ids):
-    """Samples a translation of each sentence; see `task.generate_step`.
+    """Samples a translation of each sentence with KerasHub's sampler.
 
     As in the beam search, a translation has at most `max_extra_tokens` tokens
-    more than its source, and blank text has none. Returns the ids, int32
-    [B, T], and a boolean mask [B, T] of the translation with its end.
+    more than its source, and blank text has none. Arguments are those of
+    `task.generate_step`, and `index` of samplers and the functions below is the
+    position of the next token: the begin id has 0, the first token 1. Returns
+    ids, int32 [B, T], and a boolean mask [B, T] of the translation and its end.
     """
     prompt = mask_ids(inputs, "decoder")
     prompt_mask = ops.cast(inputs["decoder_padding_mask"], "bool")
     source = mask_ids(inputs, "encoder")
     decoder = transformer.beam_decoder(1)
-    # The first position at which the prefix of some sentence has ended.
-    index = ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
+    # After the shortest prefix; samplers repeat the rest of longer ones.
+    first_index = ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
     state = decoder.start(source, ops.shape(prompt)[1])
-    state = _decode_prompt(decoder, state, prompt, index)
-    is_text = ops.logical_and(source != PAD_ID, source != END_ID)
-    has_text = ops.any(is_text, axis=1)
+    state = _decode_prompt(decoder, state, prompt, first_index)
+    has_text = ops.any((source != PAD_ID) & (source != END_ID), axis=1)
     max_lengths = output_limits(source, transformer.config.max_extra_tokens)
     max_lengths = ops.where(has_text, max_lengths, 1)
-    # The capacity counts the begin id.
+    # Lengths do not count the begin id.
     max_lengths = ops.minimum(max_lengths, ops.shape(prompt)[1] - 1)
 
     def next_logits(tokens, cache, index):
-        # The limits are in the cache for samplers that repeat its rows.
-        state, max_lengths = cache
-        logits, state = _decode_step(decoder, state, tokens, index - 1)
-        logits = _exclude_impossible(logits[:, 0], index, max_lengths)
-        return logits, None, (state, max_lengths)
+        # The beam sampler repeats each row of the cache, so also each limit.
+        row_state, row_limits = cache
+        logits, row_state = _decode_step(decoder, row_state, tokens, index)
+        logits = _exclude_impossible(logits[:, 0], index, row_limits)
+        # None: hidden states, which only the contrastive sampler reads.
+        return logits, None, (row_state, row_limits)
 
     ids = task.sampler(
         next=next_logits,
         prompt=prompt,
         cache=(state, max_lengths),
-        index=index,
+        index=first_index,
         mask=prompt_mask,
         stop_token_ids=stop_token_ids,
         model=task,
     )
     mask = _mask_until_stop(ids, prompt_mask, stop_token_ids)
     is_begin = ops.arange(ops.shape(ids)[1]) == 0
-    may_have_ids = ops.logical_or(has_text[:, None], is_begin)
-    return ids, ops.logical_and(mask, may_have_ids)
+    # Blank text has the begin id alone.
+    return ids, mask & (has_text[:, None] | is_begin)
 
 
 def _decode_step(decoder, state, tokens, index):
-    """Returns the logits and the state after one step."""
-    rows = ops.shape(tokens)[0]
-    newest = ops.slice(tokens, (0, index), (rows, 1))
+    """Returns the logits of the next token, [B, 1, V], and the new state."""
+    rows, step = ops.shape(tokens)[0], index - 1
+    newest = ops.slice(tokens, (0, step), (rows, 1))
     parents = ops.zeros((rows, 1), dtype="int32")
-    return decoder.step(newest, parents, index, state)
+    return decoder.step(newest, parents, step, state)
 
 
 def _decode_prompt(decoder, state, prompt, index):
-    """Returns the state after the tokens of the prompt before `index` - 1."""
+    """Returns the state before the step that predicts the token at `index`."""
 
-    def decode_token(step, state):
-        return _decode_step(decoder, state, prompt, step)[1]
+    def decode_token(prompt_index, state):
+        return _decode_step(decoder, state, prompt, prompt_index)[1]
 
-    return ops.fori_loop(0, index - 1, decode_token, state)
+    return ops.fori_loop(1, index, decode_token, state)
 
 
 def _exclude_impossible(logits, index, max_lengths):
-    """Excludes special ids, an end at first, and at the limit all but it."""
+    """Excludes special ids, a first end, and at the limit all but the end."""
     ids = ops.arange(ops.shape(logits)[-1])
     is_end = ids == END_ID
-    is_empty = ops.logical_and(is_end, index == 1)
-    excluded = ops.logical_or(_is_any_of(ids, FORBIDDEN_IDS), is_empty)
+    excluded = _is_any_of(ids, FORBIDDEN_IDS) | (is_end & (index == 1))
     at_limit = ops.expand_dims(index >= max_lengths, 1)
-    excluded = ops.where(at_limit, ops.logical_not(is_end), excluded)
+    excluded = ops.where(at_limit, ~is_end, excluded)
     return ops.where(excluded, _EXCLUDED_LOGIT, logits)
 
 
@@ -214,11 +213,9 @@ def _mask_until_stop(ids, prompt_mask, stop_token_ids):
     """Returns a mask of the ids up to the first stop after the prompt."""
     if stop_token_ids is None:
         return ops.ones_like(ids, dtype="bool")
-    is_stop = _is_any_of(ids, stop_token_ids)
-    is_stop = ops.logical_and(is_stop, ops.logical_not(prompt_mask))
-    is_stop = ops.cast(is_stop, "int32")
+    is_stop = ops.cast(_is_any_of(ids, stop_token_ids) & ~prompt_mask, "int32")
     stops_before = ops.cumsum(is_stop, axis=-1) - is_stop
-    return ops.logical_and(stops_before == 0, ids != PAD_ID)
+    return (stops_before == 0) & (ids != PAD_ID)
 
 
 def _is_any_of(ids, candidates):

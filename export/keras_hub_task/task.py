@@ -28,8 +28,8 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
 
     Called on inputs of TransformerBackbone, it returns logits, float32
     [B, T, V]. `preprocessor` is a TransformerSeq2SeqLMPreprocessor, or None to
-    generate ids from ids. Raises ValueError if its vocabulary size differs from
-    the backbone's.
+    generate ids from ids. Raises ValueError if the vocabulary sizes of
+    preprocessor and backbone differ.
 
     Example:
         >>> task = TransformerSeq2SeqLM.from_preset("runs/demo")
@@ -104,6 +104,7 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
             jit_compile=jit_compile,
             **kwargs,
         )
+        # By max_length. The constructor of the base class calls `compile`.
         self._translators = {}
 
     def generate(
@@ -142,14 +143,15 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
             raise ValueError(
                 f"Expected max_length of at least 2, got {max_length!r}."
             )
-        translator, outputs = self._get_translator(max_length), []
         is_dataset = isinstance(inputs, tf.data.Dataset)
+        outputs = []
         for batch in inputs.as_numpy_iterator() if is_dataset else [inputs]:
             sources, prefixes = _read_texts(batch)
             if not sources:
                 continue
-            # Raises ValueError for a character without a token.
-            normalized = translator.normalize_prefixes(
+            translator = self._get_translator(max_length)
+            # Before the search: raises ValueError for unknown characters.
+            normalized_prefixes = translator.normalize_prefixes(
                 prefixes, keep_long=False
             )
             if is_search:
@@ -158,19 +160,17 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
                 )
                 texts = [translation.text for translation in translations]
             else:
-                batch = {"encoder_text": sources, "decoder_text": prefixes}
-                texts = super().generate(batch, max_length, stop_token_ids)
+                pairs = {"encoder_text": sources, "decoder_text": prefixes}
+                texts = super().generate(pairs, max_length, stop_token_ids)
             if strip_prompt:
-                # A translation may begin with a truncated prefix.
-                texts = [
-                    text.removeprefix(os.path.commonprefix([text, prefix]))
-                    for text, prefix in zip(texts, normalized)
-                ]
+                texts = map(_strip_prefix, texts, normalized_prefixes)
             outputs += texts
-        if isinstance(inputs, dict):
-            inputs = inputs["encoder_text"]
-        is_list = is_dataset or isinstance(inputs, list) or np.ndim(inputs) > 0
-        return outputs if is_list else outputs[0]
+        if is_dataset:
+            return outputs
+        texts = inputs["encoder_text"] if isinstance(inputs, dict) else inputs
+        # Arrays and tensors of strings have dimensions, one string has none.
+        is_batch = isinstance(texts, list) or np.ndim(texts) > 0
+        return outputs if is_batch else outputs[0]
 
     def _get_translator(self, max_length):
         """Returns a translator; samplers use it only to normalize prefixes."""
@@ -180,7 +180,8 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         tokenizer = Tokenizer(self.preprocessor.tokenizer.proto)
         is_search = isinstance(self.sampler, TranslationSearch)
         search = self.sampler if is_search else TranslationSearch()
-        max_tokens = max_length and max_length - 1
+        # `max_length` counts the begin id.
+        max_tokens = None if max_length is None else max_length - 1
         if keras.backend.backend() == "tensorflow":
             translator = Translator(
                 transformer,
@@ -201,10 +202,10 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
     def generate_step(self, inputs, stop_token_ids=None):
         """Translates one batch of ids; `generate` compiles this function.
 
-        `inputs` are as in TransformerBackbone; the decoder's ids are the
-        prefixes of translations, padded to the maximum length. `stop_token_ids`
-        is for KerasHub samplers. Returns a dict of `decoder_token_ids` and
-        `decoder_padding_mask`, int32 [B, T].
+        `inputs` are a TransformerBackbone's; the decoder's are the begin id,
+        the prefix of the translation, and padding to the maximum length.
+        `stop_token_ids` is for KerasHub samplers. Returns a dict of
+        `decoder_token_ids` and `decoder_padding_mask`, int32 [B, T].
         """
         transformer = self.backbone.transformer
         if isinstance(self.sampler, TranslationSearch):
@@ -233,7 +234,6 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         return cls(**kwargs)
 
 
-@keras.saving.register_keras_serializable("keras_transformer")
 class _Logits(keras.layers.Layer):
     """The projection to logits as a layer of a functional model."""
 
@@ -259,6 +259,11 @@ def _resolve_sampler(sampler):
             f"got {sampler!r}."
         )
     return instance
+
+
+def _strip_prefix(text, prefix):
+    """Removes a prefix from a text, which may begin with only a part of it."""
+    return text.removeprefix(os.path.commonprefix([text, prefix]))
 
 
 def _read_texts(inputs):

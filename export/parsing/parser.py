@@ -30,8 +30,8 @@ from keras_transformer.parsing.tree_grammar import TreeGrammar
 
 # Maximum ids of a sentence; the memory of attention grows with its square.
 MAX_SOURCE_IDS = 2048
-# Maximum symbols per word of a tree, far more than in treebanks.
-_MAX_SYMBOLS_PER_WORD = 8
+# Maximum symbols of a tree per word, and besides; far more than in treebanks.
+_MAX_SYMBOLS_PER_WORD, _MAX_EXTRA_SYMBOLS = 8, 2
 
 
 class Parse(typing.NamedTuple):
@@ -40,7 +40,7 @@ class Parse(typing.NamedTuple):
     Attributes:
         tree: nltk.Tree; None for a sentence without words.
         score: log-probability / length penalty.
-        source_truncated: always False; read by `process_lines`.
+        source_truncated: always False; as in Translation, for `process_lines`.
     """
 
     tree: typing.Any
@@ -68,8 +68,8 @@ class Parser:
     """Finds the trees with the highest penalized log-probability.
 
     The search generates only trees over the words of the sentence (see
-    `TreeGrammar`), with brackets nested and opened in a row at most as deep as
-    in the training data.
+    `TreeGrammar`). It nests at most as many brackets, and opens at most as many
+    in a row, as the trees of the training data.
 
     Args:
         model: Transformer, or kt.Ensemble of several.
@@ -115,7 +115,7 @@ class Parser:
                 max(symbols.max_open, 1),
             ),
         )
-        self._graphs = {}
+        self._graphs_by_n_best = {}
 
     @classmethod
     def from_directory(cls, *paths, ensemble_mean=None, **settings):
@@ -185,8 +185,8 @@ class Parser:
             )
 
     def _parse_batch(self, ids, words, n_best):
-        if n_best not in self._graphs:
-            self._graphs[n_best] = trace_once(
+        if n_best not in self._graphs_by_n_best:
+            self._graphs_by_n_best[n_best] = trace_once(
                 lambda source, num_words: self.search(
                     source, num_words, n_best
                 ),
@@ -194,7 +194,8 @@ class Parser:
                 tf.TensorSpec([None], tf.int32),
             )
         num_words = np.array(list(map(len, words)), np.int32)
-        symbols, scores = self._graphs[n_best](pad_ids(ids), num_words)
+        graph = self._graphs_by_n_best[n_best]
+        symbols, scores = graph(pad_ids(ids), num_words)
         parses = []
         for row, sentence_words in enumerate(words):
             beams = zip(symbols[row].numpy().tolist(), scores[row].numpy())
@@ -208,6 +209,7 @@ class Parser:
 
     def _to_tree(self, symbol_ids, words):
         symbols = self.symbols.decode(symbol_ids[: symbol_ids.index(END_ID)])
+        # The words of `parse` are escaped already, those of a treebank are not.
         return delinearize(symbols, list(map(escape_brackets, words)))
 
     def search(self, source, num_words, n_best):
@@ -219,7 +221,8 @@ class Parser:
         the end id are not trees.
         """
         max_lengths = tf.minimum(
-            _MAX_SYMBOLS_PER_WORD * num_words + 2,
+            _MAX_SYMBOLS_PER_WORD * num_words + _MAX_EXTRA_SYMBOLS,
+            # Parsers count it from the words, not from the source tokens.
             num_words + self.model.config.max_extra_tokens,
         )
         # The smallest tree, as in `_validate_length`.
@@ -227,13 +230,15 @@ class Parser:
         if self.model.config.positions == "learned":
             max_lengths = tf.minimum(max_lengths, self._max_ids)
         state = self.search_config.grammar.start(num_words, max_lengths)
-        return kt.translate_ids(
+        # The maximum of an empty batch is below 0.
+        longest = tf.maximum(tf.reduce_max(max_lengths), 1)
+        output = kt.translate_ids(
             self.model,
             source,
-            # The maximum of an empty batch is below 0.
-            tf.maximum(tf.reduce_max(max_lengths), 1),
+            longest,
             kt.Constraints(max_lengths, grammar=state),
             dataclasses.replace(self.search_config, n_best=n_best),
             shrink_batch=True,
             cache=InPlaceKVCache,
-        )[:2]
+        )
+        return output.tokens, output.scores

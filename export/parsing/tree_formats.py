@@ -14,41 +14,44 @@ from export.parsing.trees import is_preterminal, tree_words
 _LINE_LENGTH = 79
 # Pixels between texts, between rows, and around the picture.
 _GAP, _ROW_HEIGHT, _MARGIN = 12, 40, 12
+# Pixels between tag and word, above lines, and of lines until they branch.
+_WORD_GAP, _LINE_GAP, _STEM = 4, 5, 6
 
 
 def tree_format(n_best, scores, pretty, skip_blank, svg_folder):
     """Returns the output format for the flags of export.parse.
 
-    `svg_folder` is the path of a new folder, or None: the tree of line 12 is
-    `line-000012.svg`, and with `n_best` above 1 its second best tree
-    `line-000012-tree-2.svg`. Raises InputError if the folder exists or a file
-    cannot be written.
+    Creates `svg_folder`, a path or None, in which the format draws trees.
+    Raises InputError if it exists or a file cannot be written.
     """
     is_n_best = n_best > 1
-    text_format = _indented_format if pretty else line_format
-    format_text = text_format(is_n_best, scores)
+    make_format = _indented_format if pretty else line_format
+    format_lines = make_format(is_n_best, scores)
     if svg_folder is not None:
         svg_folder = pathlib.Path(svg_folder)
         validate_new_path(svg_folder, "--svg")
         with explain_file_errors(svg_folder):
             svg_folder.mkdir(parents=True)
 
-    def format_parses(index, parses):
+    def format_and_draw(index, parses):
         if parses[0].tree is None:
-            return [] if skip_blank else format_text(index, parses)
-        for rank, parse in enumerate(parses if svg_folder else (), 1):
+            return [] if skip_blank else format_lines(index, parses)
+        drawn_parses = [] if svg_folder is None else parses
+        for rank, parse in enumerate(drawn_parses, 1):
             name = f"line-{index + 1:06}"
             if is_n_best:
                 name += f"-tree-{rank}"
             with atomic_write(svg_folder / f"{name}.svg") as temporary:
                 temporary.write_text(draw_tree(parse.tree), encoding="utf-8")
-        return format_text(index, parses)
+        return format_lines(index, parses)
 
-    return format_parses
+    return format_and_draw
 
 
 def _indented_format(is_n_best, scores):
-    def format_parses(index, parses):
+    """Like `line_format`, with each tree over several lines."""
+
+    def format_indented(index, parses):
         lines = []
         for parse in parses if is_n_best else parses[:1]:
             if is_n_best:
@@ -60,7 +63,7 @@ def _indented_format(is_n_best, scores):
             lines.append("")
         return lines
 
-    return format_parses
+    return format_indented
 
 
 def draw_tree(tree):
@@ -81,22 +84,23 @@ def draw_tree(tree):
 
     def draw(node, left, row):
         """Draws a subtree; returns the (x, y) above its label."""
-        children = []
-        if is_preterminal(node):
-            row, x = tags_row, left + _width(node) / 2
-        else:
-            left += (_width(node) - sum(map(_width, node))) / 2
+        children, x = [], left + _width(node) / 2
+        if not is_preterminal(node):
+            child_left = left + (_width(node) - sum(map(_width, node))) / 2
             for child in node:
-                children.append(draw(child, left, row + 1))
-                left += _width(child)
+                children.append(draw(child, child_left, row + 1))
+                child_left += _width(child)
             x = (children[0][0] + children[-1][0]) / 2
-        y = _MARGIN + svg.FONT_SIZE + row * _ROW_HEIGHT
+        label_row = row if children else tags_row
+        y = _MARGIN + svg.FONT_SIZE + label_row * _ROW_HEIGHT
         add_text(x, y, node.label())
         if not children:
             # Words and tags differ in color.
-            add_text(x, y + svg.FONT_SIZE + 4, node[0], fill="#0072b2")
+            word_y = y + svg.FONT_SIZE + _WORD_GAP
+            add_text(x, word_y, node[0], fill="#0072b2")
         for child_x, child_y in children:
-            path = f"M{x:.1f} {y + 5:.1f}v6H{child_x:.1f}V{child_y:.1f}"
+            start = f"M{x:.1f} {y + _LINE_GAP:.1f}"
+            path = f"{start}v{_STEM}H{child_x:.1f}V{child_y:.1f}"
             svg.add_element(lines, "path", {"d": path})
         return x, y - svg.FONT_SIZE - 1
 

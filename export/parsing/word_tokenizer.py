@@ -3,7 +3,6 @@
 Raw text is split with nltk's tokenizer, words with a SentencePiece model.
 """
 
-import itertools
 import re
 
 import numpy as np
@@ -23,7 +22,7 @@ _NLTK = NLTKWordTokenizer()
 _QUOTES = str.maketrans({"“": "``", "”": "''", "‘": "`", "’": "'"})
 
 # A hyphen within a word, or a slash.
-_HYPHEN = re.compile(r"(?<=[^-/])(-)(?=[^-/])|(?<=.)(/)(?=.)")
+_HYPHEN = re.compile(r"((?<=[^-/])-(?=[^-/])|(?<=.)/(?=.))")
 # Affixes that stay in their word, by LDC2007T02's guidelines for hyphenated
 # items as far as CRAFT follows them.
 _PREFIX = re.compile(
@@ -34,7 +33,7 @@ _PREFIX = re.compile(
 )
 _SUFFIX = re.compile("(?i)esque|ette|fest|fold|gate|itis|less|most|wise")
 
-# SentencePiece's mark at the beginning of a word.
+# SentencePiece's mark at the beginning of a word, bytes as in tensors.
 _SPACE = "\u2581".encode()
 
 
@@ -62,14 +61,14 @@ def ontonotes_tokenize(text):
     "and / or"; words with certain affixes are not split (non-zero).
     """
     words = penn_tokenize(text)
-    return list(itertools.chain.from_iterable(map(_split_hyphens, words)))
+    return [part for word in words for part in _split_hyphens(word)]
 
 
 def _split_hyphens(word):
     if re.fullmatch(r"-\w+-", word):
         return [word]
     # Parts alternate with the marks between them.
-    first, *others = filter(None, _HYPHEN.split(word))
+    first, *others = _HYPHEN.split(word)
     parts = [first]
     for mark, part in zip(others[::2], others[1::2]):
         has_affix = _PREFIX.fullmatch(parts[-1]) or _SUFFIX.fullmatch(part)
@@ -77,19 +76,21 @@ def _split_hyphens(word):
             parts[-1] += mark + part
         else:
             parts += [mark, part]
-    return parts
+    # The part between two slashes is empty.
+    return [part for part in parts if part]
 
 
 class WordTokenizer(tf.Module):
-    """Tokenizes words, which white space separates, to pieces.
+    """Tokenizes words, whose brackets are escaped, to pieces.
 
     The ids of a SentencePiece model are reordered: pieces that begin a word
     have the highest ids, from `first_word_id` on, and each word has exactly one
-    of them, as its first piece. A word that normalization removes becomes the
-    piece of a lone space; if normalization splits a word, the first piece of
-    its second part is unknown. `subwords` is the model's Tokenizer. Raises
-    ValueError if `proto` is not a SentencePiece model, or has no piece of a
-    lone space.
+    of them, as its first piece. The piece of a lone space replaces a first
+    piece without a space, and a word that normalization removes. If
+    normalization splits a word, the first piece of its second part is unknown.
+
+    `subwords` is the model's Tokenizer. Raises ValueError if `proto` is not a
+    SentencePiece model, or has no piece of a lone space.
     """
 
     def __init__(self, proto):
@@ -101,8 +102,9 @@ class WordTokenizer(tf.Module):
         if _SPACE not in pieces:
             raise ValueError("This SentencePiece model has no lone space.")
         begins_word = np.array([piece.startswith(_SPACE) for piece in pieces])
-        order = np.argsort(begins_word, kind="stable")
-        ids = np.argsort(order).astype(np.int32)
+        # Ranks: the new id of each piece. Special ids stay 0 to 3.
+        old_order = np.argsort(begins_word, kind="stable")
+        ids = np.argsort(old_order).astype(np.int32)
         self.first_word_id = int(self.vocabulary_size - begins_word.sum())
         self._space_id = ids[pieces.index(_SPACE)]
         # The id of each piece at the beginning of a word, and after it.
@@ -117,12 +119,10 @@ class WordTokenizer(tf.Module):
         Returns a RaggedTensor string [B, None].
         """
         text = self.subwords.clean_text(text)
-        for pattern, replacement in (
-            (UNICODE_SPACE, ""),
-            (r"\(", "-LRB-"),
-            (r"\)", "-RRB-"),
-        ):
-            text = tf.strings.regex_replace(text, pattern, replacement)
+        # As `remove_unicode_spaces` and `escape_brackets`.
+        text = tf.strings.regex_replace(text, UNICODE_SPACE, "")
+        text = tf.strings.regex_replace(text, r"\(", "-LRB-")
+        text = tf.strings.regex_replace(text, r"\)", "-RRB-")
         return tf.strings.split(text)
 
     def encode_words(self, words):
@@ -130,22 +130,24 @@ class WordTokenizer(tf.Module):
 
         Returns a RaggedTensor int32 [B, None]; each row ends with the end id.
         """
-        # Drops the end id of each word.
+        # Of W words, ragged [W, None], without the end id of each.
         pieces = self.subwords.tokenize(words.values)[:, :-1]
         lengths = pieces.row_lengths()
         is_first = tf.ragged.range(lengths).values == 0
         first = tf.gather(self._first_ids, pieces.values)
         later = tf.gather(self._later_ids, pieces.values)
         ids = pieces.with_values(tf.where(is_first, first, later))
-        is_empty = tf.cast(lengths == 0, tf.int64)
-        spaces = tf.fill([tf.reduce_sum(is_empty)], self._space_id)
-        spaces = tf.RaggedTensor.from_row_lengths(spaces, is_empty)
-        by_word = words.with_values(tf.concat([ids, spaces], axis=1))
+        # One space for a word without pieces, none for the rest: [W, None].
+        num_spaces = tf.cast(lengths == 0, tf.int64)
+        spaces = tf.fill([tf.reduce_sum(num_spaces)], self._space_id)
+        spaces = tf.RaggedTensor.from_row_lengths(spaces, num_spaces)
+        word_ids = tf.concat([ids, spaces], axis=1)
+        sentence_ids = words.with_values(word_ids).merge_dims(1, 2)
         end = tf.fill([words.nrows(), 1], END_ID)
-        return tf.concat([by_word.merge_dims(1, 2), end], axis=1)
+        return tf.concat([sentence_ids, end], axis=1)
 
     def encode(self, texts):
-        """Tokenizes a list of str to a list of int32 arrays."""
+        """Tokenizes a list of str, words and spaces, to int32 arrays."""
         if not texts:
             return []
         self.subwords.restore_resources()

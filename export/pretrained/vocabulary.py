@@ -166,21 +166,7 @@ def make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path):
     SentencePiece model and `path` its file, for messages. The ids are in the
     vocab; `begin_id` is None if the checkpoint lacks it.
     """
-    model = sentencepiece_model_pb2.ModelProto()
-    try:
-        model.ParseFromString(spm)
-    except DecodeError:
-        model.Clear()
-    if not model.pieces:
-        raise InputError(f"{path} is not a SentencePiece model.")
-    for pieces in (vocab, [each.piece for each in model.pieces]):
-        if has_crashing_piece(pieces):
-            raise InputError(
-                f"{path}, or its vocab, has a piece that is empty or begins "
-                "with NUL; remove it."
-            )
-    control = {p.piece for p in model.pieces if p.type == _TYPE.CONTROL}
-    control.update(SPECIAL_PIECES)
+    model = _parse_model(spm, vocab, path)
     text_pieces = {
         p.piece: p
         for p in model.pieces
@@ -205,6 +191,8 @@ def make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path):
         new_model.denormalizer_spec.CopyFrom(model.denormalizer_spec)
     checkpoint_ids = [*special_ids, *other_ids]
     _add_special_pieces(new_model, len(checkpoint_ids))
+    control = {p.piece for p in model.pieces if p.type == _TYPE.CONTROL}
+    control.update(SPECIAL_PIECES)
     for checkpoint_id, name in zip(other_ids, new_names):
         if name in text_pieces and not re.fullmatch(TAG, name):
             new_model.pieces.append(text_pieces[name])
@@ -217,6 +205,23 @@ def make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path):
     )
     proto = new_model.SerializeToString(deterministic=True)
     return Vocabulary(proto, checkpoint_ids)
+
+
+def _parse_model(spm, vocab, path):
+    """Returns the ModelProto, if neither it nor the vocab would crash."""
+    model = sentencepiece_model_pb2.ModelProto()
+    try:
+        model.ParseFromString(spm)
+    except DecodeError:
+        model.Clear()
+    if not model.pieces:
+        raise InputError(f"{path} is not a SentencePiece model.")
+    if has_crashing_piece([*vocab, *(each.piece for each in model.pieces)]):
+        raise InputError(
+            f"{path}, or its vocab, has a piece that is empty or begins with "
+            "NUL; remove it."
+        )
+    return model
 
 
 def _rename_special(pieces):

@@ -35,6 +35,7 @@ def load_tokenizer(vocabulary):
     if source is target:
         return Tokenizer(vocabulary)
     normalizer = read_normalizer(source)
+    # "" without a normalization.
     source_classes = {"": TaggedTokenizer, OPUS_MT: OpusTokenizer}
     if normalizer not in source_classes:
         raise ValueError(
@@ -48,10 +49,10 @@ def load_tokenizer(vocabulary):
 class VocabTokenizer(Tokenizer):
     """Splits text by SentencePiece, then looks up the pieces in a vocab.
 
-    So do Marian and Hugging Face's MarianTokenizer: a piece unknown to the
-    SentencePiece model may have an id in a vocab of both languages. `proto` is
-    the one of an `export.pretrained.vocabulary.Vocabulary`, whose ids of V and
-    above only split text, and count as unknown.
+    So do Marian and Hugging Face's MarianTokenizer; a vocab is their dict from
+    piece to id. A piece unknown to the SentencePiece model may have an id in a
+    vocab of both languages. For `proto`, which has the V pieces of the vocab
+    and others that only split text, see `export.pretrained.vocabulary`.
     """
 
     def __init__(self, proto):
@@ -60,7 +61,7 @@ class VocabTokenizer(Tokenizer):
         self._is_text = tf.constant(text_piece_mask(proto))
 
     def tokenize(self, text):
-        """Splits text into ids."""
+        """Tokenizes text; see `Tokenizer.tokenize`."""
         return self._look_up(self.split(text))
 
     def tokenize_with_offsets(self, text):
@@ -73,6 +74,7 @@ class VocabTokenizer(Tokenizer):
     def _look_up(self, pieces):
         ids = self._id_tokenizer.string_to_id(pieces.values)
         ids = tf.where(tf.gather(self._is_text, ids), ids, UNKNOWN_ID)
+        # The end is not text, so the mask has made it unknown.
         ends = tf.fill([pieces.nrows()], END_ID)
         last = pieces.row_splits[1:, None] - 1
         return pieces.with_values(tf.tensor_scatter_nd_update(ids, last, ends))
@@ -96,18 +98,19 @@ class TaggedTokenizer(VocabTokenizer):
         pieces, starts, ends = self._string_tokenizer.tokenize_with_offsets(
             rest
         )
-        shift = tf.strings.length(text) - tf.strings.length(rest)
-        tag_ends = tf.gather(shift, tags.value_rowids())
+        # The byte of each text [B] at which the tag ends and the rest starts.
+        rest_start = tf.strings.length(text) - tf.strings.length(rest)
+        tag_ends = tf.gather(rest_start, tags.value_rowids())
         tag_starts = tag_ends - tf.strings.length(tags.values)
 
         def prepend(tag_offsets, offsets):
             tag_offsets = tags.with_values(tf.cast(tag_offsets, offsets.dtype))
-            shifted = offsets + tf.cast(shift[:, None], offsets.dtype)
+            shifted = offsets + tf.cast(rest_start[:, None], offsets.dtype)
             return tf.concat([tag_offsets, shifted], axis=1)
 
         tag_ids = self._id_tokenizer.string_to_id(tags.values)
-        known = tag_ids < self.vocabulary_size
-        tag_ids = tags.with_values(tf.where(known, tag_ids, UNKNOWN_ID))
+        in_vocab = tag_ids < self.vocabulary_size
+        tag_ids = tags.with_values(tf.where(in_vocab, tag_ids, UNKNOWN_ID))
         ids = tf.concat([tag_ids, self._look_up(pieces)], axis=1)
         return ids, prepend(tag_starts, starts), prepend(tag_ends, ends)
 
@@ -119,14 +122,13 @@ class TaggedTokenizer(VocabTokenizer):
 
 def _split_tags(text):
     """Returns the tags of texts, ragged string [B, None], and the rest."""
-    is_tagged = tf.strings.regex_full_match(text, f"{TAG}(?s:.*)")
-    tags = tf.strings.regex_replace(
-        tf.boolean_mask(text, is_tagged), rf"{TAG}(?s:.*)", r"\1"
-    )
-    return (
-        tf.RaggedTensor.from_row_lengths(tags, tf.cast(is_tagged, tf.int64)),
-        tf.strings.regex_replace(text, f"^{TAG}", "", False),
-    )
+    tagged_text = f"{TAG}(?s:.*)"
+    is_tagged = tf.strings.regex_full_match(text, tagged_text)
+    tags = tf.boolean_mask(text, is_tagged)
+    tags = tf.strings.regex_replace(tags, tagged_text, r"\1")
+    tags = tf.RaggedTensor.from_row_lengths(tags, tf.cast(is_tagged, tf.int64))
+    rest = tf.strings.regex_replace(text, f"^{TAG}", "", replace_global=False)
+    return tags, rest
 
 
 class OpusTokenizer(TaggedTokenizer):

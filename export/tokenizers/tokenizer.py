@@ -23,7 +23,7 @@ class Tokenizer(tf.Module):
     one of its control tokens.
     """
 
-    # As in TokenizerPair: one tokenizer for both sides.
+    # Itself: a TokenizerPair has one tokenizer for each side.
     source = target = property(lambda self: self)
 
     def __init__(self, proto):
@@ -44,6 +44,18 @@ class Tokenizer(tf.Module):
             self.vocabulary_size = int(self._id_tokenizer.vocab_size())
         except (tf.errors.OpError, DecodeError) as error:
             raise ValueError("This is not a SentencePiece model.") from error
+        self._validate_special_ids()
+        self._validate_control_pieces(model.pieces)
+        # SentencePiece adds a space to a text. If the space is at the end, its
+        # detokenization does not remove it again.
+        self._added_space = None
+        if model.trainer_spec.treat_whitespace_as_suffix:
+            if model.normalizer_spec.remove_extra_whitespaces:
+                self._added_space = " +$"
+            elif model.normalizer_spec.add_dummy_prefix:
+                self._added_space = " $"
+
+    def _validate_special_ids(self):
         try:
             ids = self._id_tokenizer.tokenize("").numpy().tolist()
         except tf.errors.OpError:
@@ -56,18 +68,11 @@ class Tokenizer(tf.Module):
                 "unknown 1, begin 2 and end 3; train one with "
                 "trainers.data.vocabulary."
             )
-        self._validate_control_pieces(model.pieces)
-        # SentencePiece removes the space that it adds only before a text.
-        self._added_space = None
-        if model.trainer_spec.treat_whitespace_as_suffix:
-            if model.normalizer_spec.remove_extra_whitespaces:
-                self._added_space = " +$"
-            elif model.normalizer_spec.add_dummy_prefix:
-                self._added_space = " $"
 
     def _validate_control_pieces(self, pieces):
-        """Raises ValueError if some text becomes a control id, or fails."""
+        """Raises ValueError if a control piece's name is tokenized to it."""
         names = [each.piece for each in pieces if each.type == each.CONTROL]
+        # Alone, and before other text.
         for text in [*names, *(f"{name} a" for name in names)]:
             try:
                 ids = self._id_tokenizer.tokenize(text).numpy()[:-1].tolist()
@@ -84,7 +89,7 @@ class Tokenizer(tf.Module):
         self._id_tokenizer = tf_text.SentencepieceTokenizer(
             model=self.proto, add_eos=True, name=self._model_name
         )
-        # A second tokenizer would double the model in an export.
+        # A copy shares the model, which would otherwise be exported twice.
         self._string_tokenizer = copy.copy(self._id_tokenizer)
         self._string_tokenizer.out_type = tf.string
 
@@ -104,15 +109,15 @@ class Tokenizer(tf.Module):
         return tf.strings.regex_replace(text, r"\x00", "")
 
     def tokenize(self, text):
-        """Splits text [B] into ids, ragged int32 [B, None], with end ids.
+        """Tokenizes text, string [B], to ragged int32 [B, None] with end ids.
 
-        A run of unknown characters of any length is one token, whose time grows
+        A run of unknown characters becomes one unknown id, in time that grows
         with the square of its length.
         """
         return self._id_tokenizer.tokenize(self.clean_text(text))
 
     def tokenize_with_offsets(self, text):
-        """Splits text, string [B], into ids with their byte offsets.
+        """Tokenizes text, string [B], to ids with their byte offsets.
 
         Returns the ids of `tokenize`, and start and end of each token in the
         bytes of `clean_text(text)`, ragged [B, None].
@@ -120,7 +125,7 @@ class Tokenizer(tf.Module):
         return self._id_tokenizer.tokenize_with_offsets(self.clean_text(text))
 
     def split(self, text):
-        """Splits text [B] into tokens, ragged; unknown ones as in the text."""
+        """Tokenizes text [B] to strings, ragged; unknown text is unchanged."""
         return self._string_tokenizer.tokenize(self.clean_text(text))
 
     def detokenize(self, ids):
@@ -128,8 +133,8 @@ class Tokenizer(tf.Module):
 
         Skips pad, begin and end ids, and ids outside the vocabulary.
         """
-        known = (ids >= 0) & (ids < self.vocabulary_size)
-        text = self._id_tokenizer.detokenize(tf.where(known, ids, PAD_ID))
+        is_valid = (ids >= 0) & (ids < self.vocabulary_size)
+        text = self._id_tokenizer.detokenize(tf.where(is_valid, ids, PAD_ID))
         if self._added_space:
             text = tf.strings.regex_replace(text, self._added_space, "")
         return text
@@ -137,8 +142,9 @@ class Tokenizer(tf.Module):
     def ids_to_tokens(self, ids):
         """Returns the tokens of int32 ids; "<unk>" outside the vocabulary."""
         # Other ids would crash SentencePiece.
-        known = (ids >= 0) & (ids < self.vocabulary_size)
-        return self._id_tokenizer.id_to_string(tf.where(known, ids, UNKNOWN_ID))
+        is_valid = (ids >= 0) & (ids < self.vocabulary_size)
+        ids = tf.where(is_valid, ids, UNKNOWN_ID)
+        return self._id_tokenizer.id_to_string(ids)
 
     def id_to_token(self, token_id):
         """Returns the token of one id, such as "▁the"."""
@@ -147,7 +153,7 @@ class Tokenizer(tf.Module):
         return token.numpy().decode("utf-8")
 
     def encode(self, texts):
-        """Splits a list of str; returns a list of int32 arrays."""
+        """Tokenizes a list of str eagerly to a list of int32 arrays."""
         if isinstance(texts, (str, bytes)):
             raise TypeError("Expected a list of texts, not one text.")
         if not texts:

@@ -39,7 +39,7 @@ _MIN_CHARACTER_COUNT = 3
 _BATCH_SENTENCES = 10_000
 # SentencePiece writes the first for white space, the second for unknown text,
 # and splits text at the third, so none of them can be a character.
-_SPACE, _UNKNOWN, _BOUNDARY = "\u2581", "\u2585", "\x1f"
+_SPACE, _UNKNOWN_MARK, _BOUNDARY = "\u2581", "\u2585", "\x1f"
 # SentencePiece skips longer sentences; UTF-8 has at most 4 bytes per character.
 _MAX_BYTES = 4192
 _SEGMENT = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
@@ -155,7 +155,7 @@ def frequent_characters(sentences, limit, normalization=NFKC_RULES):
     while batch := list(itertools.islice(sentences, _BATCH_SENTENCES)):
         counts += count_code_points(normalizer.normalize(batch))
     # The tokenizer drops NUL, but normalization does not.
-    for character in ("\0", _SPACE, _UNKNOWN, _BOUNDARY):
+    for character in ("\0", _SPACE, _UNKNOWN_MARK, _BOUNDARY):
         counts[ord(character)] = 0
     # Ties: the lower code point first.
     order = np.argsort(-counts, kind="stable")[:limit]
@@ -209,7 +209,7 @@ def _segment(sentences, signals, errors):
             if signals.received:
                 return
             # SentencePiece would skip the sentence.
-            sentence = sentence.replace(_UNKNOWN, " ")
+            sentence = sentence.replace(_UNKNOWN_MARK, " ")
             if len(sentence.encode()) > _MAX_BYTES:
                 # Training counts words only, so sentences may be split.
                 yield from _SEGMENT.findall(sentence)

@@ -52,6 +52,8 @@ T-fork (x) -- or
 T - fork -LRB- x -RRB- -- or
 - -a a- /
 - -a a- /
+http://a.b
+http : / / a.b
 """
 
 
