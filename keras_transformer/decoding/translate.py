@@ -239,13 +239,13 @@ def translate_ids(
     decoder = decoder or model.beam_decoder(config.beam_size, cache)
     if trace_alignments:
         decoder = TracingDecoder(decoder, max_length, model.alignment)
-    buckets = []
-    if isinstance(max_length, int):
-        buckets = [bucket for bucket in _BUCKETS if bucket < max_length]
-    first_capacity, *more_capacities = [*buckets, max_length]
+    capacities = [max_length]
     if shrink_batch:
-        first_capacity = ops.minimum(_SEGMENT_STEPS, max_length)
-    decoder_state = decoder.start(source, first_capacity, memory)
+        capacities = [ops.minimum(_SEGMENT_STEPS, max_length)]
+    elif isinstance(max_length, int):
+        buckets = [bucket for bucket in _BUCKETS if bucket < max_length]
+        capacities = [*buckets, max_length]
+    decoder_state = decoder.start(source, capacities[0], memory)
     search = start_search(config, constraints, max_length, decoder_state)
 
     def advance(search):
@@ -255,11 +255,6 @@ def translate_ids(
         )
         return (advance_search(config, search, logits, state),)
 
-    def run_loop(search, capacity, condition=is_running):
-        condition = functools.partial(condition, capacity=capacity)
-        (search,) = ops.while_loop(condition, advance, (search,))
-        return search
-
     def to_result(search):
         if not trace_alignments:
             return search.result(())
@@ -267,15 +262,17 @@ def translate_ids(
         return search.result(trace)
 
     if not shrink_batch:
-        search = run_loop(search, first_capacity)
-        for capacity in more_capacities:
-            search = _extend_search(decoder, search, capacity)
-            search = run_loop(search, capacity)
+        for index, capacity in enumerate(capacities):
+            if index:
+                search = _extend_search(decoder, search, capacity)
+            condition = functools.partial(is_running, capacity=capacity)
+            (search,) = ops.while_loop(condition, advance, (search,))
         return to_result(search)
 
     def run_segment(result, rows, search):
         capacity = ops.minimum(search.index + _SEGMENT_STEPS, max_length)
-        search = run_loop(search, capacity, _continue_segment)
+        condition = functools.partial(_continue_segment, capacity=capacity)
+        (search,) = ops.while_loop(condition, advance, (search,))
         result = tree.map_structure(
             lambda old, new: ops.scatter_update(old, rows[:, None], new),
             result,
