@@ -180,7 +180,13 @@ def test_help_is_shown_and_other_flags_are_named(folder, module):
     assert "no_such" in _refusal(module, folder, "--no_such=1")
 
 
-@pytest.mark.parametrize("module", COMMANDS)
+@pytest.mark.parametrize(
+    "module",
+    [
+        pytest.param(module, marks=[pytest.mark.slow] if number % 4 else [])
+        for number, module in enumerate(COMMANDS)
+    ],
+)
 def test_another_backend_is_refused_by_name(folder, module):
     environment = processes.user_environment() | {"KERAS_BACKEND": "torch"}
     done = processes.run(

@@ -88,6 +88,7 @@ def test_the_page_of_made_up_times(tmp_path, counts):
     assert ["8", "24", "-", "2,304"] in lines
 
 
+@pytest.mark.slow
 def test_wrong_flags_are_refused(tmp_path):
     for flag, wrong in (
         ("--lengths=64,x", "--lengths"),

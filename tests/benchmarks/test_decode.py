@@ -149,6 +149,7 @@ def test_sentences_come_from_all_over_the_text(tmp_path, model_dir):
             read_sentences(wrong, count, pieces)
 
 
+@pytest.mark.slow
 def test_a_wrong_flag_is_one_line(tmp_path, model_dir, text):
     gnmt = tmp_path / "gnmt"
     write(gnmt, tiny.model(**POST | {"length_penalty": "gnmt"}))

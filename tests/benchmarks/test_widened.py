@@ -71,6 +71,7 @@ def test_a_widened_model_computes_the_same(tmp_path, changes, sizes):
         assert list(one) == list(other)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_widened_is_refused(tmp_path):
     untrained = tiny.model(**POST)
     norm = untrained.decoder.layers[-1].feed_forward_residual.layer_norm

@@ -169,6 +169,7 @@ def test_initial_weights_of_a_model(plain, worker, folder):
     assert (folder / "m" / name).read_bytes() == (teacher / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_bfloat16_compiled_with_xla_learns_the_same(plain, folder):
     environment = processes.user_environment()
     environment["XLA_FLAGS"] = f"--xla_dump_to={folder / 'xla'}"
