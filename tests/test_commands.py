@@ -180,13 +180,7 @@ def test_help_is_shown_and_other_flags_are_named(folder, module):
     assert "no_such" in _refusal(module, folder, "--no_such=1")
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        pytest.param(module, marks=[pytest.mark.slow] if number % 4 else [])
-        for number, module in enumerate(COMMANDS)
-    ],
-)
+@pytest.mark.parametrize("module", [*COMMANDS][::4])
 def test_another_backend_is_refused_by_name(folder, module):
     environment = processes.user_environment() | {"KERAS_BACKEND": "torch"}
     done = processes.run(
@@ -214,11 +208,7 @@ def test_a_backend_that_is_not_installed_is_refused_by_name():
 @pytest.mark.parametrize(
     "module, flag",
     [
-        pytest.param(
-            module,
-            flag,
-            marks=[pytest.mark.slow] if number else [],
-        )
+        pytest.param(module, flag, marks=[pytest.mark.slow] * bool(number))
         for module, (_, flags) in COMMANDS.items()
         for number, flag in enumerate(flags)
     ],
