@@ -10,7 +10,7 @@ from benchmarks.layer_types.layers import (
     TYPES,
     LayerSize,
 )
-from tests.benchmarks.commands import run, run_alone
+from tests.benchmarks.commands import run_alone
 
 
 @pytest.fixture(name="counts", scope="module")
