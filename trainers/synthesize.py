@@ -135,8 +135,11 @@ def main(arguments):
     source, languages = _open_source()
     options = _make_options(*languages)
     models = tuple(hash_model_files(path) for path in FLAGS.model)
+    model_languages = languages
+    if options.direction == "backward":
+        model_languages = languages[::-1]
     for path in FLAGS.model:
-        validate_model_direction(path, *options.model_languages)
+        validate_model_direction(path, *model_languages)
     manifest = synthesize(FLAGS.output_dir, source, models, options, _run_job)
     print(f"{FLAGS.output_dir}: {format_counts(manifest.counts)}.")
     train = command.command_line(

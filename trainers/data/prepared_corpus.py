@@ -24,7 +24,7 @@ import numpy as np
 
 from export.common.command import command_line
 from export.common.errors import InputError
-from export.common.storage import atomic_write, write_json
+from export.common.storage import atomic_write, explain_read_errors, write_json
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet
 
@@ -151,10 +151,6 @@ class Manifest:
     def kind(self):
         """Kind of the corpus, "text" or "trees"."""
         return "trees" if self.symbols_sha256 else "text"
-
-    def with_split(self, name, split):
-        """Returns a copy with a split added or replaced."""
-        return dataclasses.replace(self, splits={**self.splits, name: split})
 
 
 class PreparedCorpus:
@@ -297,21 +293,18 @@ def write_manifest(folder, manifest):
 def read_manifest(folder):
     """Returns the manifest of a folder, or None; InputError if malformed."""
     path = folder / MANIFEST_FILE
+    with explain_read_errors(path):
+        if not path.exists():
+            return None
+        content = path.read_bytes()
     try:
-        content = json.loads(path.read_bytes())
-        manifest = _from_json("manifest", Manifest, content)
+        manifest = _from_json("manifest", Manifest, json.loads(content))
         for split in manifest.splits.values():
             for shard in split.shards:
                 # The name becomes part of a path.
                 if not shard.name.replace("-", "").isalnum():
                     raise ValueError(f"{shard.name!r} is no name of a shard")
         return manifest
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InputError(
-            f"Cannot read {path}: {error.strerror}; give another folder."
-        ) from error
     # Malformed JSON and unexpected types.
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _damaged_error(path, error) from error

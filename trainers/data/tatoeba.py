@@ -51,11 +51,6 @@ from trainers.data.corpus import Corpus, resolve_languages, text_fingerprint
 
 NAME = "tatoeba-en-fr"
 LANGUAGES = ("en", "fr")
-ATTRIBUTION = (
-    "Sentences: Tatoeba (https://tatoeba.org), CC BY 2.0 FR "
-    "(https://creativecommons.org/licenses/by/2.0/fr/), "
-    "through https://www.manythings.org/anki."
-)
 HELD_OUT_KEYS = 2_000
 # Increment whenever the rules above change the content of a split.
 _RULES_VERSION = "1"
@@ -75,7 +70,11 @@ _PIP_SECTIONS = ("global", "install", "download", ":env:")
 class TatoebaCorpus(Corpus):
     """The embedded corpus, in either direction (see the module docstring)."""
 
-    attribution = ATTRIBUTION
+    attribution = (
+        "Sentences: Tatoeba (https://tatoeba.org), CC BY 2.0 FR "
+        "(https://creativecommons.org/licenses/by/2.0/fr/), "
+        "through https://www.manythings.org/anki."
+    )
 
     def __init__(self, dataset, source_language, target_language):
         languages = resolve_languages(

@@ -20,8 +20,7 @@ from export.common.storage import (
 )
 from export.lines.files import aligned_lines, read_sentences
 from export.model_directory import ModelDirectory
-from trainers.data import Corpus
-from trainers.data.corpus import describe_fingerprint_change
+from trainers.data.corpus import Corpus, describe_fingerprint_change
 from trainers.scores.evaluation import bleu_difference, score_bleu
 from trainers.synthesis.job import validate_output_folder
 from trainers.synthesis.shards import drop_duplicates, write_parallel
