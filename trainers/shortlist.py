@@ -12,7 +12,6 @@ import math
 import pathlib
 
 import numpy as np
-import sentencepiece
 import tensorflow as tf
 from absl import flags
 
@@ -179,10 +178,8 @@ def format_shortlist(counts, tokenizer, best):
 
 
 def _list_tokens(tokenizer):
-    processor = sentencepiece.SentencePieceProcessor(
-        model_proto=tokenizer.proto
-    )
-    return processor.id_to_piece([*range(tokenizer.vocabulary_size)])
+    tokens = tokenizer.ids_to_tokens(tf.range(tokenizer.vocabulary_size))
+    return [token.decode("utf-8") for token in tokens.numpy()]
 
 
 if __name__ == "__main__":

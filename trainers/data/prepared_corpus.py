@@ -37,7 +37,6 @@ MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
 
 # Number of unknown characters that are stored and printed.
 NUM_EXAMPLES = 8
-_READ_BLOCK = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -203,7 +202,7 @@ class PreparedCorpus:
             for shard in split.shards:
                 read_shard(self.folder, shard)
                 path, _ = shard.paths(self.folder)
-                if _crc32(path) != shard.ids_crc32:
+                if zlib.crc32(path.read_bytes()) != shard.ids_crc32:
                     raise _damaged_error(path)
         self.test_set()
 
@@ -240,7 +239,7 @@ def read_shard(folder, shard):
     if (
         lengths.shape != (shard.num_pairs, 2)
         or lengths.dtype != np.uint16
-        or _crc32(lengths_path) != shard.lengths_crc32
+        or zlib.crc32(lengths_path.read_bytes()) != shard.lengths_crc32
         or lengths.sum(dtype=np.int64) != shard.num_tokens
     ):
         raise _damaged_error(lengths_path)
@@ -254,14 +253,6 @@ def _memory_map(path):
     # Damaged headers raise various errors, such as OverflowError.
     except Exception as error:
         raise _damaged_error(path, str(error).partition("\n")[0]) from error
-
-
-def _crc32(path):
-    checksum = 0
-    with path.open("rb") as file:
-        while block := file.read(_READ_BLOCK):
-            checksum = zlib.crc32(block, checksum)
-    return checksum
 
 
 def _damaged_error(path, reason="it differs from the prepared file"):
@@ -367,10 +358,10 @@ def validate_codec(folder, manifest, vocabulary, symbols):
             "the model's; prepare them in another folder, with "
             "--vocabulary=MODEL_DIR/vocabulary.model."
         )
-    difference = ""
-    if symbols is not None:
-        stored = _load_symbols(read_codec_files(folder, manifest))
-        difference = symbols.describe_difference(stored)
+    if symbols is None:
+        return
+    stored = _load_symbols(read_codec_files(folder, manifest))
+    difference = symbols.describe_difference(stored)
     if difference:
         raise InputError(
             f"The data in {folder} were prepared with other labels and tags "

@@ -180,7 +180,7 @@ def read_tatoeba_text():
             f"Cannot read {path} ({error.strerror}); set {_CACHE_VARIABLE} "
             "to a folder that can be read and written."
         ) from error
-    if not _is_expected_archive(content):
+    if _sha256(content) != SHA256:
         print(
             f"Fetching the Tatoeba corpus ({SIZE / 1e6:.1f} MB) to {path}.",
             file=sys.stderr,
@@ -198,10 +198,6 @@ def archive_path():
     """Returns the path of the archive, which need not exist yet."""
     folder = os.environ.get(_CACHE_VARIABLE) or _CACHE_FOLDER
     return Path(folder).expanduser() / FILE_NAME
-
-
-def _is_expected_archive(content):
-    return len(content) == SIZE and _sha256(content) == SHA256
 
 
 def fetch_archive():
@@ -268,6 +264,6 @@ def _download(index, options):
             content = finder.download(
                 matches[0].link, folder, download_reporter=check_size
             ).read_bytes()
-    if not _is_expected_archive(content):
+    if _sha256(content) != SHA256:
         raise ValueError(f"its {FILE_NAME} has another sha256 than expected")
     return content

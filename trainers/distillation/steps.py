@@ -246,7 +246,7 @@ def compare_bleu(paths, evaluation_set, tokenize, output):
     scored_set = evaluation_set.subset(indices)
     translations = []
     for path in paths:
-        lines = list(read_sentences(path))
+        lines = read_sentences(path)
         translations.append([lines[index] for index in indices])
     student, teacher = (
         score_bleu(texts, scored_set, tokenize) for texts in translations
