@@ -12,7 +12,6 @@ import math
 import pathlib
 
 import numpy as np
-import sentencepiece
 import tensorflow as tf
 from absl import flags
 
@@ -122,13 +121,10 @@ def _align(top_attention, pairs):
 
 
 class AlignmentCounts:
-    """Counts of target tokens aligned with source tokens.
-
-    `target_counts`, float64 [V], are the occurrences of each target token.
-    """
+    """Counts of target tokens aligned with source tokens."""
 
     def __init__(self, target_size):
-        self.target_counts = np.zeros(target_size)
+        self._target_size = target_size
         # Source id * target_size + target id, and the count of each pair.
         self._keys = np.zeros(0, np.int64)
         self._values = np.zeros(0)
@@ -136,8 +132,7 @@ class AlignmentCounts:
 
     def add(self, sources, targets, weights):
         """Adds pairs of source and target ids, counted by their weights."""
-        np.add.at(self.target_counts, targets, weights)
-        keys = sources.astype(np.int64) * len(self.target_counts) + targets
+        keys = sources.astype(np.int64) * self._target_size + targets
         self._added.append((keys, weights))
         self._num_added += len(keys)
         if self._num_added > max(len(self._keys), _MIN_MERGED):
@@ -153,7 +148,7 @@ class AlignmentCounts:
     def pairs(self):
         """Returns source ids, target ids and counts, likeliest target first."""
         self._merge()
-        sources, targets = np.divmod(self._keys, len(self.target_counts))
+        sources, targets = np.divmod(self._keys, self._target_size)
         order = np.lexsort((targets, -self._values, sources))
         return sources[order], targets[order], self._values[order]
 
@@ -162,13 +157,14 @@ def format_shortlist(counts, tokenizer, best):
     """Yields lines "target source probability", `best` for each source."""
     source_tokens = _list_tokens(tokenizer.source)
     target_tokens = _list_tokens(tokenizer.target)
-    total = math.fsum(counts.target_counts)
-    for target in np.argsort(-counts.target_counts, kind="stable"):
-        if not counts.target_counts[target]:
-            break
-        share = counts.target_counts[target] / total
-        yield f"{target_tokens[target]} {ANY_SOURCE} {share:.6g}"
     sources, targets, values = counts.pairs()
+    target_counts = np.bincount(targets, values)
+    total = math.fsum(target_counts)
+    for target in np.argsort(-target_counts, kind="stable"):
+        if not target_counts[target]:
+            break
+        share = target_counts[target] / total
+        yield f"{target_tokens[target]} {ANY_SOURCE} {share:.6g}"
     begins = np.flatnonzero(np.diff(sources, prepend=-1))
     for begin, end in zip(begins, [*begins[1:], len(sources)]):
         source_token = source_tokens[sources[begin]]
@@ -182,10 +178,8 @@ def format_shortlist(counts, tokenizer, best):
 
 
 def _list_tokens(tokenizer):
-    processor = sentencepiece.SentencePieceProcessor(
-        model_proto=tokenizer.proto
-    )
-    return processor.id_to_piece([*range(tokenizer.vocabulary_size)])
+    tokens = tokenizer.ids_to_tokens(tf.range(tokenizer.vocabulary_size))
+    return [token.decode("utf-8") for token in tokens.numpy()]
 
 
 if __name__ == "__main__":

@@ -135,8 +135,11 @@ def main(arguments):
     source, languages = _open_source()
     options = _make_options(*languages)
     models = tuple(hash_model_files(path) for path in FLAGS.model)
+    model_languages = languages
+    if options.direction == "backward":
+        model_languages = languages[::-1]
     for path in FLAGS.model:
-        validate_model_direction(path, *options.model_languages)
+        validate_model_direction(path, *model_languages)
     manifest = synthesize(FLAGS.output_dir, source, models, options, _run_job)
     print(f"{FLAGS.output_dir}: {format_counts(manifest.counts)}.")
     train = command.command_line(
@@ -166,13 +169,9 @@ def _open_source():
         source = corpus_source(corpus, FLAGS.split, FLAGS.direction)
         return source, (corpus.source_language, corpus.target_language)
     languages = FLAGS.source_language, FLAGS.target_language
-    if None in languages:
-        raise InputError(
-            "--text needs --source_language and --target_language of the pairs."
-        )
+    validate_direction(f"--text={FLAGS.text}", *languages, "en, de and so on")
     for code in languages:
         validate_language_code(code, "give the pairs' languages.")
-    validate_direction(f"--text={FLAGS.text}", *languages, "en, de and so on")
     return text_source(FLAGS.text), languages
 
 
@@ -193,14 +192,11 @@ def _make_options(source_language, target_language):
 
 def _validate_flags():
     """Raises InputError for flags without effect."""
-    requirements = {}
     if FLAGS.decoding == "beam":
-        requirements |= dict.fromkeys(
-            search_flags.SAMPLING, "--decoding=sample"
-        )
+        requirements = dict.fromkeys(search_flags.SAMPLING, "--decoding=sample")
     else:
         names = ("beam_size", "alpha", "stop_criterion")
-        requirements |= dict.fromkeys(names, "--decoding=beam")
+        requirements = dict.fromkeys(names, "--decoding=beam")
     if FLAGS.best_of == 1:
         requirements["metric"] = requirements["tokenize"] = "--best_of above 1"
     elif FLAGS.text is not None:

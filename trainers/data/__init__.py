@@ -7,19 +7,9 @@
 import re
 
 from export.common.errors import InputError
-from trainers.data.corpus import Corpus, EvaluationSet
 from trainers.data.tatoeba import NAME as TATOEBA
 from trainers.data.tatoeba import TatoebaCorpus
 from trainers.data.text_files import TextCorpus
-
-__all__ = [
-    "TRAINING_COMMANDS",
-    "Corpus",
-    "EvaluationSet",
-    "dataset_kind",
-    "open_corpus",
-    "validate_kind",
-]
 
 # The command that trains on each kind of corpus.
 TRAINING_COMMANDS = {"text": "trainers.wmt", "trees": "trainers.parsing"}

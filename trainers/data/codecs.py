@@ -199,8 +199,7 @@ def tokenize(pairs, codec, max_tokens, workers):
             while pending:
                 yield pending.popleft().result()
         finally:
-            for future in pending:
-                future.cancel()
+            pool.shutdown(cancel_futures=True)
 
 
 def _tokenize_chunk(chunk, codec, max_tokens):

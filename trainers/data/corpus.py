@@ -37,11 +37,10 @@ class EvaluationSet:
         ]
 
     def subset(self, indices):
-        """Returns the sentences at these indices, in this order."""
-        chosen = list(indices)
+        """Returns the sentences at a sequence of indices, in its order."""
         return EvaluationSet(
-            tuple(self.sources[index] for index in chosen),
-            tuple(self.references[index] for index in chosen),
+            tuple(self.sources[index] for index in indices),
+            tuple(self.references[index] for index in indices),
         )
 
     def reference_streams(self):
@@ -49,9 +48,8 @@ class EvaluationSet:
 
         Stream i holds reference i of every sentence, None if it has fewer.
         """
-        return [
-            list(stream) for stream in itertools.zip_longest(*self.references)
-        ]
+        streams = itertools.zip_longest(*self.references)
+        return [list(stream) for stream in streams]
 
 
 class Corpus(abc.ABC):
@@ -157,7 +155,7 @@ def validate_direction(dataset, source, target, available):
     if source is None or target is None:
         raise InputError(
             f"{dataset} needs a source and a target language "
-            f"(--source_language, --target_language); it has {available}."
+            f"(--source_language, --target_language); available: {available}."
         )
     if source == target:
         raise InputError(

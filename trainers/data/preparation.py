@@ -252,7 +252,8 @@ class _Preparation:
                 split = dataclasses.replace(
                     split, shards=(*split.shards, shard)
                 )
-                manifest = manifest.with_split(name, split)
+                splits = {**manifest.splits, name: split}
+                manifest = dataclasses.replace(manifest, splits=splits)
                 write_manifest(self._folder, manifest)
                 bar.update(sum(chunk.num_read for chunk in chunks))
         if split.num_unencodable:

@@ -24,7 +24,7 @@ import numpy as np
 
 from export.common.command import command_line
 from export.common.errors import InputError
-from export.common.storage import atomic_write, write_json
+from export.common.storage import atomic_write, explain_read_errors, write_json
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet
 
@@ -37,7 +37,6 @@ MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
 
 # Number of unknown characters that are stored and printed.
 NUM_EXAMPLES = 8
-_READ_BLOCK = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -152,10 +151,6 @@ class Manifest:
         """Kind of the corpus, "text" or "trees"."""
         return "trees" if self.symbols_sha256 else "text"
 
-    def with_split(self, name, split):
-        """Returns a copy with a split added or replaced."""
-        return dataclasses.replace(self, splits={**self.splits, name: split})
-
 
 class PreparedCorpus:
     """A folder of prepared data, opened for training.
@@ -207,7 +202,7 @@ class PreparedCorpus:
             for shard in split.shards:
                 read_shard(self.folder, shard)
                 path, _ = shard.paths(self.folder)
-                if _crc32(path) != shard.ids_crc32:
+                if zlib.crc32(path.read_bytes()) != shard.ids_crc32:
                     raise _damaged_error(path)
         self.test_set()
 
@@ -244,7 +239,7 @@ def read_shard(folder, shard):
     if (
         lengths.shape != (shard.num_pairs, 2)
         or lengths.dtype != np.uint16
-        or _crc32(lengths_path) != shard.lengths_crc32
+        or zlib.crc32(lengths_path.read_bytes()) != shard.lengths_crc32
         or lengths.sum(dtype=np.int64) != shard.num_tokens
     ):
         raise _damaged_error(lengths_path)
@@ -258,14 +253,6 @@ def _memory_map(path):
     # Damaged headers raise various errors, such as OverflowError.
     except Exception as error:
         raise _damaged_error(path, str(error).partition("\n")[0]) from error
-
-
-def _crc32(path):
-    checksum = 0
-    with path.open("rb") as file:
-        while block := file.read(_READ_BLOCK):
-            checksum = zlib.crc32(block, checksum)
-    return checksum
 
 
 def _damaged_error(path, reason="it differs from the prepared file"):
@@ -297,21 +284,18 @@ def write_manifest(folder, manifest):
 def read_manifest(folder):
     """Returns the manifest of a folder, or None; InputError if malformed."""
     path = folder / MANIFEST_FILE
+    with explain_read_errors(path):
+        if not path.exists():
+            return None
+        content = path.read_bytes()
     try:
-        content = json.loads(path.read_bytes())
-        manifest = _from_json("manifest", Manifest, content)
+        manifest = _from_json("manifest", Manifest, json.loads(content))
         for split in manifest.splits.values():
             for shard in split.shards:
                 # The name becomes part of a path.
                 if not shard.name.replace("-", "").isalnum():
                     raise ValueError(f"{shard.name!r} is no name of a shard")
         return manifest
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InputError(
-            f"Cannot read {path}: {error.strerror}; give another folder."
-        ) from error
     # Malformed JSON and unexpected types.
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise _damaged_error(path, error) from error
@@ -374,10 +358,10 @@ def validate_codec(folder, manifest, vocabulary, symbols):
             "the model's; prepare them in another folder, with "
             "--vocabulary=MODEL_DIR/vocabulary.model."
         )
-    difference = ""
-    if symbols is not None:
-        stored = _load_symbols(read_codec_files(folder, manifest))
-        difference = symbols.describe_difference(stored)
+    if symbols is None:
+        return
+    stored = _load_symbols(read_codec_files(folder, manifest))
+    difference = symbols.describe_difference(stored)
     if difference:
         raise InputError(
             f"The data in {folder} were prepared with other labels and tags "

@@ -20,8 +20,7 @@ from export.common.storage import (
 )
 from export.lines.files import aligned_lines, read_sentences
 from export.model_directory import ModelDirectory
-from trainers.data import Corpus
-from trainers.data.corpus import describe_fingerprint_change
+from trainers.data.corpus import Corpus, describe_fingerprint_change
 from trainers.scores.evaluation import bleu_difference, score_bleu
 from trainers.synthesis.job import validate_output_folder
 from trainers.synthesis.shards import drop_duplicates, write_parallel
@@ -247,7 +246,7 @@ def compare_bleu(paths, evaluation_set, tokenize, output):
     scored_set = evaluation_set.subset(indices)
     translations = []
     for path in paths:
-        lines = list(read_sentences(path))
+        lines = read_sentences(path)
         translations.append([lines[index] for index in indices])
     student, teacher = (
         score_bleu(texts, scored_set, tokenize) for texts in translations

@@ -18,7 +18,7 @@ _NUM_SEEDS = 2**31
 
 def generate_pairs(translator, lines, options):
     """Translates Lines and filters the pairs; returns a ShardResult."""
-    counts = collections.Counter(read=len(lines))
+    counts = collections.Counter(read=len(lines), translated=0)
     lengths = translator.lengths([line.text for line in lines])
     accepted, pairs = [], []
     for line, length in zip(lines, lengths):
@@ -29,7 +29,6 @@ def generate_pairs(translator, lines, options):
             counts["too_long"] += 1
         else:
             accepted.append(line)
-    counts["translated"] = 0
     if not accepted:
         return ShardResult(counts, pairs)
     texts = [line.text for line in accepted]

@@ -8,6 +8,7 @@ import pathlib
 import tempfile
 
 from export.common.errors import InputError
+from export.common.storage import explain_read_errors
 
 # The files that determine the output of a translator.
 FILES = ("config.json", "vocabulary.model", "model.weights.h5")
@@ -45,19 +46,6 @@ class SynthesisOptions:
     batch_tokens: int = 2048
     threads: int = 1
 
-    @property
-    def model_languages(self):
-        """The languages that the models translate from and into."""
-        pair = self.source_language, self.target_language
-        return pair if self.direction == "forward" else pair[::-1]
-
-    @property
-    def search_arguments(self):
-        """The arguments of Translator for the search options that are set."""
-        names = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
-        options = {name: getattr(self, name) for name in names}
-        return {k: value for k, value in options.items() if value is not None}
-
 
 @dataclasses.dataclass(frozen=True)
 class ModelFiles:
@@ -75,15 +63,9 @@ def hash_model_files(path):
             f"{folder} holds a parser; give a translator's model directory."
         )
     digests = []
-    for name in FILES:
-        try:
-            with (folder / name).open("rb") as file:
-                digests.append(hashlib.file_digest(file, "sha256").hexdigest())
-        except OSError as error:
-            raise InputError(
-                f"Cannot read {folder / name} of the model "
-                f"({error.strerror}); give a model directory."
-            ) from error
+    for file_path in [folder / name for name in FILES]:
+        with explain_read_errors(file_path), file_path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
     return ModelFiles(str(path), tuple(digests))
 
 
@@ -139,6 +121,10 @@ def load_translator(job):
     from export.translators.translator import Translator, load_models
 
     options = job.options
+    names = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
+    search = {name: getattr(options, name) for name in names}
+    # Unset options keep the model's own value.
+    search = {name: each for name, each in search.items() if each is not None}
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
     tf.config.threading.set_inter_op_parallelism_threads(options.threads)
     for gpu in tf.config.list_physical_devices("GPU"):
@@ -149,7 +135,7 @@ def load_translator(job):
         *load_models([pathlib.Path(model.path) for model in job.models]),
         batch_tokens=options.batch_tokens,
         num_threads=1,
-        **options.search_arguments,
+        **search,
     )
 
 

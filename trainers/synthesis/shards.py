@@ -18,9 +18,6 @@ from export.common.storage import (
 )
 from export.lines.files import read_lines
 
-# Errors of missing files, malformed JSON and unexpected types.
-_INVALID = (OSError, ValueError, TypeError, KeyError, RecursionError)
-
 
 class Line(typing.NamedTuple):
     """A stripped line; blank text, and a missing reference, is ""."""
@@ -113,7 +110,8 @@ class ShardStore:
             return ShardResult(
                 collections.Counter(counts), [tuple(pair) for pair in pairs]
             )
-        except _INVALID:
+        # Missing files, malformed JSON and unexpected types.
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
 
     def is_empty(self):

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from export.common.errors import InputError
 from export.lines.files import join_lines
 from tests.trainers.data.memory_corpus import MemoryCorpus
-from trainers.data import EvaluationSet, open_corpus, tatoeba
+from trainers.data import open_corpus, tatoeba
 from trainers.data.corpus import (
+    EvaluationSet,
     describe_fingerprint_change,
     file_fingerprint,
     resolve_languages,

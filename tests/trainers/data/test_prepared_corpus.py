@@ -86,7 +86,7 @@ def test_a_split_counts_the_pairs_of_its_shards(parts):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name, "new")
         assert read_manifest(folder) is None
-        manifest = MANIFEST.with_split("train", split)
+        manifest = dataclasses.replace(MANIFEST, splits={"train": split})
         write_manifest(folder, manifest)
         assert read_manifest(folder) == manifest
 

@@ -116,7 +116,7 @@ def test_refusals(tmp_path, write_split, write_text, prefix):
         ("needs a prefix", "text:"),
         (f"expected {tmp_path}/x.train.en", f"text:{tmp_path}/x"),
         ("nowhere", f"text:{tmp_path}/nowhere/x"),
-        ("it has de, en", prefix, "en", None),
+        ("available: de, en", prefix, "en", None),
         ("both 'en'.*de, en", prefix, "en", "en"),
         (r"only .*train\.en of .*train\.fr", prefix, "en", "fr"),
         ("there are de, en", prefix, "fr", "it"),

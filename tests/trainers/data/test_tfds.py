@@ -125,7 +125,7 @@ def test_refusals(data_dir):
     for name, source, target, message in (
         ("corpora_fixed_pairs", "fr", "en", "'fr'; it has de, en"),
         ("corpora_fixed_pairs", "en", "en", "both 'en'.*de, en"),
-        ("corpora_talks", None, None, "it has de, en, fr"),
+        ("corpora_talks", None, None, "available: de, en, fr"),
         ("corpora_pictures", None, None, "not a translation data set"),
         ("corpora_nowhere", None, None, "corpora_nowhere.*wmt14_translate"),
         ("wmt14_translate/xx-en", None, None, "xx-en"),

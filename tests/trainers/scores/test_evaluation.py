@@ -14,7 +14,7 @@ from export.translators.translator import Translator
 from keras_transformer.config import BEGIN_ID
 from tests import made_up_text
 from tests.export import tiny
-from trainers.data import EvaluationSet
+from trainers.data.corpus import EvaluationSet
 from trainers.scores import evaluation
 from trainers.scores.evaluation import (
     Perplexity,
