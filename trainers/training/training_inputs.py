@@ -28,9 +28,8 @@ class TrainingInputs:
 def load_inputs(directory, config, corpus, options):
     """Returns validated TrainingInputs, without writing anything.
 
-    Raises:
-        InputError: the directory is of another training, or the data are
-            damaged or do not fit the configuration.
+    InputError if the directory is of another training, or the data are damaged
+    or do not fit the configuration.
     """
     source = corpus.manifest.source
     validate_same_training(directory, config, source, options)
@@ -65,10 +64,7 @@ def load_inputs(directory, config, corpus, options):
 
 
 def resolve_tokenizer(options, directory, language):
-    """Returns the TrainingOptions with a tokenizer for sacreBLEU.
-
-    `language` is the code of the target language.
-    """
+    """Returns the options with sacreBLEU's tokenizer for a target language."""
     # A resumed training keeps its tokenizer: BLEU of its runs is comparable.
     name = options.tokenize
     if name is None and directory.config_path.exists():
