@@ -156,9 +156,8 @@ class Table3Runs:
     def read_score(self, row):
         """Returns the scores.json entry of a finished row, otherwise None."""
         directory = ModelDirectory(self._path(row))
-        if not directory.config_path.exists():
-            return None
-        if directory.read_config() != row.config:
+        is_trained = directory.config_path.exists()
+        if not is_trained or directory.read_config() != row.config:
             return None
         command = command_line("trainers.evaluate", *self._evaluate_flags(row))
         for record in reversed(directory.read_scores()):

@@ -124,7 +124,8 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
         if not chief:
             return
         progress.report_dev(evaluation)
-        if options.saves_best and rank_evaluations(history)[0] is evaluation:
+        saves_best = options.keep_best or score_name(evaluation)
+        if saves_best and rank_evaluations(history)[0] is evaluation:
             checkpoints.save_best(model, counter.step, history)
 
     def save(save_checkpoint):
