@@ -134,9 +134,8 @@ def _make_row(name, assignments, scale):
         raise InputError(
             f"Row {name} is invalid at scale {scale:g}: {error}"
         ) from error
-    return Table3Row(
-        name, config, config_flags.format_assignments(config, "base")
-    )
+    changes = config_flags.format_assignments(config, "base")
+    return Table3Row(name, config, changes)
 
 
 class Table3Runs:
