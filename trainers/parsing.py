@@ -49,10 +49,9 @@ class Parsing(launch.Task):
         # nltk takes seconds to load.
         from export.parsing.parser import load_symbols
 
-        exists = (
-            directory.config_path.exists() or directory.symbols_path.exists()
-        )
-        return load_symbols(directory) if exists else None
+        if directory.config_path.exists() or directory.symbols_path.exists():
+            return load_symbols(directory)
+        return None
 
     def config_from_directory(self, config, directory):
         """Adds the sizes of the directory's vocabularies, if any."""
@@ -79,10 +78,11 @@ class Parsing(launch.Task):
         from export.parsing.trees import read_tree
         from trainers.scores.brackets import score_parser
 
+        run = inputs.directory.read_run()
         _, lines = score_parser(
             inputs.directory,
             [read_tree(text) for (text,) in inputs.test.references],
-            {"dataset": inputs.dataset, "split": "test"},
+            {"dataset": run["dataset"], "split": "test"},
             run_info,
         )
         print("", "Test:", *lines, sep="\n", flush=True)

@@ -122,11 +122,10 @@ class Checkpoints:
             if len(averaged) == count or step < first:
                 break
             arrays = _read_arrays(self.path(step))
-            if arrays is None:
-                continue
-            for total, (name, _) in zip(sums, _named_weights(model)):
-                total += arrays[name]
-            averaged.append(step)
+            if arrays is not None:
+                for total, (name, _) in zip(sums, _named_weights(model)):
+                    total += arrays[name]
+                averaged.append(step)
         if averaged:
             for (_, variable), total in zip(_named_weights(model), sums):
                 variable.assign((total / len(averaged)).astype(np.float32))

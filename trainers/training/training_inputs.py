@@ -19,7 +19,6 @@ class TrainingInputs:
 
     directory: ModelDirectory
     config: kt.TransformerConfig
-    dataset: str
     training: TokenPairs
     dev: TokenPairs | None
     test: EvaluationSet | None
@@ -57,10 +56,7 @@ def load_inputs(directory, config, corpus, options):
                 f"{corpus.folder} has no dev split, which --{name} needs; "
                 "drop the flag, or add a dev split."
             )
-    test = corpus.test_set()
-    return TrainingInputs(
-        directory, config, source.dataset, training, dev, test
-    )
+    return TrainingInputs(directory, config, training, dev, corpus.test_set())
 
 
 def resolve_tokenizer(options, directory, language):

@@ -37,10 +37,10 @@ def _assert_restores(checkpoints, step, values):
     """Into another model, with other values before."""
     other = new_model()
     fill(other, SEED)
-    restored = checkpoints.restore_latest(other)
-    assert restored.step == step
+    restored_step, history = checkpoints.restore_latest(other)
+    assert restored_step == step
     assert same(values_of(other), values)
-    return restored.history
+    return history
 
 
 def test_the_latest_is_restored(saved):
