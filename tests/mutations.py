@@ -426,8 +426,8 @@ MUTATIONS = [
         (
             "resume skips a step",
             "trainers/training/checkpoints.py",
-            "return TrainingState(step, json.loads(",
-            "return TrainingState(step + 1, json.loads(",
+            "return step, json.loads(",
+            "return step + 1, json.loads(",
             _CHECKPOINTS,
         ),
         (

@@ -2,11 +2,10 @@
 
 M is a model directory, an exported version, or the folder of exported versions.
 By default the data are those of the training; exports need --dataset and both
-languages.
-Prints sacreBLEU with its signature and a 95 % interval, chrF, the paper's
-compound-split BLEU, and perplexity; for a parser EVALB's labeled F1, precision
-and recall. Saves the scores of a model directory in its scores.json; repeating
-an evaluation replaces its entry.
+languages. Prints sacreBLEU with its signature and a 95 % interval, chrF, the
+paper's compound-split BLEU, and perplexity; for a parser EVALB's labeled F1,
+precision and recall. Saves the scores of a model directory in its scores.json;
+repeating an evaluation replaces its entry.
 """
 
 import dataclasses

@@ -49,10 +49,9 @@ class Parsing(launch.Task):
         # nltk takes seconds to load.
         from export.parsing.parser import load_symbols
 
-        exists = (
-            directory.config_path.exists() or directory.symbols_path.exists()
-        )
-        return load_symbols(directory) if exists else None
+        if directory.config_path.exists() or directory.symbols_path.exists():
+            return load_symbols(directory)
+        return None
 
     def config_from_directory(self, config, directory):
         """Adds the sizes of the directory's vocabularies, if any."""
@@ -75,29 +74,23 @@ class Parsing(launch.Task):
 
     def score(self, inputs, options, run_info):
         """Scores the test split with F1."""
-        if inputs.test is None:
-            print("The data set has no test split, so there is no F1 score.")
-            return
         # nltk takes seconds to load.
         from export.parsing.trees import read_tree
         from trainers.scores.brackets import score_parser
 
+        run = inputs.directory.read_run()
         _, lines = score_parser(
             inputs.directory,
             [read_tree(text) for (text,) in inputs.test.references],
-            {"dataset": inputs.dataset, "split": "test"},
+            {"dataset": run["dataset"], "split": "test"},
             run_info,
         )
         print("", "Test:", *lines, sep="\n", flush=True)
 
-    def print_next_steps(self, inputs):
-        """Prints commands to run next."""
-        logs, path = inputs.directory.logs_path, inputs.directory.path
+    def next_command(self, path):
+        """Returns a command that parses a sentence."""
         parse = command.command_line("export.parse", f"--model={path}")
-        command.print_next(
-            command.command_line("tensorboard", "--logdir", logs),
-            f'echo "The protein binds to DNA ." | {parse}',
-        )
+        return f'echo "The protein binds to DNA ." | {parse}'
 
 
 def _with_symbols(config, symbols, vocabulary):

@@ -24,8 +24,9 @@ FLAGS = flags.FLAGS
 
 flags.DEFINE_multi_string(
     "scores",
-    [],
+    None,
     "A model directory, or a file such as its scores.json; repeatable.",
+    required=True,
 )
 flags.DEFINE_string(
     "output", None, "The page to update; standard output by default."
@@ -35,8 +36,6 @@ flags.DEFINE_string(
 def main(arguments):
     """Writes the page."""
     del arguments
-    if not FLAGS.scores:
-        raise InputError("Give --scores, a scored model directory; repeatable.")
     records = []
     for path in FLAGS.scores:
         records += _read_scores(path)

@@ -56,11 +56,7 @@ class TranslationTask(launch.Task):
 
     def score(self, inputs, options, run_info):
         """Scores the test split with BLEU, and prints translations."""
-        evaluation_set = inputs.test
-        if evaluation_set is None:
-            print("The data set has no test split, so there is no BLEU score.")
-            return
-        directory = inputs.directory
+        directory, evaluation_set = inputs.directory, inputs.test
         translator = Translator.from_directory(directory.path)
         texts = translate_sentences(translator, evaluation_set.sources)
         record, lines = evaluate(texts, evaluation_set, options.tokenize)
@@ -73,15 +69,11 @@ class TranslationTask(launch.Task):
         _print_samples(texts, evaluation_set)
         print("", f"Test: {lines[0]}", sep="\n", flush=True)
 
-    def print_next_steps(self, inputs):
-        """Prints commands to run next."""
-        logs, path = inputs.directory.logs_path, inputs.directory.path
+    def next_command(self, path):
+        """Returns the command that exports the model."""
         export_dir = f"--export_dir=exports/{path.name}"
-        command.print_next(
-            command.command_line("tensorboard", "--logdir", logs),
-            command.command_line(
-                "export.saved_model", f"--model_dir={path}", export_dir
-            ),
+        return command.command_line(
+            "export.saved_model", f"--model_dir={path}", export_dir
         )
 
 

@@ -44,12 +44,9 @@ INPUT = "input, overlapped"
 
 
 class MicroBatchShape(typing.NamedTuple):
-    """B, S, T of a device's micro-batch, and target positions with logits.
+    """B, S, T of a device's micro-batch, and target positions with logits."""
 
-    `rows` may be a mean.
-    """
-
-    rows: float
+    rows: float  # May be a mean.
     source_length: int
     target_length: int
     logit_positions: float

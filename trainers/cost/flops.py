@@ -28,17 +28,14 @@ class Matrix(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Product:
-    """`count` products [batch, m, k] @ [batch, k, n] of a forward pass.
-
-    `component` is one of the COMPONENTS.
-    """
+    """`count` products [batch, m, k] @ [batch, k, n] of a forward pass."""
 
     count: int
     batch: int
     m: int
     k: int
     n: int
-    component: str
+    component: str  # One of the COMPONENTS.
 
     @property
     def flops(self):

@@ -141,10 +141,9 @@ def _write_pictures(maps, kind):
         pictures = [draw_layer(sentence, kind, layer) for sentence in maps]
         # TensorBoard needs equal sizes, so white is added at the bottom.
         height = max(picture.height for picture in pictures)
-        borders = [(0, 0, 0, height - picture.height) for picture in pictures]
         padded = [
-            ImageOps.expand(picture, border, "white")
-            for picture, border in zip(pictures, borders)
+            ImageOps.expand(each, (0, 0, 0, height - each.height), "white")
+            for each in pictures
         ]
         tag = f"attention_{kind}/layer_{layer}"
         tf.summary.image(tag, np.stack(padded), max_outputs=len(padded))

@@ -134,9 +134,8 @@ def _make_row(name, assignments, scale):
         raise InputError(
             f"Row {name} is invalid at scale {scale:g}: {error}"
         ) from error
-    return Table3Row(
-        name, config, config_flags.format_assignments(config, "base")
-    )
+    changes = config_flags.format_assignments(config, "base")
+    return Table3Row(name, config, changes)
 
 
 class Table3Runs:
@@ -156,9 +155,8 @@ class Table3Runs:
     def read_score(self, row):
         """Returns the scores.json entry of a finished row, otherwise None."""
         directory = ModelDirectory(self._path(row))
-        if not directory.config_path.exists():
-            return None
-        if directory.read_config() != row.config:
+        is_trained = directory.config_path.exists()
+        if not is_trained or directory.read_config() != row.config:
             return None
         command = command_line("trainers.evaluate", *self._evaluate_flags(row))
         for record in reversed(directory.read_scores()):

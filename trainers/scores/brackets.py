@@ -26,11 +26,7 @@ from export.parsing.linearization import delinearize
 from export.parsing.parser import Parser, load_symbols
 from export.parsing.trees import OPEN, WORD, traverse, tree_words
 from export.parsing.word_tokenizer import WordTokenizer
-from export.translators.batches import (
-    BATCH_TOKENS,
-    map_in_batches,
-    pad_ids,
-)
+from export.translators.batches import BATCH_TOKENS, map_in_batches, pad_ids
 from export.translators.graph_translator import GraphTranslator
 from keras_transformer.config import END_ID
 from trainers.scores.evaluation import (

@@ -226,11 +226,7 @@ class EvaluateDev(keras.callbacks.Callback):
                 self.model.stop_training = True
 
     def evaluate(self, step):
-        """Returns the evaluation of the current weights, of `step`.
-
-        Raises:
-            InputError: the loss is not finite.
-        """
+        """Evaluates the weights; InputError if the loss is not finite."""
         metrics = self.model.evaluate(
             self._data, steps=self._num_batches, return_dict=True, verbose=0
         )

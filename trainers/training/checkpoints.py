@@ -20,7 +20,6 @@ There may also be `best-00000750.npz`, the best by dev, and
 import json
 import pathlib
 import re
-import typing
 
 import numpy as np
 from absl import logging
@@ -31,13 +30,6 @@ from export.common.storage import atomic_write, remove_temporary_files
 _NAMES = "names"
 _HISTORY = "history"
 _FILE = re.compile(r"(step|best|stop)-(\d{8,})\.npz")
-
-
-class TrainingState(typing.NamedTuple):
-    """Number of updates, and evaluations on dev, of a checkpoint."""
-
-    step: int
-    history: list
 
 
 def divergence_error(quantity):
@@ -68,10 +60,8 @@ class Checkpoints:
         """Writes a checkpoint and removes outdated ones.
 
         `history` is the list of evaluations on dev, dicts of numbers.
-
-        Raises:
-            InputError: the file cannot be written, or a value is not finite;
-                earlier checkpoints are untouched.
+        InputError if the file cannot be written or a value is not finite;
+        earlier checkpoints are untouched.
         """
         self._write(self.path(step), model, step, history)
         for old in self.steps()[::-1][self.keep :]:
@@ -94,8 +84,8 @@ class Checkpoints:
     def restore_latest(self, model):
         """Loads the latest valid checkpoint; warns of damaged ones.
 
-        Returns its TrainingState, step 0 if there is none. Raises InputError if
-        a checkpoint is of another model or all are damaged.
+        Returns its step and history, see `save`, or 0 and [] if there is none.
+        InputError if a checkpoint is of another model or all are damaged.
         """
         files = self._list_files()
         for step, prefix in reversed(files):
@@ -103,13 +93,13 @@ class Checkpoints:
             arrays = _read_arrays(path)
             if arrays is not None:
                 _assign_arrays(model, arrays, path)
-                return TrainingState(step, json.loads(str(arrays[_HISTORY])))
+                return step, json.loads(str(arrays[_HISTORY]))
         if files:
             raise InputError(
                 f"All checkpoints in {self.folder} are damaged; remove the "
                 "folder to start again."
             )
-        return TrainingState(0, [])
+        return 0, []
 
     def restore_step(self, model, step):
         """Loads the checkpoint of a step; returns whether it succeeded."""
@@ -132,11 +122,10 @@ class Checkpoints:
             if len(averaged) == count or step < first:
                 break
             arrays = _read_arrays(self.path(step))
-            if arrays is None:
-                continue
-            for total, (name, _) in zip(sums, _named_weights(model)):
-                total += arrays[name]
-            averaged.append(step)
+            if arrays is not None:
+                for total, (name, _) in zip(sums, _named_weights(model)):
+                    total += arrays[name]
+                averaged.append(step)
         if averaged:
             for (_, variable), total in zip(_named_weights(model), sums):
                 variable.assign((total / len(averaged)).astype(np.float32))

@@ -15,10 +15,8 @@ FIELD_NAMES = tuple(_FIELD_TYPES)
 def make_config(preset, assignments, **overrides):
     """Returns the TransformerConfig of a preset with "name=value" changes.
 
-    The overrides, fields that have their own flags, take precedence.
-
-    Raises:
-        InputError: an unknown preset or field, or a value out of range.
+    The overrides, fields that have their own flags, take precedence. InputError
+    if the preset or a field is unknown, or a value is out of range.
     """
     try:
         changes = parse_assignments(assignments) | overrides

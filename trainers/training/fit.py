@@ -124,7 +124,8 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
         if not chief:
             return
         progress.report_dev(evaluation)
-        if options.saves_best and rank_evaluations(history)[0] is evaluation:
+        saves_best = options.keep_best or score_name(evaluation)
+        if saves_best and rank_evaluations(history)[0] is evaluation:
             checkpoints.save_best(model, counter.step, history)
 
     def save(save_checkpoint):
@@ -170,9 +171,8 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
 
 def _attention_summaries(model, inputs, options, counter):
     tokenizer = inputs.directory.load_tokenizer()
-    indices = choose_attention_sentences(
-        inputs.dev, options.attention_sentences
-    )
+    count = options.attention_sentences
+    indices = choose_attention_sentences(inputs.dev, count)
     sources, references = decode_pairs(tokenizer, inputs.dev, indices)
     log_dir = inputs.directory.logs_path
     steps = options.attention_steps or options.dev_steps
@@ -182,10 +182,9 @@ def _attention_summaries(model, inputs, options, counter):
 
 
 def _dev_evaluation(model, inputs, options, counter, history, report):
+    strategy = model.distribute_strategy
     plan = make_plan(inputs.dev, inputs.config, options)
-    data = input_pipeline.evaluation_data(
-        model.distribute_strategy, inputs.dev, plan
-    )
+    data = input_pipeline.evaluation_data(strategy, inputs.dev, plan)
     return EvaluateDev(
         counter,
         data,
@@ -215,11 +214,10 @@ def _load_final_weights(model, options, config, checkpoints, step, history):
     evaluation = next((each for each in history if each["step"] == step), None)
     if options.ema:
         return step, f"moving average of momentum {options.ema}", evaluation
-    if config.average_checkpoints > 1:
+    count = config.average_checkpoints
+    if count > 1:
         first = _first_step_to_average(config, step)
-        averaged = checkpoints.load_average(
-            model, config.average_checkpoints, first
-        )
+        averaged = checkpoints.load_average(model, count, first)
         if averaged:
             steps = ", ".join(map(str, averaged))
             origin = f"average of the checkpoints of steps {steps}"

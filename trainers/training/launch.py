@@ -9,6 +9,7 @@ import pathlib
 import tensorflow as tf
 from absl import flags
 
+from export.common import command
 from export.common.errors import InputError
 from export.common.processes import folder_lock
 from export.model_directory import ModelDirectory
@@ -34,7 +35,6 @@ from trainers.training.strategies import (
     make_strategy,
     split_cpu,
 )
-from trainers.training.training_options import TrainingOptions
 
 FLAGS = flags.FLAGS
 dataset_flags.define_preparation_flags()
@@ -117,13 +117,10 @@ flags.DEFINE_string(
 
 
 class Task(abc.ABC):
-    """The steps in which training commands differ.
-
-    `corpus_kind` is "text" or "trees".
-    """
+    """The steps in which training commands differ."""
 
     command: str
-    corpus_kind: str
+    corpus_kind: str  # "text" or "trees".
 
     @abc.abstractmethod
     def validate_flags(self, config):
@@ -150,11 +147,11 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def score(self, inputs, options, run_info):
-        """Scores the test split, if there is one."""
+        """Scores the test split."""
 
     @abc.abstractmethod
-    def print_next_steps(self, inputs):
-        """Prints commands to run next."""
+    def next_command(self, path):
+        """Returns a command to run with the trained model of a folder."""
 
 
 def launch(task):
@@ -163,7 +160,7 @@ def launch(task):
     init_directory = initializer and initializer.directory
     config = _config_from_flags(task, initializer)
     task.validate_flags(config)
-    options = TrainingOptions.from_flags()
+    options = training_options.TrainingOptions.from_flags()
     training_options.validate_final_weights_flags()
     training_inputs.validate_positions(config, options)
     if FLAGS.logical_cpus > 1:
@@ -195,9 +192,14 @@ def launch(task):
     with folder_lock(directory.path, "training"):
         training_inputs.write_run_files(directory, config, corpus, options)
         train(inputs, options, strategy, run_info, initializer)
-        if FLAGS.score:
+        if FLAGS.score and inputs.test is None:
+            print("The data set has no test split, so there is no score.")
+        elif FLAGS.score:
             task.score(inputs, options, run_info)
-    task.print_next_steps(inputs)
+    command.print_next(
+        command.command_line("tensorboard", "--logdir", directory.logs_path),
+        task.next_command(directory.path),
+    )
 
 
 def _initializer_from_flags():
@@ -237,8 +239,7 @@ def _open_data(task, config, options, init_directory):
             "workers read; make it with python -m trainers.prepare."
         )
     manifest = folder and read_manifest(folder)
-    dataset_given = FLAGS["dataset"].present
-    is_prepared = is_multiworker or (manifest and not dataset_given)
+    is_prepared = is_multiworker or (manifest and not FLAGS["dataset"].present)
     if is_prepared:
         corpus = PreparedCorpus(folder)
         source = corpus.manifest.source

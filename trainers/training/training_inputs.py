@@ -19,7 +19,6 @@ class TrainingInputs:
 
     directory: ModelDirectory
     config: kt.TransformerConfig
-    dataset: str
     training: TokenPairs
     dev: TokenPairs | None
     test: EvaluationSet | None
@@ -28,9 +27,8 @@ class TrainingInputs:
 def load_inputs(directory, config, corpus, options):
     """Returns validated TrainingInputs, without writing anything.
 
-    Raises:
-        InputError: the directory is of another training, or the data are
-            damaged or do not fit the configuration.
+    InputError if the directory is of another training, or the data are damaged
+    or do not fit the configuration.
     """
     source = corpus.manifest.source
     validate_same_training(directory, config, source, options)
@@ -58,17 +56,11 @@ def load_inputs(directory, config, corpus, options):
                 f"{corpus.folder} has no dev split, which --{name} needs; "
                 "drop the flag, or add a dev split."
             )
-    test = corpus.test_set()
-    return TrainingInputs(
-        directory, config, source.dataset, training, dev, test
-    )
+    return TrainingInputs(directory, config, training, dev, corpus.test_set())
 
 
 def resolve_tokenizer(options, directory, language):
-    """Returns the TrainingOptions with a tokenizer for sacreBLEU.
-
-    `language` is the code of the target language.
-    """
+    """Returns the options with sacreBLEU's tokenizer for a target language."""
     # A resumed training keeps its tokenizer: BLEU of its runs is comparable.
     name = options.tokenize
     if name is None and directory.config_path.exists():

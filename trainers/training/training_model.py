@@ -94,12 +94,11 @@ def non_padding_positions(labels, states):
 class TrainingTransformer(kt.Transformer):
     """A Transformer for `model.fit` under any tf.distribute strategy.
 
-    Create and compile it in the strategy's scope.
-
-    With `compile_gradient`, XLA compiles loss and gradient, once for each
-    shape; Keras' `jit_compile` includes the strategy, which fails with several
-    replicas. A replica's batch is divided into `micro_batches`, computed one
-    after the other to save memory; the update is the same.
+    Create and compile it in the strategy's scope. With `compile_gradient`, XLA
+    compiles loss and gradient, once for each shape; Keras' `jit_compile`
+    includes the strategy, which fails with several replicas. A replica's batch
+    is divided into `micro_batches`, computed one after the other to save
+    memory; the update is the same.
 
     `signal_stop_flag` is 1.0 after a signal to stop, `time_stop_flag` after the
     end of the training time. Each step returns their sums over all workers.

@@ -54,12 +54,6 @@ class TrainingOptions:
         names = [field.name for field in dataclasses.fields(cls)]
         return cls(**{name: FLAGS[name].value for name in names})
 
-    @property
-    def saves_best(self):
-        """Whether the best checkpoint by dev is kept."""
-        scored = self.dev_bleu_sentences or self.dev_f1_sentences
-        return self.keep_best or bool(scored)
-
 
 flags.DEFINE_float(
     "train_minutes",

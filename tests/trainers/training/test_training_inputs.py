@@ -38,7 +38,7 @@ def test_inputs_are_loaded_and_nothing_is_written(
 ):
     inputs = load_inputs(directory, CONFIG, corpus, OPTIONS)
     assert inputs.directory is directory
-    assert (inputs.config, inputs.dataset) == (CONFIG, "text:toy")
+    assert inputs.config == CONFIG
     assert (len(inputs.training), len(inputs.dev)) == (40, 9)
     ids = inputs.training.targets(np.array([0]))
     assert Tokenizer(corpus.vocabulary).decode([ids]) == [

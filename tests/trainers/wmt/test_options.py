@@ -142,7 +142,7 @@ def test_packed_training_for_minutes_then_an_average(worker, tmp_path):
     losses = _losses(result)
     assert losses[-1] < losses[0]
     assert "dev loss" not in result.out
-    assert "no test split, so there is no BLEU" in result.out
+    assert "no test split, so there is no score" in result.out
     assert not (tmp_path / "m" / "scores.json").exists()
     Translator.from_directory(tmp_path / "m")
     # As many are kept as are averaged, though fewer were asked for.
