@@ -103,7 +103,10 @@ def remove_temporary_files(folder, pattern):
 
 
 def _file_mode(path):
-    """Returns the permissions of an existing file; None if it is missing."""
+    """Returns a file's permissions; None for a folder or a missing file.
+
+    Raises InputError for anything else, such as a device.
+    """
     try:
         mode = path.stat().st_mode
     except OSError:

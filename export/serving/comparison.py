@@ -80,7 +80,7 @@ class ExportComparer(abc.ABC):
             raise InputError(
                 f"Expected the signatures {', '.join(self.expectations)}, got "
                 f"{', '.join(sorted(unknown))}, which cannot be compared; omit "
-                "--model_dir."
+                "--model_dir, or export with --nocheck."
             )
 
     def inputs(self, names, start, end):

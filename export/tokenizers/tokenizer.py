@@ -65,8 +65,7 @@ class Tokenizer(tf.Module):
         if ids != [END_ID] or special != expected:
             raise ValueError(
                 "This SentencePiece model has other special ids than pad 0, "
-                "unknown 1, begin 2 and end 3; train one with "
-                "trainers.data.vocabulary."
+                "unknown 1, begin 2 and end 3; train one with trainers.prepare."
             )
 
     def _validate_control_pieces(self, pieces):
@@ -102,7 +101,7 @@ class Tokenizer(tf.Module):
 
     def clean_text(self, text):
         """Replaces bytes that are not UTF-8 by U+FFFD, and drops NUL."""
-        # SentencePiece's normalization drops other control characters.
+        # Most normalizations of SentencePiece drop other control characters.
         text = tf.strings.unicode_transcode(
             text, input_encoding="UTF-8", output_encoding="UTF-8"
         )

@@ -76,8 +76,8 @@ def beam_search(step, state, constraints, max_length, config=None):
     hypothesis can only end. A sentence stops when its best live log-probability
     / penalty at its maximum length, an upper bound for all candidates, is not
     above the finished score of the last requested hypothesis. So stopping never
-    changes the result, except with another `config.stop_criterion`. The result
-    of a sentence does not depend on the others.
+    changes the requested ones, except with another `config.stop_criterion`. The
+    result of a sentence does not depend on the others.
 
     Args:
         step: function (tokens int32 [B, K], parents int32 [B, K], index int32

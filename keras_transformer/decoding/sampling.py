@@ -76,7 +76,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
         source: int32 [B, S], each row ending with the end id, then padding.
         max_length: T, capacity for output tokens: an int or int32 scalar.
         seeds: int32 [B]; a sentence's samples depend on its own seed only.
-        config: SamplingConfig; None for one sample of the unmodified model.
+        config: SamplingConfig; None for its defaults.
         max_lengths: int32 [B]; None for source lengths + `max_extra_tokens`.
     """
     config = config or SamplingConfig()

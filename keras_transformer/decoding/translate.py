@@ -301,7 +301,8 @@ def _extend_search(decoder, search, capacity):
 def _continue_segment(search, capacity):
     """Returns whether to run another step before removing sentences.
 
-    Not once computing stopped ones until `capacity` costs more than removal.
+    False if stopped sentences would cost more steps up to `capacity` than their
+    removal now.
     """
     share_stopped = ops.mean(ops.cast(search.stopped, "float32"))
     wasted = share_stopped * ops.cast(capacity - search.index, "float32")

@@ -187,7 +187,8 @@ class MultiHeadAttention(SequenceLayer):
                 then the number of its slots. For cross-attention the output of
                 `project_memory`, instead of `value`.
             cache_update_index: int32 scalar, the step to write.
-            training: whether attention weights are dropped out.
+            training: whether attention weights are dropped out, and gradients
+                are needed.
             return_attention_scores: also return the attention weights.
             mask: boolean [B, Q]; this and the next two are Keras' implicit
                 masks, which are joined with `attention_mask`.

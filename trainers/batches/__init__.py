@@ -1,7 +1,7 @@
 """Plans batches and collates them into arrays.
 
-`make_plan` is the entry point: a plan depends only on lengths and seed, a
-batch only on plan and step. Does not import other subpackages.
+`make_plan` is the entry point: a plan depends only on lengths, options and
+seed, a batch only on plan and step. Does not import other subpackages.
 """
 
 from trainers.batches.by_length import plan_by_length
