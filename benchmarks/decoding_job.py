@@ -239,7 +239,7 @@ class DecodeSystem(System):
     translates: bool = True
 
 
-def _ours(stop_criterion="exact", **options):
+def _ours(stop_criterion="heuristic", **options):
     return DecodeSystem(
         "ours_translator:Ours",
         "tensorflow_text",
@@ -248,7 +248,7 @@ def _ours(stop_criterion="exact", **options):
     )
 
 
-def _served(stop_criterion="exact", **options):
+def _served(stop_criterion="heuristic", **options):
     return DecodeSystem(
         "ours_served:Served",
         "tensorflow_text",
@@ -281,6 +281,7 @@ _ON_BOTH = {
 SYSTEMS = {
     "tensorflow": {
         "ours": _ours(),
+        "ours-exact": _ours("exact"),
         "ours-finished": _ours("k_finished"),
         "ours-side-by-side": _ours(parallel_batches=True),
         "ours-finished-side-by-side": _ours(
@@ -291,6 +292,7 @@ SYSTEMS = {
         "ours-aligned": _ours(method="align"),
         "ours-n-best": _ours(method="n_best"),
         "ours-served": _served(),
+        "ours-served-exact": _served("exact"),
         "ours-served-finished": _served("k_finished"),
         "ours-served-frozen": _served("k_finished", frozen=True),
         **_ON_BOTH,

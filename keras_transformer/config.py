@@ -163,7 +163,7 @@ class TransformerConfig:
         beam_size: K, beams in decoding (section 6.1).
         alpha: exponent of the length penalty.
         length_penalty: "gnmt" or "power"; see the function of this name.
-        stop_criterion: "exact", "k_finished" or "heuristic"; see
+        stop_criterion: "heuristic", "exact" or "k_finished"; see
             `BeamSearchConfig`.
         max_extra_tokens: maximum of output length - source length.
     """
@@ -218,7 +218,7 @@ class TransformerConfig:
     alpha: float = float_field("decoding", 0.6, most=MAX_ALPHA)
     length_penalty: str = choice_field("decoding", "gnmt", "power")
     stop_criterion: str = choice_field(
-        "decoding", "exact", "k_finished", "heuristic"
+        "decoding", "heuristic", "exact", "k_finished"
     )
     max_extra_tokens: int = int_field(
         "decoding", 50, least=0, most=MAX_EXTRA_TOKENS

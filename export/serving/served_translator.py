@@ -2,8 +2,10 @@
 
 import functools
 
+import keras
 import tensorflow as tf
 
+import keras_transformer as kt
 from export.translators.batches import character_limit, truncation_limit
 from export.translators.graph_translator import GraphTranslator
 from export.translators.text_ops import (
@@ -16,6 +18,8 @@ from export.translators.text_ops import (
 )
 from export.translators.text_translator import IMPOSSIBLE_SCORE
 from keras_transformer.config import PAD_ID, UNKNOWN_ID
+from keras_transformer.decoding.output_vocabulary import ReducedVocabularyModel
+from keras_transformer.decoding.translate import FullOutputLayer
 
 _IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
 
@@ -44,6 +48,8 @@ class ServedTranslator(tf.Module):
     def __init__(self, model, tokenizer, max_source_tokens=256, **search):
         super().__init__(name="served_translator")
         translator = GraphTranslator(model, **search)
+        if translator.search_model is model:
+            translator.search_model = _store_projection(model)
         config = translator.config
         self.tokenizer, self.config = tokenizer, config
         self._graph_translator = translator
@@ -202,6 +208,23 @@ class ServedTranslator(tf.Module):
         missing = [IMPOSSIBLE_SCORE] * (self.config.beam_size - 1)
         tokens = tf.where(has_text[:, None, None], tokens, PAD_ID)
         return tokens, tf.where(has_text[:, None], scores, [0.0, *missing])
+
+
+class _StoredOutputLayer(FullOutputLayer):
+    """Keeps the transposed matrix, which takes a tenth of a request to make."""
+
+    def __init__(self, embedding):
+        super().__init__(embedding)
+        self._projection = keras.Variable(self._projection, trainable=False)
+        self.weights = [self._projection]
+
+
+def _store_projection(model):
+    if isinstance(model, kt.Ensemble):
+        models = [_store_projection(each) for each in model.models]
+        return kt.Ensemble(models, model.mean)
+    layer = _StoredOutputLayer(model.output_embedding)
+    return ReducedVocabularyModel(model, layer)
 
 
 def _tokenize(tokenizer, text, limit):

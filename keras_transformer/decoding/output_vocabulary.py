@@ -69,11 +69,11 @@ class OutputVocabulary(abc.ABC):
 
 
 class ReducedVocabularyModel:
-    """A Transformer whose searches generate a subset of the vocabulary.
+    """A Transformer whose searches have another output layer.
 
-    `translate_ids` returns local ids. The unknown token, which no search
-    generates, represents all excluded tokens: its logit is the log of the
-    estimated sum of their exponentials.
+    With that of a subset of the vocabulary, `translate_ids` returns local ids.
+    The unknown token, which no search generates, represents all excluded
+    tokens: its logit is the log of the estimated sum of their exponentials.
     """
 
     def __init__(self, model, output_layer):

@@ -73,8 +73,9 @@ class BeamSearchConfig:
             the K-th finished hypothesis, as in CTranslate2; faster, but may
             miss a better one. "heuristic": when no live beam at its present
             length beats the K-th finished hypothesis, as in Hugging Face
-            transformers. With the last two a hypothesis ends only if its end is
-            among the K best candidates.
+            transformers: a fifth fewer steps than "exact", and rarely another
+            result (docs/measured/decoding.md). With the last two a hypothesis
+            ends only if its end is among the K best candidates.
         n_best: number of hypotheses that "exact" waits for; 0 for all K.
         suppress_tokens: ids that are never generated. Neither these nor a
             grammar changes the probabilities of allowed tokens.
