@@ -2,7 +2,6 @@
 
 import functools
 
-import keras
 import tensorflow as tf
 
 import keras_transformer as kt
@@ -48,8 +47,9 @@ class ServedTranslator(tf.Module):
     def __init__(self, model, tokenizer, max_source_tokens=256, **search):
         super().__init__(name="served_translator")
         translator = GraphTranslator(model, **search)
+        self._output_matrices = []
         if translator.search_model is model:
-            translator.search_model = _store_projection(model)
+            translator.search_model = self._with_output_matrix(model)
         config = translator.config
         self.tokenizer, self.config = tokenizer, config
         self._graph_translator = translator
@@ -198,6 +198,14 @@ class ServedTranslator(tf.Module):
             "truncated": truncated | (lengths > limit),
         }
 
+    def _with_output_matrix(self, model):
+        if isinstance(model, kt.Ensemble):
+            models = [self._with_output_matrix(each) for each in model.models]
+            return kt.Ensemble(models, model.mean)
+        layer = _ServedOutputLayer(model.output_embedding)
+        self._output_matrices.append(layer.matrix)
+        return ReducedVocabularyModel(model, layer)
+
     def _tokenize_source(self, text):
         return _tokenize(self.tokenizer.source, text, self.max_source_tokens)
 
@@ -210,21 +218,51 @@ class ServedTranslator(tf.Module):
         return tokens, tf.where(has_text[:, None], scores, [0.0, *missing])
 
 
-class _StoredOutputLayer(FullOutputLayer):
-    """Keeps the transposed matrix, which takes a tenth of a request to make."""
+class _ServedOutputLayer(FullOutputLayer):
+    """The whole vocabulary, with a matrix that requests share."""
+
+    weights = ()
 
     def __init__(self, embedding):
-        super().__init__(embedding)
-        self._projection = keras.Variable(self._projection, trainable=False)
-        self.weights = [self._projection]
+        self._embedding = embedding
+        self.matrix = _OutputMatrix(embedding.embeddings.value)
+
+    def logits(self, states, prepared):
+        return self._embedding.logits(states, self.matrix.read())
 
 
-def _store_projection(model):
-    if isinstance(model, kt.Ensemble):
-        models = [_store_projection(each) for each in model.models]
-        return kt.Ensemble(models, model.mean)
-    layer = _StoredOutputLayer(model.output_embedding)
-    return ReducedVocabularyModel(model, layer)
+class _OutputMatrix(tf.saved_model.experimental.TrackableResource):
+    """The transpose [D, V] of embeddings, made when an export is loaded.
+
+    In a request it would take a tenth of the time.
+    """
+
+    def __init__(self, embeddings):
+        super().__init__()
+        self._embeddings = embeddings
+        self._initialize()
+
+    def _create_resource(self):
+        # Handles of one name would be the same variable.
+        name = f"output_matrix_{self._embeddings.name}"
+        shape = self._embeddings.shape[::-1]
+        return tf.raw_ops.VarHandleOp(
+            dtype=tf.float32, shape=shape, shared_name=name
+        )
+
+    def _initialize(self):
+        matrix = tf.transpose(self._embeddings)
+        tf.raw_ops.AssignVariableOp(resource=self.resource_handle, value=matrix)
+
+    def _destroy_resource(self):
+        tf.raw_ops.DestroyResourceOp(resource=self.resource_handle)
+
+    def read(self):
+        matrix = tf.raw_ops.ReadVariableOp(
+            resource=self.resource_handle, dtype=tf.float32
+        )
+        matrix.set_shape(self._embeddings.shape[::-1])
+        return matrix
 
 
 def _tokenize(tokenizer, text, limit):

@@ -26,6 +26,7 @@ CONFIG = {
     "norm": "pre",
     "share_embeddings": "none",
     "max_extra_tokens": 5,
+    "stop_criterion": "exact",
 }
 
 

@@ -18,6 +18,7 @@ SMALL = {
     "d_v": 5,
     "max_positions": 24,
     "dropout": 0.0,
+    "stop_criterion": "exact",
 }
 
 # JAX compiles each operation of an eager call on its own, which takes seconds

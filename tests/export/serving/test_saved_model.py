@@ -181,7 +181,7 @@ def test_the_export_describes_itself(exported, model_path):
     assert found["limits"] == {
         "beam_size": 4,
         "alpha": 0.6,
-        "stop_criterion": "heuristic",
+        "stop_criterion": "exact",
         "max_source_tokens": tiny.MAX_SOURCE_TOKENS,
         "max_extra_tokens": tiny.CONFIG["max_extra_tokens"],
         "target_pieces": None,
