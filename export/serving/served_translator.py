@@ -1,6 +1,7 @@
 """A translator as graphs for TensorFlow Serving."""
 
 import functools
+import uuid
 
 import tensorflow as tf
 
@@ -240,14 +241,15 @@ class _OutputMatrix(tf.saved_model.experimental.TrackableResource):
     def __init__(self, embeddings):
         super().__init__()
         self._embeddings = embeddings
+        # Handles of one name would be one variable.
+        self._name = f"output_matrix_{uuid.uuid4().hex}"
         self._initialize()
 
     def _create_resource(self):
-        # Handles of one name would be the same variable.
-        name = f"output_matrix_{self._embeddings.name}"
-        shape = self._embeddings.shape[::-1]
         return tf.raw_ops.VarHandleOp(
-            dtype=tf.float32, shape=shape, shared_name=name
+            dtype=tf.float32,
+            shape=self._embeddings.shape[::-1],
+            shared_name=self._name,
         )
 
     def _initialize(self):

@@ -192,6 +192,13 @@ def test_the_export_describes_itself(exported, model_path):
     assert found["dataset"] == "made up"
 
 
+def test_each_model_of_a_process_has_its_own_output_matrix():
+    embeddings = [tf.Variable(tf.fill([3, 2], n), name="e") for n in (1.0, 2.0)]
+    matrices = [*map(served_translator._OutputMatrix, embeddings)]
+    for matrix, variable in zip(matrices, embeddings):
+        assert np.array_equal(matrix.read(), tf.transpose(variable))
+
+
 def test_variables_are_stored_once_and_not_in_the_graph(exported, model_path):
     variables = str(exported / "variables/variables")
     found = [
