@@ -52,6 +52,7 @@ TABLE3 = {
 # authors' code: d_ff, heads, dropout, warm-up, learning-rate scale, embeddings.
 PARSING = BASE | {
     "vocabulary_size": 16_000,  # section 6.3
+    "stop_criterion": "exact",
     "num_layers": 4,
     "d_model": 1024,
     "d_k": 128,
@@ -123,6 +124,7 @@ MULTI30K_TINY_COOLDOWN = {
 # begin; vocabulary_size is that of the source.
 PARSING_SMALL = {
     "vocabulary_size": 4_000,
+    "stop_criterion": "exact",
     "num_layers": 4,
     "num_decoder_layers": 2,
     "d_model": 192,

@@ -1,6 +1,5 @@
 """A translator as graphs for TensorFlow Serving."""
 
-import functools
 import uuid
 
 import tensorflow as tf
@@ -60,11 +59,9 @@ class ServedTranslator(tf.Module):
         self.parameters = model.count_params()
         weights = translator.search_model.weights
         self.model_variables = [weight.value for weight in weights]
-        # As a tf.function it is shared by two signatures.
-        self._search_n_best = tf.function(
-            functools.partial(translator.search, n_best=config.beam_size),
-            input_signature=[_IDS],
-            autograph=False,
+        # As a tf.function it is shared by three signatures.
+        self._search = tf.function(
+            translator.search, input_signature=[_IDS], autograph=False
         )
 
     @property
@@ -100,7 +97,7 @@ class ServedTranslator(tf.Module):
     def translate(self, text):
         """The signature `serving_default`; empty text scores 0."""
         source, truncated = self._tokenize_source(text)
-        output = self._graph_translator.search(source)
+        output = self._search(source)
         has_text = _has_text(source)
         translation = self.tokenizer.target.detokenize(output.tokens[:, 0])
         return {
@@ -212,7 +209,7 @@ class ServedTranslator(tf.Module):
 
     def _translate_n_best(self, source):
         """Returns tokens and scores; blank text gets only "" with score 0."""
-        tokens, scores, _ = self._search_n_best(source)
+        tokens, scores, _ = self._search(source)
         has_text = _has_text(source)
         missing = [IMPOSSIBLE_SCORE] * (self.config.beam_size - 1)
         tokens = tf.where(has_text[:, None, None], tokens, PAD_ID)

@@ -107,7 +107,7 @@ class GraphTranslator:
             model.encode, input_signature=[IDS_SPEC], autograph=False
         )
 
-    def search(self, source, prefix=(), n_best=1, align=False, decoder=None):
+    def search(self, source, prefix=(), align=False, decoder=None):
         """Finds the best translations.
 
         Args:
@@ -115,8 +115,6 @@ class GraphTranslator:
                 padding; of a static shape with a decoder.
             prefix: int32 [B, P], padded: the first ids of each translation, up
                 to its maximum length; () for no prefix.
-            n_best: number of translations that must be final before the search
-                of a sentence stops; 1 is the fastest.
             align: whether to return only the best translation, aligned.
             decoder: from `new_decoder`, for a search that XLA can compile;
                 None for dynamic shapes.
@@ -140,7 +138,7 @@ class GraphTranslator:
             self.search_model,
             source,
             constraints=kt.Constraints(limits, min_lengths, prefix),
-            config=dataclasses.replace(self._search_config, n_best=n_best),
+            config=self._search_config,
             shrink_batch=shrink_batch,
             trace_alignments=align,
             decoder=decoder,
@@ -231,7 +229,7 @@ class TracedSearch:
             disable_ynnpack()
             self._decoder = translator.new_decoder()
 
-    def search(self, source, prefix=None, n_best=1, align=False):
+    def search(self, source, prefix=None, align=False):
         """Searches int32 [B, S] and prefix; see `GraphTranslator.search`."""
         inputs = [source] if prefix is None else [source, prefix]
         signature = [IDS_SPEC] * len(inputs)
@@ -241,15 +239,12 @@ class TracedSearch:
                 for each, limit in zip(inputs, self._limits)
             ]
             signature = [tf.TensorSpec(each.shape, tf.int32) for each in inputs]
-        key = n_best, align, *signature
+        key = align, *signature
         with self._lock:
             if key not in self._graphs:
                 self._graphs[key] = trace_once(
                     lambda *inputs: self._translator.search(
-                        *inputs,
-                        n_best=n_best,
-                        align=align,
-                        decoder=self._decoder,
+                        *inputs, align=align, decoder=self._decoder
                     ),
                     *signature,
                     jit_compile=self._limits is not None,

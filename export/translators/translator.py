@@ -252,8 +252,7 @@ class Translator(ModelTranslator):
         prefix = None
         if any(len(sentence.prefix) for sentence in sentences):
             prefix = pad_ids([sentence.prefix for sentence in sentences])
-        n_best = 1 if n == 1 else self.beam_size
-        output = self._traced_search.search(source, prefix, n_best, align)
+        output = self._traced_search.search(source, prefix, align)
         tokens = output.tokens[:, :n]
         scores = output.scores[:, :n].numpy().tolist()
         alignments = [()] * len(sentences)
