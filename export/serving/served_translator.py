@@ -4,7 +4,6 @@ import uuid
 
 import tensorflow as tf
 
-import keras_transformer as kt
 from export.translators.batches import character_limit, truncation_limit
 from export.translators.graph_translator import GraphTranslator
 from export.translators.text_ops import (
@@ -17,7 +16,7 @@ from export.translators.text_ops import (
 )
 from export.translators.text_translator import IMPOSSIBLE_SCORE
 from keras_transformer.config import PAD_ID, UNKNOWN_ID
-from keras_transformer.decoding.output_vocabulary import ReducedVocabularyModel
+from keras_transformer.decoding.output_vocabulary import replace_output_layer
 from keras_transformer.decoding.translate import FullOutputLayer
 
 _IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
@@ -49,7 +48,9 @@ class ServedTranslator(tf.Module):
         translator = GraphTranslator(model, **search)
         self._output_matrices = []
         if translator.search_model is model:
-            translator.search_model = self._with_output_matrix(model)
+            translator.search_model = replace_output_layer(
+                model, self._new_output_layer
+            )
         config = translator.config
         self.tokenizer, self.config = tokenizer, config
         self._graph_translator = translator
@@ -196,13 +197,10 @@ class ServedTranslator(tf.Module):
             "truncated": truncated | (lengths > limit),
         }
 
-    def _with_output_matrix(self, model):
-        if isinstance(model, kt.Ensemble):
-            models = [self._with_output_matrix(each) for each in model.models]
-            return kt.Ensemble(models, model.mean)
+    def _new_output_layer(self, model):
         layer = _ServedOutputLayer(model.output_embedding)
         self._output_matrices.append(layer.matrix)
-        return ReducedVocabularyModel(model, layer)
+        return layer
 
     def _tokenize_source(self, text):
         return _tokenize(self.tokenizer.source, text, self.max_source_tokens)
@@ -232,7 +230,7 @@ class _ServedOutputLayer(FullOutputLayer):
 class _OutputMatrix(tf.saved_model.experimental.TrackableResource):
     """The transpose [D, V] of embeddings, made when an export is loaded.
 
-    In a request it would take a tenth of the time.
+    Requests of one sentence take 4 % less time than if each made it.
     """
 
     def __init__(self, embeddings):

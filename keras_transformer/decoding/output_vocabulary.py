@@ -54,10 +54,7 @@ class OutputVocabulary(abc.ABC):
         A model with another vocabulary size, or a shortlist of the whole
         vocabulary, raises ValueError.
         """
-        if isinstance(model, Ensemble):
-            models = [self.restrict(each) for each in model.models]
-            return Ensemble(models, model.mean)
-        return ReducedVocabularyModel(model, self._output_layer(model))
+        return replace_output_layer(model, self._output_layer)
 
     @abc.abstractmethod
     def to_vocabulary_ids(self, local_ids, source):
@@ -66,6 +63,16 @@ class OutputVocabulary(abc.ABC):
     @abc.abstractmethod
     def _output_layer(self, model):
         """Returns an output layer; for its methods see `FullOutputLayer`."""
+
+
+def replace_output_layer(model, new_layer):
+    """Returns the model, or each of an Ensemble, with `new_layer(model)`."""
+    if isinstance(model, Ensemble):
+        models = [
+            replace_output_layer(each, new_layer) for each in model.models
+        ]
+        return Ensemble(models, model.mean)
+    return ReducedVocabularyModel(model, new_layer(model))
 
 
 class ReducedVocabularyModel:
