@@ -64,10 +64,12 @@ def test_a_widened_model_computes_the_same(tmp_path, changes, sizes):
     assert np.std(narrow(inputs)) > 0.5
     np.testing.assert_allclose(logits[..., 200:], -50.0, rtol=1e-4)
     # It reads text as the narrow one does.
-    ours = directory.load_tokenizer()
-    theirs = ModelDirectory(tmp_path / "narrow").load_tokenizer()
-    assert ours.vocabulary_size == sizes["vocabulary_size"]
-    for one, other in zip(*(each.encode(TEXTS) for each in (ours, theirs))):
+    tokenizers = [
+        ModelDirectory(tmp_path / name).load_tokenizer()
+        for name in ("wide", "narrow")
+    ]
+    assert tokenizers[0].vocabulary_size == sizes["vocabulary_size"]
+    for one, other in zip(*(each.encode(TEXTS) for each in tokenizers)):
         assert list(one) == list(other)
 
 

@@ -50,18 +50,18 @@ def test_a_test_set_is_compared(imported, tmp_path, eager):
     sources = ["vize bo", "ka lo mi", "sa to ru", "ne mi"]
     translations = Translator.from_directory(path).translate(sources)
     ours = [each.text for each in translations]
-    theirs = [f"{ours[0]} ", "another one & more", *ours[2:]]
+    published = [f"{ours[0]} ", "another one & more", *ours[2:]]
     test_set = tmp_path / "a.test.txt"
-    rows = zip(sources, ours, theirs)
+    rows = zip(sources, ours, published)
     test_set.write_text("".join("\n".join([*row, "\n"]) for row in rows))
     printed, _ = commands.output_and_error(
         IMPORT, f"--model_dir={path}", f"--check={test_set}"
     )
     assert "75.00% (3 of 4)" in printed
-    bleu = sacrebleu.corpus_bleu([t.strip() for t in theirs], [ours]).score
+    bleu = sacrebleu.corpus_bleu([t.strip() for t in published], [ours]).score
     assert f"BLEU: imported 100.00, published {bleu:.2f}" in printed
     assert f"source     {sources[1]}\n" in printed
-    assert f"published  {theirs[1]}\n" in printed
+    assert f"published  {published[1]}\n" in printed
     assert sources[0] not in printed
 
 
@@ -92,11 +92,11 @@ def test_it_is_exported_and_imported_again(imported, tmp_path):
     assert commands.output_and_error("export.marian", *flags)[1] is None
     flags = [f"--hf={written}", f"--model_dir={again}"]
     assert commands.output_and_error(IMPORT, *flags)[1] is None
-    for ours, theirs in zip(
+    for ours, published in zip(
         *(ModelDirectory(p).load_model().weights for p in (path, again)),
         strict=True,
     ):
-        np.testing.assert_array_equal(ours, theirs)
+        np.testing.assert_array_equal(ours, published)
 
 
 def test_wrong_input_is_refused_and_nothing_written(tmp_path):
