@@ -45,9 +45,10 @@ class ServedTranslator(tf.Module):
 
     def __init__(self, model, tokenizer, max_source_tokens=256, **search):
         super().__init__(name="served_translator")
+        self.parameters = model.count_params()
         translator = GraphTranslator(model, **search)
         self._output_matrices = []
-        if translator.search_model is model:
+        if translator.search_model is model and not translator.quantization:
             translator.search_model = replace_output_layer(
                 model, self._new_output_layer
             )
@@ -57,8 +58,7 @@ class ServedTranslator(tf.Module):
         self.max_source_tokens = truncation_limit(config, max_source_tokens)
         max_target_tokens = self.max_source_tokens + config.max_extra_tokens
         self.max_target_tokens = truncation_limit(config, max_target_tokens)
-        self.parameters = model.count_params()
-        weights = translator.search_model.weights
+        weights = [*translator.search_model.weights, *translator.int8_weights]
         self.model_variables = [weight.value for weight in weights]
         # As a tf.function it is shared by three signatures.
         self._search = tf.function(

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.translators.batches import pad_ids
+from export.translators.int8 import quantize_model
 from export.translators.text_ops import trim
 from keras_transformer.config import MAX_EXTRA_TOKENS
 from keras_transformer.decoding.alignment import gather_alignments
@@ -75,6 +76,7 @@ class GraphTranslator:
         max_output_tokens=None,
         target_pieces=None,
         shortlist=None,
+        quantization=None,
     ):
         settings = {
             "beam_size": beam_size,
@@ -90,6 +92,8 @@ class GraphTranslator:
                 f"Expected min_length from 0 to {MAX_EXTRA_TOKENS:,}, got "
                 f"{min_length}."
             )
+        self.quantization = quantization
+        self.int8_weights = quantize_model(model) if quantization else []
         self._model, self._min_length = model, min_length
         self._max_output_tokens = max_output_tokens
         self.target_pieces, self.shortlist = None, shortlist

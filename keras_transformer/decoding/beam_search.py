@@ -150,7 +150,7 @@ def advance_search(config, search, logits, step_state):
     newest = ops.arange(ops.shape(search.live_tokens)[2]) == search.index  # [T]
     ended_tokens = ops.where(newest, END_ID, search.live_tokens)
     tokens = ops.concatenate([search.finished_tokens, ended_tokens], axis=1)
-    finished_tokens = ops.take_along_axis(tokens, order[..., None], axis=1)
+    finished_tokens = gather_beams(tokens, order)
     live_tokens, grammar_state = gather_beams(
         (search.live_tokens, search.grammar_state), candidates.parents
     )
@@ -257,7 +257,7 @@ def best_candidates(
     if too_short is not None:
         may_end = may_end & ~too_short[:, None]
     return Candidates(
-        tokens=ops.take_along_axis(tokens, order, axis=1),
+        tokens=gather_beams(tokens, order),
         parents=ops.cast(order // per_beam, "int32"),
         log_probs=log_probs,
         end_log_probs=end_log_probs,
@@ -326,8 +326,11 @@ def gather_beams(nest, parents):
     """Selects parent beams, int32 [B, K], in a nest of [B, K, ...]."""
 
     def gather(values):
-        shape = (*ops.shape(parents), *[1] * (len(values.shape) - 2))
-        return ops.take_along_axis(values, ops.reshape(parents, shape), axis=1)
+        # Fewer and faster operations than those of take_along_axis.
+        batch, count, *shape = ops.shape(values)
+        rows = parents + count * ops.arange(batch)[:, None]
+        values = ops.reshape(values, (batch * count, *shape))
+        return ops.take(values, rows, axis=0)
 
     return tree.map_structure(gather, nest)
 

@@ -12,6 +12,7 @@ from keras_transformer.config import PAD_ID
 from keras_transformer.decoding.alignment import TracingDecoder
 from keras_transformer.decoding.beam_search import (
     advance_search,
+    gather_beams,
     is_running,
     last_tokens,
     shift_right,
@@ -177,7 +178,7 @@ class BeamDecoder:
 
 def update_ancestry(ancestry, parents, cache_index):
     """Gives each beam its parent's past and its own newest slot."""
-    inherited = ops.take_along_axis(ancestry, parents[:, :, None, None], axis=1)
+    inherited = gather_beams(ancestry, parents)
     newest = ops.arange(ops.shape(ancestry)[2]) == cache_index
     own = ops.eye(ancestry.shape[-1], dtype="bool")[None, :, None, :]
     return ops.where(newest[None, None, :, None], own, inherited)

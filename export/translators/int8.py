@@ -1,0 +1,194 @@
+"""Matrix products in int8, for processors with VNNI or AMX.
+
+The embeddings, the columns of all other matrices and, at run time, the rows of
+activations are each divided by their largest magnitude and rounded to one of
+255 values. Sums of products are exact. Attention, norms and biases stay in
+float32.
+"""
+
+import math
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_transformer.decoding.ensemble import Ensemble
+from keras_transformer.layers.base import Projection, as_ids, look_up
+from keras_transformer.layers.embedding import SharedEmbedding
+
+INEXACT = (
+    "This processor cannot multiply int8 exactly, since it lacks AVX-VNNI, "
+    "AVX512-VNNI and AMX; omit --quantization."
+)
+
+_attribute = tf.compat.v1.AttrValue
+
+_LARGEST = 127
+# The reciprocal of a smaller one would be infinite.
+_SMALLEST_RANGE = np.float32(1e-30)
+
+
+def quantize_model(model):
+    """Replaces the matrices of a Transformer or Ensemble, in place.
+
+    The model then works within tf.functions only. Returns the new variables, a
+    list. Raises ValueError if a weight is not finite, or if the processor
+    cannot multiply int8 exactly.
+    """
+    if not tf.function(multiplies_exactly)():
+        raise ValueError(INEXACT)
+    models = model.models if isinstance(model, Ensemble) else [model]
+    # A shared embedding is the value of several attributes.
+    replaced = {}
+    for layer in (each for model in models for each in model._flatten_layers()):
+        for name, part in [*vars(layer).items()]:
+            if type(part) in _INT8_CLASSES:
+                if part not in replaced:
+                    replaced[part] = _INT8_CLASSES[type(part)](part)
+                setattr(layer, name, replaced[part])
+    return [weight for each in replaced.values() for weight in each.weights]
+
+
+class Int8Matrix:
+    """A matrix W, float [n, m], for products with rows of floats.
+
+    Attributes:
+        values: int8 variable [m, n], the rounded columns of W.
+        ranges: float32 variable [m], the largest magnitude of each column.
+    """
+
+    def __init__(self, matrix):
+        columns = np.asarray(matrix, "float32").T
+        if not np.isfinite(columns).all():
+            raise ValueError("Expected finite weights, got NaN or infinity.")
+        ranges = np.maximum(np.abs(columns).max(axis=1), _SMALLEST_RANGE)
+        values = np.rint(columns * (_LARGEST / ranges)[:, None])
+        self.values = _constant("values", values.astype("int8"))
+        self.ranges = _constant("ranges", ranges)
+
+    def multiply(self, inputs):
+        """Returns x W, float32 [..., m], for x, float32 [..., n].
+
+        A row with NaN or infinity gives NaN.
+        """
+        rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
+        ranges = tf.reduce_max(tf.abs(rows), axis=1, keepdims=True)
+        ranges = tf.maximum(ranges, _SMALLEST_RANGE)
+        values = tf.cast(tf.round(rows * (_LARGEST / ranges)), tf.int8)
+        column_ranges = tf.convert_to_tensor(self.ranges)
+        product = _multiply(values, self.values.value, column_ranges)
+        # A static shape but for the batch takes fewer operations.
+        middle = inputs.shape[1:-1]
+        if not middle.is_fully_defined():
+            middle = tf.unstack(tf.shape(inputs)[1:-1])
+        return tf.reshape(product * ranges, [-1, *middle, product.shape[1]])
+
+    def take(self, ids):
+        """Returns columns of W, float32 [..., n], at ids [...]."""
+        values = tf.cast(look_up(self.values, ids, "id"), tf.float32)
+        return values * (tf.gather(self.ranges, ids) / _LARGEST)[..., None]
+
+
+class Int8Projection:
+    """A Projection with an Int8Matrix; frees the projection's kernel."""
+
+    def __init__(self, projection):
+        self._matrix = Int8Matrix(ops.convert_to_numpy(projection.kernel))
+        self._bias = projection.bias
+        self.split = projection.split
+        projection._untrack_variable(projection._kernel)
+        projection._kernel = None
+        self.weights = [
+            *projection.weights, self._matrix.values, self._matrix.ranges
+        ]
+
+    def __call__(self, inputs, training=False):
+        """See `Projection.call`; for inference only."""
+        return _add(self._matrix.multiply(inputs), self._bias)
+
+
+class Int8Embedding:
+    """A SharedEmbedding with an Int8Matrix; frees its matrix."""
+
+    def __init__(self, embedding):
+        matrix = ops.convert_to_numpy(embedding.embeddings).T
+        self._matrix = Int8Matrix(matrix)
+        self._scale = math.sqrt(embedding.d_model)
+        self.bias = embedding.bias
+        self.append_bias_input = embedding.append_bias_input
+        embedding._untrack_variable(embedding.embeddings)
+        embedding.embeddings = None
+        self.weights = [self._matrix.values, self._matrix.ranges]
+
+    def __call__(self, ids):
+        """See `SharedEmbedding.call`."""
+        return self._matrix.take(as_ids(ids)) * self._scale
+
+    def projection(self):
+        """Returns None: `logits` needs no other matrix."""
+
+    def logits(self, states, projection=None):
+        """See `SharedEmbedding.logits`."""
+        return _add(self._matrix.multiply(states), self.bias)
+
+
+_INT8_CLASSES = {Projection: Int8Projection, SharedEmbedding: Int8Embedding}
+
+
+def multiplies_exactly():
+    """Returns whether sums of the largest products are exact: bool [].
+
+    Without VNNI or AMX, oneDNN adds pairs of products in 16 bits.
+    """
+    rows = tf.fill([1, 64], tf.constant(_LARGEST, tf.int8))
+    product = _multiply(rows, rows, tf.constant([1.0]))[0, 0]
+    return abs(product - 64.0) < 0.01
+
+
+def _multiply(rows, columns, ranges):
+    """Returns rows / 127 times columns * ranges / 127: float32 [N, m].
+
+    Takes int8 [N, n] and [m, n], and float32 [m].
+    """
+    # Public operations are fast for constants only, of which a server's process
+    # has many copies.
+    rows, columns = (tf.bitcast(each, tf.qint8) for each in (rows, columns))
+    bias, row_range = tf.zeros(ranges.shape), tf.constant(1.0)
+    product = tf.compat.v1.get_default_graph().create_op(
+        "_QuantizedMatMul",
+        [rows, columns, bias, row_range, row_range, ranges, ranges],
+        [tf.float32],
+        name="int8_product",
+        attrs={
+            "Tdevice_inputs": _type_list(tf.qint8, tf.qint8, tf.float32),
+            "Thost_inputs": _type_list(*[tf.float32] * 4),
+            "Tdevice_outputs": _type_list(tf.float32),
+            "T1": _attribute(type=tf.qint8.as_datatype_enum),
+            "T2": _attribute(type=tf.qint8.as_datatype_enum),
+            "transpose_b": _attribute(b=True),
+            "fused_ops": _attribute(list={"s": [b"BiasAdd", b"Dequantize"]}),
+        },
+    )
+    (output,) = product.outputs
+    output.set_shape([rows.shape[0], columns.shape[0]])
+    return output
+
+
+def _type_list(*types):
+    return _attribute(list={"type": [each.as_datatype_enum for each in types]})
+
+
+def _add(outputs, bias):
+    return outputs if bias is None else outputs + bias
+
+
+def _constant(name, values):
+    """Returns a keras.Variable that is not trained."""
+    return keras.Variable(
+        values,
+        trainable=False,
+        dtype=values.dtype.name,
+        autocast=False,
+        name=f"int8_{name}",
+    )
