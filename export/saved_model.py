@@ -36,6 +36,7 @@ FLAGS = flags.FLAGS
 search_flags.define_search()
 search_flags.define_target_pieces()
 search_flags.define_shortlist()
+search_flags.define_quantization()
 flags.DEFINE_string(
     "model_dir", None, "The model directory to export.", required=True
 )
@@ -74,7 +75,7 @@ def main(arguments):
     search = search_flags.read_given_flags(
         search_flags.SEARCH
         + search_flags.SHORTLIST
-        + ("max_source_tokens", "target_pieces")
+        + ("max_source_tokens", "target_pieces", "quantization")
     )
     save(directory, path, search, FLAGS.check)
     name = _SERVER_NAMES[read_task(path)]

@@ -41,6 +41,7 @@ line_flags.define_translation()
 search_flags.define_search()
 search_flags.define_target_pieces()
 search_flags.define_shortlist()
+search_flags.define_quantization()
 search_flags.define_ensemble_mean()
 search_flags.define_batch_tokens()
 flags.DEFINE_multi_string(
@@ -84,10 +85,15 @@ def main(arguments):
             "--compiled translates one sentence at a time, without batches: "
             "omit --batch_tokens."
         )
+    if FLAGS.compiled and FLAGS.quantization:
+        raise InputError(
+            f"XLA cannot compile products in {FLAGS.quantization}: omit "
+            "--compiled or --quantization."
+        )
     search = search_flags.read_given_flags(
         search_flags.SEARCH
         + search_flags.SHORTLIST
-        + ("min_length", "ensemble_mean", "target_pieces")
+        + ("min_length", "ensemble_mean", "target_pieces", "quantization")
     )
     translator = load_translator(
         FLAGS.model,

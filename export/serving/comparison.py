@@ -1,11 +1,12 @@
 """Compares the outputs of an export with those of its model directory.
 
-The result for a text is a pair: content, which must be equal to the expected
+The result for a text is a pair: content, which should be equal to the expected
 content, and scores, which may differ by rounding.
 """
 
 import abc
 import dataclasses
+import typing
 
 import numpy as np
 
@@ -15,8 +16,21 @@ from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.batches import pad_ids
 from export.translators.text_translator import IMPOSSIBLE_SCORE, word_alignment
 
-# Absolute, and relative to the score: rounding differs between batches.
-_TOLERANCE, _RELATIVE_TOLERANCE = 1e-4, 1e-5
+
+class Tolerance(typing.NamedTuple):
+    """Differences that are allowed, since rounding depends on the batch."""
+
+    absolute: float  # of scores
+    relative: float  # to the score, added to `absolute`
+    different_share: float  # of texts with other content
+
+
+# By `quantization`: a different last bit may round an activation to another of
+# 255 values.
+_TOLERANCES = {
+    None: Tolerance(1e-4, 1e-5, 0.0),
+    "int8": Tolerance(0.05, 0.02, 0.1),
+}
 
 
 @dataclasses.dataclass
@@ -24,34 +38,49 @@ class Comparison:
     """Compares the results of one signature.
 
     Attributes:
+        tolerance: Tolerance of the comparison.
         num_texts: number of compared texts.
         num_equal: number of texts with exactly the expected content.
         max_difference: largest difference of scores.
-        first_error: description of the first text that differs, or None.
+        first_different: description of the first text with other content, or
+            None.
+        first_inexact: the same, for the first one with equal content, but
+            scores beyond the tolerance.
     """
 
+    tolerance: Tolerance
     num_texts: int = 0
     num_equal: int = 0
     max_difference: float = 0.0
-    first_error: str | None = None
+    first_different: str | None = None
+    first_inexact: str | None = None
+
+    @property
+    def error(self):
+        """Description of a text that must not differ, or None."""
+        num_allowed = self.tolerance.different_share * self.num_texts
+        if self.num_texts - self.num_equal > num_allowed:
+            return self.first_different
+        return self.first_inexact
 
     def add(self, text, result, expected_result):
         """Compares the result for a text."""
         content, scores = result
         expected, expected_scores = expected_result
         differences = np.abs(np.subtract(scores, expected_scores))
-        allowed = _TOLERANCE + _RELATIVE_TOLERANCE * np.abs(expected_scores)
+        relative = self.tolerance.relative * np.abs(expected_scores)
         self.num_texts += 1
         self.num_equal += content == expected
         largest = float(differences.max(initial=0.0))
         self.max_difference = max(self.max_difference, largest)
-        error = None
         if content != expected:
-            error = f"expected {expected}, got {content}"
-        elif not (differences <= allowed).all():
-            error = f"expected scores {expected_scores}, got {scores}"
-        if error is not None and self.first_error is None:
-            self.first_error = f"{error} for {text!r}"
+            self.first_different = self.first_different or (
+                f"expected {expected}, got {content} for {text!r}"
+            )
+        elif not (differences <= self.tolerance.absolute + relative).all():
+            self.first_inexact = self.first_inexact or (
+                f"expected scores {expected_scores}, got {scores} for {text!r}"
+            )
 
 
 class ExportComparer(abc.ABC):
@@ -71,6 +100,7 @@ class ExportComparer(abc.ABC):
         self._translations = texts[::-1]
         self._beam_size = limits["beam_size"]
         self._max_source_tokens = limits["max_source_tokens"]
+        self._tolerance = _TOLERANCES[limits.get("quantization")]
         self.expectations = self._expectations()
 
     def validate(self, names):
@@ -94,7 +124,7 @@ class ExportComparer(abc.ABC):
 
         `outputs` is a list of dicts of arrays, one for each request.
         """
-        comparison = Comparison()
+        comparison = Comparison(self._tolerance)
         results = [
             self._read_result(dict(zip(each, row)))
             for each in outputs
@@ -140,7 +170,7 @@ class TranslationComparer(ExportComparer):
 
     settings = (
         *("beam_size", "alpha", "stop_criterion"),
-        *("max_source_tokens", "max_extra_tokens"),
+        *("max_source_tokens", "max_extra_tokens", "quantization"),
     )
 
     def _expectations(self):

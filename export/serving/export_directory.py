@@ -29,7 +29,8 @@ WARM_UP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
 _REQUEST_LENGTHS = ([6], [1, 4, 9, 14])
 _COMMON_LIMITS = {"beam_size", "alpha", "max_source_tokens"}
 _LIMITS = {
-    "translation": _COMMON_LIMITS | {"stop_criterion", "max_extra_tokens"},
+    "translation": _COMMON_LIMITS
+    | {"stop_criterion", "max_extra_tokens", "quantization"},
     "parsing": _COMMON_LIMITS,
 }
 _PACKAGES = ("keras", "tensorflow", "tensorflow-text")

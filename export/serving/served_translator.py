@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from export.translators.batches import character_limit, truncation_limit
 from export.translators.graph_translator import GraphTranslator
+from export.translators.int8 import INEXACT, multiplies_exactly
 from export.translators.text_ops import (
     padded_ids_to_tokens,
     source_word_spans,
@@ -60,6 +61,8 @@ class ServedTranslator(tf.Module):
         self.max_target_tokens = truncation_limit(config, max_target_tokens)
         weights = [*translator.search_model.weights, *translator.int8_weights]
         self.model_variables = [weight.value for weight in weights]
+        if translator.quantization:
+            self._processor_check = _ProcessorCheck()
         # As a tf.function it is shared by three signatures.
         self._search = tf.function(
             translator.search, input_signature=[_IDS], autograph=False
@@ -81,6 +84,7 @@ class ServedTranslator(tf.Module):
             "max_extra_tokens": self.config.max_extra_tokens,
             "target_pieces": self.target_pieces and len(self.target_pieces),
             "shortlist": shortlist and shortlist.size,
+            "quantization": self._graph_translator.quantization,
         }
 
     def signatures(self):
@@ -225,6 +229,16 @@ class _ServedOutputLayer(FullOutputLayer):
 
     def logits(self, states, prepared):
         return self._embedding.logits(states, self.matrix.read())
+
+
+class _ProcessorCheck(tf.saved_model.experimental.TrackableResource):
+    """Fails when an export is loaded where int8 products are not exact."""
+
+    def _create_resource(self):
+        return tf.raw_ops.VarHandleOp(dtype=tf.bool, shape=[])
+
+    def _initialize(self):
+        tf.debugging.Assert(multiplies_exactly(), [INEXACT])
 
 
 class _OutputMatrix(tf.saved_model.experimental.TrackableResource):

@@ -55,12 +55,15 @@ class GraphTranslator:
             for all. `score` and `sample` use the whole vocabulary.
         shortlist: instead, a kt.OutputVocabulary that selects the ids for each
             sentence.
+        quantization: "int8" to quantize the model, in place; None for float32.
 
     Attributes:
         config: the model's, with the settings of the search.
         target_pieces: list of the ids that a search may generate, padded to a
             multiple of 32; None for all.
         search_model: the model, restricted to target_pieces or the shortlist.
+        int8_weights: variables of a quantized model that its own `weights`
+            lack.
 
     Raises ValueError if an argument is out of range.
     """
@@ -92,6 +95,8 @@ class GraphTranslator:
                 f"Expected min_length from 0 to {MAX_EXTRA_TOKENS:,}, got "
                 f"{min_length}."
             )
+        if quantization not in (None, "int8"):
+            raise ValueError(f"quantization must be int8, not {quantization}.")
         self.quantization = quantization
         self.int8_weights = quantize_model(model) if quantization else []
         self._model, self._min_length = model, min_length

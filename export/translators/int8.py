@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from export.common.errors import InputError
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.layers.base import Projection, as_ids, look_up
 from keras_transformer.layers.embedding import SharedEmbedding
@@ -33,11 +34,11 @@ def quantize_model(model):
     """Replaces the matrices of a Transformer or Ensemble, in place.
 
     The model then works within tf.functions only. Returns the new variables, a
-    list. Raises ValueError if a weight is not finite, or if the processor
+    list. Raises InputError if a weight is not finite, or if the processor
     cannot multiply int8 exactly.
     """
-    if not tf.function(multiplies_exactly)():
-        raise ValueError(INEXACT)
+    if not multiplies_exactly():
+        raise InputError(INEXACT)
     models = model.models if isinstance(model, Ensemble) else [model]
     # A shared embedding is the value of several attributes.
     replaced = {}
@@ -61,7 +62,7 @@ class Int8Matrix:
     def __init__(self, matrix):
         columns = np.asarray(matrix, "float32").T
         if not np.isfinite(columns).all():
-            raise ValueError("Expected finite weights, got NaN or infinity.")
+            raise InputError("Expected finite weights, got NaN or infinity.")
         ranges = np.maximum(np.abs(columns).max(axis=1), _SMALLEST_RANGE)
         values = np.rint(columns * (_LARGEST / ranges)[:, None])
         self.values = _constant("values", values.astype("int8"))
@@ -74,6 +75,8 @@ class Int8Matrix:
         """
         rows = tf.reshape(inputs, [-1, inputs.shape[-1]])
         ranges = tf.reduce_max(tf.abs(rows), axis=1, keepdims=True)
+        # Replaces infinity by NaN in one operation.
+        ranges = tf.truncatemod(ranges, np.inf)
         ranges = tf.maximum(ranges, _SMALLEST_RANGE)
         values = tf.cast(tf.round(rows * (_LARGEST / ranges)), tf.int8)
         column_ranges = tf.convert_to_tensor(self.ranges)
@@ -100,7 +103,9 @@ class Int8Projection:
         projection._untrack_variable(projection._kernel)
         projection._kernel = None
         self.weights = [
-            *projection.weights, self._matrix.values, self._matrix.ranges
+            *projection.weights,
+            self._matrix.values,
+            self._matrix.ranges,
         ]
 
     def __call__(self, inputs, training=False):
@@ -115,7 +120,7 @@ class Int8Embedding:
         matrix = ops.convert_to_numpy(embedding.embeddings).T
         self._matrix = Int8Matrix(matrix)
         self._scale = math.sqrt(embedding.d_model)
-        self.bias = embedding.bias
+        self._embedding, self.bias = embedding, embedding.bias
         self.append_bias_input = embedding.append_bias_input
         embedding._untrack_variable(embedding.embeddings)
         embedding.embeddings = None
@@ -126,16 +131,31 @@ class Int8Embedding:
         return self._matrix.take(as_ids(ids)) * self._scale
 
     def projection(self):
-        """Returns None: `logits` needs no other matrix."""
+        """Returns None, since `logits` needs no other matrix."""
 
     def logits(self, states, projection=None):
         """See `SharedEmbedding.logits`."""
         return _add(self._matrix.multiply(states), self.bias)
 
+    def new_projection(self, output_matrix):
+        """See `SharedEmbedding.new_projection`."""
+        return Int8Projection(self._embedding.new_projection(output_matrix))
+
+    def output_matrix(self, ids=None):
+        """See `SharedEmbedding.output_matrix`."""
+        if ids is None:
+            ids = ops.arange(self._embedding.vocabulary_size)
+        matrix = self._matrix.take(ids)
+        if self.bias is None:
+            return matrix
+        bias = ops.take(self.bias, ids)[..., None]
+        return ops.concatenate([matrix, bias], axis=-1)
+
 
 _INT8_CLASSES = {Projection: Int8Projection, SharedEmbedding: Int8Embedding}
 
 
+@tf.function
 def multiplies_exactly():
     """Returns whether sums of the largest products are exact: bool [].
 

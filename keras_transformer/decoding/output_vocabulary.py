@@ -133,8 +133,7 @@ class _FixedOutputLayer:
     """Multiplies states by a copy of the subset's embeddings.
 
     The logit of the unknown token is the mean logit of the excluded tokens,
-    which is the state times their mean embedding, plus their spread, which is
-    appended to each state; its weight is 1 for this token and 0 for all others.
+    which is the state times their mean embedding, plus their spread.
     """
 
     def __init__(self, embedding, subset):
@@ -146,14 +145,10 @@ class _FixedOutputLayer:
         self._excluded = ExcludedTokensEstimate(matrix[excluded])
         allowed = matrix[subset.ids]
         allowed[UNKNOWN_ID] = matrix[excluded].mean(axis=0)
-        spread_weights = np.zeros((len(allowed), 1))
-        spread_weights[UNKNOWN_ID] = 1.0
-        self._projection = _constant(
-            "projection", np.concatenate([allowed, spread_weights], axis=1).T
-        )
+        self._projection = embedding.new_projection(allowed)
         self._embedding = embedding
         self._subset = subset
-        self.weights = [self._projection, *self._excluded.weights]
+        self.weights = [*self._projection.weights, *self._excluded.weights]
 
     def prepare(self, source):
         return ()
@@ -162,11 +157,12 @@ class _FixedOutputLayer:
         return self._subset.to_vocabulary_ids(tokens)
 
     def logits(self, states, prepared):
-        states = self._embedding.append_bias_input(states)
-        spread = self._excluded.spread(states)
-        return linear(
-            ops.concatenate([states, spread], axis=-1), self._projection
+        logits = self._projection(states)
+        spread = self._excluded.spread(
+            self._embedding.append_bias_input(states)
         )
+        is_unknown = ops.arange(logits.shape[-1]) == UNKNOWN_ID
+        return ops.where(is_unknown, logits + spread, logits)
 
 
 class LexicalShortlist(OutputVocabulary):

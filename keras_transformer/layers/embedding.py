@@ -9,6 +9,7 @@ from keras import ops
 from keras_transformer.config import PAD_ID, validate_choice
 from keras_transformer.kernels import at_least_float32, linear
 from keras_transformer.layers.base import (
+    Projection,
     SequenceLayer,
     as_ids,
     look_up,
@@ -114,6 +115,23 @@ class SharedEmbedding(SequenceLayer):
             return matrix
         bias = select_rows(self.bias)[..., None]
         return ops.concatenate([matrix, bias], axis=-1)
+
+    def new_projection(self, output_matrix):
+        """Returns a Projection of states to logits of some tokens.
+
+        `output_matrix` is an array with a row per token, as the method.
+        """
+        projection = Projection(
+            [len(output_matrix)],
+            use_bias=self.bias is not None,
+            trainable=False,
+            dtype="float32",
+        )
+        projection.build((None, self.d_model))
+        projection.kernel.assign(output_matrix[:, : self.d_model].T)
+        if self.bias is not None:
+            projection.bias.assign(output_matrix[:, -1])
+        return projection
 
     def append_bias_input(self, states):
         """Casts to float32; appends a 1 to multiply any bias of a row."""

@@ -67,12 +67,12 @@ CHANGES = {
 @pytest.mark.parametrize("signature", CHANGES)
 def test_equal_answers_pass_and_others_are_named(compare, outputs, signature):
     same = compare(signature)
-    assert (same.num_texts, same.num_equal, same.first_error) == (14, 14, None)
+    assert (same.num_texts, same.num_equal, same.error) == (14, 14, None)
     assert same.max_difference <= 1e-3
     change, score = CHANGES[signature]
     other = compare(signature, *change)
     assert (other.num_texts, other.num_equal) == (14, 13)
-    assert repr(TEXTS[3]) in other.first_error
+    assert repr(TEXTS[3]) in other.error
     if score is None:
         return
     name, place = score
@@ -80,7 +80,7 @@ def test_equal_answers_pass_and_others_are_named(compare, outputs, signature):
     for difference in (0.01, np.nan):
         found = compare(signature, name, place, right + difference)
         assert found.num_equal == 14
-        assert repr(TEXTS[3]) in found.first_error
+        assert repr(TEXTS[3]) in found.error
 
 
 def test_warm_up_requests_are_read_as_they_were_written(tmp_path):

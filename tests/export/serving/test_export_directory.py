@@ -24,6 +24,7 @@ LIMITS = {
     "stop_criterion": "k_finished",
     "max_source_tokens": 16,
     "max_extra_tokens": 2,
+    "quantization": None,
 }
 WHOLE = {"parameters": 9, "limits": LIMITS}
 

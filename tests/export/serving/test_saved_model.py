@@ -19,6 +19,7 @@ from export.serving.session import (
     read_signatures,
     unsupported_operations,
 )
+from export.translators.int8 import multiplies_exactly
 from export.translators.output_vocabulary_files import (
     SHORTLIST_FILE,
     read_shortlist,
@@ -136,14 +137,19 @@ def test_the_command_writes_one_version_and_says_how_to_serve(export_command):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("quantization", [None, "int8"])
 @pytest.mark.parametrize("kind", ["target_pieces", "shortlist"])
 def test_an_export_of_a_reduced_vocabulary_passes_its_check(
-    export, tmp_path, model_path, server, kind
+    export, tmp_path, model_path, server, kind, quantization
 ):
+    if quantization is not None and not multiplies_exactly():
+        pytest.skip("the processor cannot multiply int8 exactly")
     directory, path = ModelDirectory(model_path), tmp_path / "file"
     tokenizer, config = directory.load_tokenizer(), directory.read_config()
     version = tmp_path / "e" / "1"
     flags = [f"--{kind}={path}", "--beam_size=3", "--max_extra_tokens=2"]
+    if quantization is not None:
+        flags.append(f"--quantization={quantization}")
     if kind == "shortlist":
         path.write_text(made_up_shortlist(tokenizer), encoding="utf-8")
         assert export(*flags, "--shortlist_size=40") is None
@@ -158,7 +164,11 @@ def test_an_export_of_a_reduced_vocabulary_passes_its_check(
         assert 32 <= size < 200
     limits = read_description(version)["limits"]
     assert (limits[kind], limits["beam_size"]) == (size, 3)
-    search = {"beam_size": 3, "max_extra_tokens": 2}
+    search = {
+        "beam_size": 3,
+        "max_extra_tokens": 2,
+        "quantization": quantization,
+    }
     texts = made_up_text.sentences()[:5]
     found = server.run(version, text=texts).texts("translation")
     for given in ({kind: value}, {}):
@@ -186,6 +196,7 @@ def test_the_export_describes_itself(exported, model_path):
         "max_extra_tokens": tiny.CONFIG["max_extra_tokens"],
         "target_pieces": None,
         "shortlist": None,
+        "quantization": None,
     }
     assert found["signatures"] == sorted(SIGNATURES)
     assert found["versions"]["tensorflow"] == tf.__version__

@@ -100,13 +100,13 @@ def test_trees_are_the_parsers(
     assert arrays.keys() == {tree, score}
     same = comparer.compare(signature, [arrays], parser)
     assert same.num_texts == same.num_equal == len(TEXTS)
-    assert same.first_error is None
+    assert same.error is None
     for name, change in ((tree, b")"), (score, 0.01)):
         changed = {key: array.copy() for key, array in arrays.items()}
         changed[name][place] += change
         other = comparer.compare(signature, [changed], parser)
         assert other.num_equal == len(TEXTS) - (name == tree)
-        assert repr(TEXTS[4]) in other.first_error
+        assert repr(TEXTS[4]) in other.error
 
 
 def test_an_answer_does_not_depend_on_its_batch(ask, parser):
