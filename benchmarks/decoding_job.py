@@ -248,13 +248,13 @@ def _ours(stop_criterion="heuristic", **options):
     )
 
 
-def _served(stop_criterion="heuristic", **options):
+def _served(stop_criterion="heuristic", search=(), **options):
     return DecodeSystem(
         "ours_served:Served",
         "tensorflow_text",
         options=options,
         prepare=saved_model,
-        search={"stop_criterion": stop_criterion},
+        search={"stop_criterion": stop_criterion, **dict(search)},
     )
 
 
@@ -295,6 +295,7 @@ SYSTEMS = {
         "ours-served-exact": _served("exact"),
         "ours-served-finished": _served("k_finished"),
         "ours-served-frozen": _served("k_finished", frozen=True),
+        "ours-served-int8": _served("k_finished", {"quantization": "int8"}),
         **_ON_BOTH,
         "products-xla": _products(options={"xla": True}),
     },

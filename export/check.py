@@ -142,13 +142,8 @@ def _create_comparer(version, limits):
 
 
 def _first_line(error):
-    return (
-        str(error)
-        .removeprefix("Graph execution error:")
-        .split("\n\t")[0]
-        .strip()
-        .splitlines()[0]
-    )
+    message = str(error).removeprefix("Graph execution error:")
+    return message.strip().splitlines()[0]
 
 
 def _measure(session, name, requests):

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from export.translators.batches import character_limit, truncation_limit
 from export.translators.graph_translator import GraphTranslator
-from export.translators.int8 import INEXACT, multiplies_exactly
+from export.translators.int8 import NOT_SUPPORTED, multiplies_exactly
 from export.translators.text_ops import (
     padded_ids_to_tokens,
     source_word_spans,
@@ -238,7 +238,7 @@ class _ProcessorCheck(tf.saved_model.experimental.TrackableResource):
         return tf.raw_ops.VarHandleOp(dtype=tf.bool, shape=[])
 
     def _initialize(self):
-        tf.debugging.Assert(multiplies_exactly(), [INEXACT])
+        tf.debugging.Assert(multiplies_exactly(), [NOT_SUPPORTED])
 
 
 class _OutputMatrix(tf.saved_model.experimental.TrackableResource):

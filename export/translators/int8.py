@@ -18,9 +18,9 @@ from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.layers.base import Projection, as_ids, look_up
 from keras_transformer.layers.embedding import SharedEmbedding
 
-INEXACT = (
-    "This processor cannot multiply int8 exactly, since it lacks AVX-VNNI, "
-    "AVX512-VNNI and AMX; omit --quantization."
+NOT_SUPPORTED = (
+    "Sums of int8 products are not exact on this processor, which lacks "
+    "AVX512-VNNI, AVX-VNNI and AMX; omit --quantization."
 )
 
 _attribute = tf.compat.v1.AttrValue
@@ -37,8 +37,8 @@ def quantize_model(model):
     list. Raises InputError if a weight is not finite, or if the processor
     cannot multiply int8 exactly.
     """
-    if not multiplies_exactly():
-        raise InputError(INEXACT)
+    if not is_supported():
+        raise InputError(NOT_SUPPORTED)
     models = model.models if isinstance(model, Ensemble) else [model]
     # A shared embedding is the value of several attributes.
     replaced = {}
@@ -153,6 +153,14 @@ class Int8Embedding:
 
 
 _INT8_CLASSES = {Projection: Int8Projection, SharedEmbedding: Int8Embedding}
+
+
+def is_supported():
+    """Returns whether models can be quantized on this machine."""
+    try:
+        return bool(multiplies_exactly())
+    except tf.errors.OpError:  # TensorFlow was built without oneDNN.
+        return False
 
 
 @tf.function

@@ -21,7 +21,7 @@ from tests.export.translators.made_up_shortlist import made_up_shortlist
 TEXTS = made_up_text.sentences()[:24]
 
 needs_exact_products = pytest.mark.skipif(
-    not int8.multiplies_exactly(),
+    not int8.is_supported(),
     reason="the processor cannot multiply int8 exactly",
 )
 
