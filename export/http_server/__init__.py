@@ -1,0 +1,5 @@
+"""An HTTP server for one translator, without TensorFlow Serving.
+
+`models` runs signatures, `batcher` merges concurrent requests, `app` has the
+interfaces: a page, LibreTranslate's and TensorFlow Serving's.
+"""

@@ -1,0 +1,336 @@
+"""The interfaces of the server: a page, LibreTranslate's, TensorFlow Serving's.
+
+Errors are JSON, {"error": message}, with a status of 400 to 504.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import hmac
+import json
+import logging
+import pathlib
+import time
+import urllib.parse
+
+import numpy as np
+import prometheus_client
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from export.http_server.batcher import Batcher, QueueFullError
+from export.translators.text_translator import MIN_POSSIBLE_SCORE
+
+_PAGE = pathlib.Path(__file__).parent / "page" / "index.html"
+_LOGGER = logging.getLogger(__name__)
+_FORM = "application/x-www-form-urlencoded"
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerLimits:
+    """Limits of requests and of their number.
+
+    `max_bytes` is of a request's content, `max_texts` the number of texts in a
+    request, `max_batch` and `max_waiting` are of a Batcher, and `timeout` is in
+    seconds.
+    """
+
+    max_bytes: int = 1_000_000
+    max_texts: int = 256
+    max_batch: int = 64
+    max_waiting: int = 1024
+    timeout: float = 60.0
+    num_threads: int = 2
+
+
+class RequestError(Exception):
+    """A request is refused, with an HTTP status."""
+
+    def __init__(self, status, message, **headers):
+        super().__init__(message)
+        self.status = status
+        self.headers = {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+
+
+def create_app(model, model_name="translator", limits=None, api_key=None):
+    """Returns the ASGI application for a LoadedModel.
+
+    `model_name` is that of TensorFlow Serving's paths. With an `api_key`,
+    requests need it as a field `api_key` or in a header "Authorization: Bearer
+    KEY".
+    """
+    server = _Server(model, model_name, limits or ServerLimits(), api_key)
+    paths = {
+        "/": ("GET", server.show_page),
+        "/health": ("GET", server.report_health),
+        "/languages": ("GET", server.list_languages),
+        "/metrics": ("GET", server.report_metrics),
+        "/translate": ("POST", server.translate),
+        f"/v1/models/{model_name}": ("GET", server.report_status),
+        f"/v1/models/{model_name}:predict": ("POST", server.predict),
+    }
+
+    @contextlib.asynccontextmanager
+    async def close_at_the_end(app):
+        del app
+        yield
+        await asyncio.to_thread(server.batcher.close)
+
+    return Starlette(
+        routes=[
+            Route(path, server.handle(path, function), methods=[method])
+            for path, (method, function) in paths.items()
+        ],
+        lifespan=close_at_the_end,
+    )
+
+
+class _Server:
+    """The handlers of all paths."""
+
+    def __init__(self, model, model_name, limits, api_key):
+        self._model = model
+        self._model_name = model_name
+        self._limits = limits
+        self._api_key = api_key
+        self.batcher = Batcher(
+            model.run, limits.max_batch, limits.max_waiting, limits.num_threads
+        )
+        self._metrics = prometheus_client.CollectorRegistry()
+        self._requests = prometheus_client.Counter(
+            "requests", "Requests.", ["path", "status"], registry=self._metrics
+        )
+        self._seconds = prometheus_client.Histogram(
+            "request_seconds",
+            "Seconds until the response.",
+            ["path"],
+            registry=self._metrics,
+        )
+        prometheus_client.Gauge(
+            "waiting_texts", "Texts that wait.", registry=self._metrics
+        ).set_function(lambda: self.batcher.num_waiting)
+
+    def handle(self, path, function):
+        """Returns an endpoint that counts requests and responds to errors."""
+
+        async def respond(request):
+            started = time.monotonic()
+            try:
+                response = await function(request)
+            except RequestError as error:
+                response = JSONResponse(
+                    {"error": str(error)}, error.status, error.headers
+                )
+            except Exception:
+                _LOGGER.exception("A request to %s failed.", path)
+                message = "The model failed; see the server's log."
+                response = JSONResponse({"error": message}, 500)
+            self._requests.labels(path, response.status_code).inc()
+            self._seconds.labels(path).observe(time.monotonic() - started)
+            return response
+
+        return respond
+
+    async def show_page(self, request):
+        del request
+        path = f"v1/models/{self._model_name}:predict"
+        return HTMLResponse(
+            _PAGE.read_text("utf-8").replace("MODEL_PATH", path)
+        )
+
+    async def report_health(self, request):
+        del request
+        return JSONResponse({"status": "ok"})
+
+    async def report_metrics(self, request):
+        del request
+        content = prometheus_client.generate_latest(self._metrics)
+        return Response(
+            content, media_type=prometheus_client.CONTENT_TYPE_LATEST
+        )
+
+    async def report_status(self, request):
+        """TensorFlow Serving's status of a model."""
+        del request
+        status = {"error_code": "OK", "error_message": ""}
+        version = {"version": "1", "state": "AVAILABLE", "status": status}
+        return JSONResponse({"model_version_status": [version]})
+
+    async def list_languages(self, request):
+        del request
+        source, target = self._languages()
+        return JSONResponse(
+            [{"code": source, "name": source, "targets": [target]}]
+        )
+
+    async def translate(self, request):
+        """LibreTranslate's /translate."""
+        fields = await self._read_fields(request)
+        query = fields.get("q")
+        texts = [query] if isinstance(query, str) else query
+        self._validate_texts(texts, "q")
+        source, target = self._languages()
+        if fields.get("source", "auto") not in (source, "auto"):
+            raise RequestError(400, f"source must be {source} or auto.")
+        if fields.get("target") != target:
+            raise RequestError(400, f"target must be {target}.")
+        if fields.get("format", "text") != "text":
+            raise RequestError(400, "format must be text.")
+        count = _parse_count(fields.get("alternatives", 0))
+        if not 0 <= count < self._model.beam_size:
+            raise RequestError(
+                400,
+                f"alternatives must be from 0 to {self._model.beam_size - 1}.",
+            )
+        if count:
+            outputs = await self._run("n_best", texts)
+            is_possible = outputs["scores"] > MIN_POSSIBLE_SCORE
+            rows = [
+                texts[possible].tolist()[: count + 1]
+                for texts, possible in zip(outputs["translations"], is_possible)
+            ]
+        else:
+            outputs = await self._run("serving_default", texts)
+            rows = [[text] for text in outputs["translation"].tolist()]
+        rows = [[text.decode("utf-8") for text in row] for row in rows]
+        best, others = [row[0] for row in rows], [row[1:] for row in rows]
+        if isinstance(query, str):
+            best, others = best[0], others[0]
+        content = {"translatedText": best}
+        return JSONResponse(
+            content | ({"alternatives": others} if count else {})
+        )
+
+    async def predict(self, request):
+        """TensorFlow Serving's :predict, by rows or by columns."""
+        content = await self._read_fields(request)
+        name = content.get("signature_name", "serving_default")
+        names = self._model.inputs.get(name) if isinstance(name, str) else None
+        if names != ["text"]:
+            usable = [
+                each
+                for each, inputs in self._model.inputs.items()
+                if inputs == ["text"]
+            ]
+            raise RequestError(
+                400, f"signature_name must be one of {', '.join(usable)}."
+            )
+        by_rows = "instances" in content
+        texts = content.get("instances" if by_rows else "inputs")
+        if isinstance(texts, dict):
+            texts = texts.get("text")
+        if by_rows and isinstance(texts, list):
+            texts = [
+                each.get("text") if isinstance(each, dict) else each
+                for each in texts
+            ]
+        self._validate_texts(texts, "instances" if by_rows else "inputs")
+        outputs = await self._run(name, texts)
+        columns = {key: _to_json(value) for key, value in outputs.items()}
+        if not by_rows:
+            return JSONResponse({"outputs": columns})
+        rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
+        return JSONResponse({"predictions": rows})
+
+    def _languages(self):
+        """Returns both codes; "und", as in BCP 47, if unknown."""
+        source, target = (
+            self._model.source_language,
+            self._model.target_language,
+        )
+        return source or "und", target or "und"
+
+    def _validate_texts(self, texts, name):
+        if not isinstance(texts, list) or not texts:
+            raise RequestError(400, f"{name} must be text, or a list of texts.")
+        if len(texts) > self._limits.max_texts:
+            raise RequestError(
+                400, f"{name} may have {self._limits.max_texts} texts at most."
+            )
+        for text in texts:
+            if not isinstance(text, str):
+                raise RequestError(400, f"Each of {name} must be text.")
+            try:
+                text.encode("utf-8")
+            except UnicodeEncodeError:
+                raise RequestError(
+                    400, f"{name} has half of a surrogate pair."
+                ) from None
+
+    async def _run(self, signature, texts):
+        try:
+            future = self.batcher.submit(signature, texts)
+        except QueueFullError:
+            raise RequestError(
+                429, "Too many requests are waiting.", Retry_After="1"
+            ) from None
+        try:
+            return await asyncio.wait_for(
+                asyncio.wrap_future(future), self._limits.timeout
+            )
+        except TimeoutError:
+            raise RequestError(
+                504, f"No result within {self._limits.timeout:g} s."
+            ) from None
+
+    async def _read_fields(self, request):
+        """Returns the fields of a request in JSON or of a form, a dict."""
+        try:
+            content = await asyncio.wait_for(
+                self._read_content(request), self._limits.timeout
+            )
+        except TimeoutError:
+            raise RequestError(408, "The request came too slowly.") from None
+        kind = request.headers.get("content-type", "").split(";")[0].strip()
+        try:
+            text = content.decode("utf-8")
+            if kind == _FORM:
+                fields = dict(urllib.parse.parse_qsl(text, errors="strict"))
+            else:
+                fields = json.loads(text)
+        except (ValueError, RecursionError):
+            raise RequestError(
+                400, "The request must be a JSON object or a form, in UTF-8."
+            ) from None
+        if not isinstance(fields, dict):
+            raise RequestError(400, "The request must be a JSON object.")
+        self._validate_key(request, fields)
+        return fields
+
+    async def _read_content(self, request):
+        content = b""
+        async for chunk in request.stream():
+            content += chunk
+            if len(content) > self._limits.max_bytes:
+                raise RequestError(
+                    413,
+                    f"A request may have {self._limits.max_bytes:,} bytes.",
+                )
+        return content
+
+    def _validate_key(self, request, fields):
+        if self._api_key is None:
+            return
+        header = request.headers.get("authorization", "")
+        given = fields.get("api_key") or header.removeprefix("Bearer ")
+        # In constant time, so that no key can be guessed bit by bit.
+        if not hmac.compare_digest(
+            str(given).encode("utf-8", "replace"), self._api_key.encode("utf-8")
+        ):
+            raise RequestError(403, "The api_key is missing or wrong.")
+
+
+def _parse_count(value):
+    """Returns a number, which forms send as text; -1 for anything else."""
+    return int(value) if str(value).isdecimal() else -1
+
+
+def _to_json(values):
+    """Converts an array to nested lists; bytes are UTF-8."""
+    if values.dtype == object:
+        decode = np.frompyfunc(lambda each: each.decode("utf-8"), 1, 1)
+        values = decode(values)
+    return values.tolist()

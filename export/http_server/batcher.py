@@ -1,0 +1,120 @@
+"""Merges concurrent requests into batches."""
+
+import collections
+import concurrent.futures
+import threading
+import typing
+
+
+class QueueFullError(Exception):
+    """More texts are waiting than the queue may hold."""
+
+
+class _Request(typing.NamedTuple):
+    signature: str
+    texts: list[str]
+    result: concurrent.futures.Future
+
+
+class Batcher:
+    """Runs a model's signatures in threads, several requests at a time.
+
+    Each thread takes the oldest request and the waiting ones for the same
+    signature. No request waits for others to come.
+
+    Args:
+        run: see `LoadedModel`.
+        max_batch: maximum number of texts in a batch of several requests.
+        max_waiting: maximum number of texts that wait.
+        num_threads: number of batches that run at the same time.
+    """
+
+    def __init__(self, run, max_batch, max_waiting, num_threads):
+        self._run = run
+        self._max_batch = max_batch
+        self._max_waiting = max_waiting
+        self._waiting = collections.deque()
+        self._is_closed = False
+        self._changed = threading.Condition()
+        self._threads = [
+            threading.Thread(target=self._work, daemon=True)
+            for _ in range(num_threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def num_waiting(self):
+        """Number of texts that wait."""
+        with self._changed:
+            return sum(len(each.texts) for each in self._waiting)
+
+    def submit(self, signature, texts):
+        """Returns the Future of a signature's outputs for a list of texts.
+
+        Raises QueueFullError if too many texts are waiting.
+        """
+        request = _Request(signature, texts, concurrent.futures.Future())
+        with self._changed:
+            count = sum(len(each.texts) for each in self._waiting)
+            if self._waiting and count + len(texts) > self._max_waiting:
+                raise QueueFullError
+            self._waiting.append(request)
+            self._changed.notify()
+        return request.result
+
+    def close(self):
+        """Finishes what is waiting, then ends the threads."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self):
+        while requests := self._take_batch():
+            texts = [text for request in requests for text in request.texts]
+            try:
+                inputs = {"text": [text.encode("utf-8") for text in texts]}
+                outputs = self._run(requests[0].signature, inputs)
+            except Exception as error:
+                for request in requests:
+                    request.result.set_exception(error)
+                continue
+            start = 0
+            for request in requests:
+                end = start + len(request.texts)
+                request.result.set_result(
+                    {name: rows[start:end] for name, rows in outputs.items()}
+                )
+                start = end
+
+    def _take_batch(self):
+        """Waits for requests; returns none after `close`."""
+        with self._changed:
+            while True:
+                self._changed.wait_for(lambda: self._waiting or self._is_closed)
+                if not self._waiting:
+                    return []
+                batch = self._pop_batch()
+                # Those whose client has left are dropped.
+                batch = [
+                    each
+                    for each in batch
+                    if each.result.set_running_or_notify_cancel()
+                ]
+                if batch:
+                    return batch
+
+    def _pop_batch(self):
+        signature, size = self._waiting[0].signature, 0
+        batch, others = [], collections.deque()
+        for request in self._waiting:
+            fits = size + len(request.texts) <= self._max_batch or not batch
+            if request.signature == signature and fits:
+                batch.append(request)
+                size += len(request.texts)
+            else:
+                others.append(request)
+        self._waiting = others
+        return batch

@@ -1,0 +1,142 @@
+"""Serves a translator over HTTP: `python -m export.serve --model=runs/demo`.
+
+M is a model directory, an exported version, or the folder of its versions (the
+newest is served). For one machine, without TensorFlow Serving or Docker:
+
+  http://localhost:5000/              a page to type into
+  .../translate, /languages, /health  the interface of LibreTranslate
+  .../v1/models/translator:predict    that of TensorFlow Serving, for
+                                      export.client
+  .../metrics                         for Prometheus
+
+Concurrent requests are translated in batches. SIGTERM and Ctrl-C finish the
+requests in progress.
+"""
+
+import socket
+
+from absl import flags
+
+from export.common import command
+from export.common.errors import InputError
+from export.translators import search_flags
+
+FLAGS = flags.FLAGS
+
+search_flags.define_search()
+search_flags.define_target_pieces()
+search_flags.define_shortlist()
+search_flags.define_quantization()
+flags.DEFINE_string(
+    "model",
+    None,
+    "Model directory, exported version, or folder of versions.",
+    required=True,
+)
+flags.DEFINE_string(
+    "host",
+    "127.0.0.1",
+    "Address to listen on, by default for this machine only; 0.0.0.0 for all.",
+)
+flags.DEFINE_integer(
+    "port",
+    5000,
+    "Port to listen on; 0 for any free one.",
+    lower_bound=0,
+    upper_bound=65_535,
+)
+flags.DEFINE_string(
+    "model_name", "translator", "Name of the model in /v1/models/NAME:predict."
+)
+flags.DEFINE_string(
+    "api_key", None, "Key that requests must have; none by default."
+)
+flags.DEFINE_integer(
+    "max_waiting",
+    1024,
+    "Number of texts that may wait; further requests get status 429.",
+    lower_bound=1,
+)
+flags.DEFINE_integer(
+    "max_batch",
+    64,
+    "Number of texts that are translated together.",
+    lower_bound=1,
+)
+flags.DEFINE_float(
+    "timeout_seconds",
+    60.0,
+    "Time limit of a request and of its translation, in seconds.",
+    lower_bound=0.1,
+    upper_bound=86_400,
+)
+command.mark_flags_as_finite("timeout_seconds")
+
+_MAX_CONNECTIONS = 1000
+
+
+def main(arguments):
+    """Serves until it is interrupted."""
+    del arguments
+    uvicorn, app, models = _import_server()
+    if not FLAGS.model_name.isidentifier():
+        raise InputError(
+            f"Expected letters, digits and _ as --model_name, got "
+            f"{FLAGS.model_name}."
+        )
+    listener = _listen(FLAGS.host, FLAGS.port)
+    with listener:
+        search = search_flags.read_given_flags(
+            search_flags.SEARCH
+            + search_flags.SHORTLIST
+            + ("target_pieces", "quantization")
+        )
+        model = models.load_model(FLAGS.model, search)
+        # The first request of a signature is slow.
+        for name in ("serving_default", "n_best", "align"):
+            model.run(name, {"text": [b"a"]})
+        limits = app.ServerLimits(
+            max_batch=FLAGS.max_batch,
+            max_waiting=FLAGS.max_waiting,
+            timeout=FLAGS.timeout_seconds,
+        )
+        application = app.create_app(
+            model, FLAGS.model_name, limits, FLAGS.api_key
+        )
+        config = uvicorn.Config(
+            application,
+            log_level="warning",
+            limit_concurrency=_MAX_CONNECTIONS,
+        )
+        host, port = listener.getsockname()[:2]
+        print(f"Serving {FLAGS.model} on http://{host}:{port}/", flush=True)
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _import_server():
+    """Returns uvicorn and this project's modules that need its packages."""
+    try:
+        import uvicorn
+
+        from export.http_server import app, models
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"export.serve needs the package {error.name}: install "
+            "requirements-server.txt."
+        ) from error
+    return uvicorn, app, models
+
+
+def _listen(host, port):
+    """Returns a listening socket; InputError if the address is not free."""
+    try:
+        return socket.create_server((host, port), backlog=2048)
+    except OSError as error:
+        raise InputError(
+            f"{host}:{port} cannot be listened on, "
+            f"{error.strerror or error}: give another --host or --port."
+        ) from error
+
+
+if __name__ == "__main__":
+    command.run(main)

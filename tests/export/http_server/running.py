@@ -1,0 +1,114 @@
+"""A running server with a made-up model that answers by rule."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import numpy as np
+import uvicorn
+
+from export.http_server.app import ServerLimits, create_app
+from export.http_server.models import LoadedModel
+
+BEAMS = 3
+
+
+class MadeUpModel:
+    """Translates "a b" as "B A"; counts the texts of each batch."""
+
+    def __init__(self, seconds=0.0):
+        self.batches = []
+        self._seconds = seconds
+
+    def load(self):
+        inputs = {
+            **dict.fromkeys(("serving_default", "n_best", "align"), ["text"]),
+            "tokens": ["ids"],
+        }
+        return LoadedModel(self.run, inputs, BEAMS, "en", "fr")
+
+    def run(self, signature, inputs):
+        texts = [each.decode("utf-8") for each in inputs["text"]]
+        self.batches.append(len(texts))
+        time.sleep(self._seconds)
+        if "fail" in texts:
+            raise RuntimeError("The graph failed.")
+        best = [translate(text) for text in texts]
+        truncated = np.array([len(text) > 999 for text in texts])
+        if signature == "n_best":
+            rows = [[each, each and f"{each}!", ""] for each in best]
+            scores = [[-1, -2 if each else -1e9, -1e9] for each in best]
+            return {
+                "translations": as_bytes(rows),
+                "scores": np.float32(scores),
+                "truncated": truncated,
+            }
+        outputs = {
+            "translation": as_bytes(best),
+            "score": np.float32([-len(text) for text in texts]),
+            "truncated": truncated,
+        }
+        if signature == "align":
+            size = max(len(text.split()) for text in texts) + 1
+            words = np.full((len(texts), size, 2), -1, "int32")
+            attention = np.zeros((len(texts), size, size), "float32")
+            for row, text in enumerate(texts):
+                count = len(text.split())
+                words[row, :count] = np.arange(count)[:, None]
+                attention[row, range(count), range(count)[::-1]] = 1.0
+            outputs |= {
+                "source_words": words,
+                "target_words": words,
+                "alignment": attention,
+            }
+        return outputs
+
+
+def translate(text):
+    return " ".join(text.upper().split()[::-1])
+
+
+def as_bytes(rows):
+    return np.frompyfunc(lambda each: each.encode("utf-8"), 1, 1)(
+        np.array(rows, object)
+    )
+
+
+@contextlib.contextmanager
+def run_server(model, api_key=None, **limits):
+    """Runs a server in a thread; yields its address."""
+    application = create_app(
+        model.load(), limits=ServerLimits(**limits), api_key=api_key
+    )
+    config = uvicorn.Config(application, log_level="error")
+    server = uvicorn.Server(config)
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+def request(url, content=None, headers=None):
+    """Returns (status, content of the response); `content` is JSON or bytes."""
+    if content is not None and not isinstance(content, bytes):
+        content = json.dumps(content).encode()
+    headers = {"Content-Type": "application/json", **(headers or {})}
+    sent = urllib.request.Request(url, content, headers)
+    try:
+        with urllib.request.urlopen(sent, timeout=60) as response:
+            status, body = response.status, response.read()
+    except urllib.error.HTTPError as error:
+        status, body = error.code, error.read()
+    try:
+        return status, json.loads(body)
+    except ValueError:
+        return status, body.decode("utf-8", "replace")

@@ -1,0 +1,251 @@
+"""The server's interfaces, as their clients use them."""
+
+import concurrent.futures
+import json
+import socket
+import urllib.parse
+
+import numpy as np
+import pytest
+
+from tests.export import commands
+from tests.export.http_server.running import (
+    MadeUpModel,
+    request,
+    run_server,
+    translate,
+)
+
+PREDICT = "/v1/models/translator:predict"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return MadeUpModel()
+
+
+@pytest.fixture(scope="module")
+def url(model):
+    with run_server(model, max_bytes=10_000, max_texts=8, timeout=2.0) as url:
+        yield url
+
+
+def test_libretranslate(url):
+    assert request(f"{url}/languages")[1] == [
+        {"code": "en", "name": "en", "targets": ["fr"]}
+    ]
+    fields = {"q": "one two", "source": "en", "target": "fr"}
+    path = f"{url}/translate"
+    assert request(path, fields) == (200, {"translatedText": "TWO ONE"})
+    form = urllib.parse.urlencode(fields | {"source": "auto"}).encode()
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert request(path, form, kind) == (200, {"translatedText": "TWO ONE"})
+    fields["q"] = ["a b", "", "caf\u00e9 \U0001f600"]
+    assert request(path, fields | {"alternatives": 2}) == (
+        200,
+        {
+            "translatedText": ["B A", "", "\U0001f600 CAF\u00c9"],
+            "alternatives": [["B A!"], [], ["\U0001f600 CAF\u00c9!"]],
+        },
+    )
+    assert request(f"{url}/health") == (200, {"status": "ok"})
+
+
+def test_tensorflow_serving(url):
+    expected = {"translation": "B A", "score": -3.0, "truncated": False}
+    for row in ("a b", {"text": "a b"}):
+        found = request(url + PREDICT, {"instances": [row]})
+        assert found == (200, {"predictions": [expected]})
+    content = {"signature_name": "n_best", "inputs": {"text": ["a", "b c"]}}
+    status, found = request(url + PREDICT, content)
+    assert status == 200
+    assert found["outputs"]["translations"] == [
+        ["A", "A!", ""],
+        ["C B", "C B!", ""],
+    ]
+    for flags, expected in (
+        ([], ["B A", "C"]),
+        (["--alignments"], ["B A\t0-1 1-0", "C\t0-0"]),
+    ):
+        code, lines, _ = commands.run(
+            "export.client", None, ["a b", "c"], f"--url={url}", *flags
+        )
+        assert (code, lines) == (0, expected)
+
+
+@pytest.mark.parametrize(
+    "path, content, status, name",
+    [
+        ("/translate", b"", 400, "JSON"),
+        ("/translate", b"{", 400, "JSON"),
+        ("/translate", b"\xff\xfe", 400, "UTF-8"),
+        ("/translate", b"[" * 5_000, 400, "JSON"),
+        ("/translate", [], 400, "JSON"),
+        ("/translate", {"target": "fr"}, 400, "q"),
+        ("/translate", {"q": 1, "target": "fr"}, 400, "q"),
+        ("/translate", {"q": [1], "target": "fr"}, 400, "q"),
+        ("/translate", {"q": ["a"] * 9, "target": "fr"}, 400, "q"),
+        ("/translate", {"q": "\ud800", "target": "fr"}, 400, "q"),
+        ("/translate", {"q": "a", "target": "de"}, 400, "target"),
+        ("/translate", {"q": "a", "target": ["fr"]}, 400, "target"),
+        (
+            "/translate",
+            {"q": "a", "target": "fr", "source": "de"},
+            400,
+            "source",
+        ),
+        (
+            "/translate",
+            {"q": "a", "target": "fr", "format": "html"},
+            400,
+            "format",
+        ),
+        *(
+            (
+                "/translate",
+                {"q": "a", "target": "fr", "alternatives": bad},
+                400,
+                "alternatives",
+            )
+            for bad in (-1, 3, "x", None, [])
+        ),
+        ("/translate", {"q": "a" * 10_000, "target": "fr"}, 413, "bytes"),
+        (PREDICT, {}, 400, "inputs"),
+        (PREDICT, {"instances": "a"}, 400, "instances"),
+        (PREDICT, {"instances": [{"x": 1}]}, 400, "instances"),
+        (PREDICT, {"inputs": {"text": 3}}, 400, "inputs"),
+        *(
+            (
+                PREDICT,
+                {"instances": ["a"], "signature_name": bad},
+                400,
+                "signature_name",
+            )
+            for bad in ("tokens", "x", ["n_best"])
+        ),
+    ],
+)
+def test_wrong_requests_are_refused(url, path, content, status, name):
+    found, response = request(url + path, content)
+    assert found == status
+    assert name in response["error"]
+    assert request(f"{url}/health")[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/models/other:predict", "/detect", "/x"])
+def test_unknown_paths_are_not_found(url, path):
+    assert request(url + path, {"instances": ["a"]})[0] == 404
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["POST /translate HTTP/1.1", "Host: x", "Content-Length: 5"],
+        [
+            *("POST /translate HTTP/1.1", "Host: x", "Content-Length: 5"),
+            *("Transfer-Encoding: chunked", "", "0", "", "GET / HTTP/1.1"),
+        ],
+        ["POST /translate HTTP/1.1", "Host: x", "Content-Length: 3, 5", ""],
+        ["nonsense"],
+    ],
+)
+def test_broken_http_gets_an_error_and_harms_no_other(url, lines):
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as sent:
+        sent.sendall("".join(f"{line}\r\n" for line in [*lines, ""]).encode())
+        status = sent.recv(1000).split(b" ", 2)[1]
+    assert status[:1] == b"4"
+    assert request(f"{url}/health")[0] == 200
+
+
+def test_a_failure_of_the_model_is_an_error_of_its_requests_only(url):
+    fields = {"q": "fail", "target": "fr"}
+    assert request(f"{url}/translate", fields)[0] == 500
+    fields["q"] = "a b"
+    assert request(f"{url}/translate", fields)[1] == {"translatedText": "B A"}
+
+
+def test_metrics_count_requests(url):
+    with run_server(MadeUpModel()) as url:
+        for target in ("fr", "fr", "de"):
+            request(f"{url}/translate", {"q": "a", "target": target})
+        _, text = request(f"{url}/metrics")
+    lines = text.splitlines()
+    for status, count in ((200, 2), (400, 1)):
+        name = f'requests_total{{path="/translate",status="{status}"}}'
+        assert f"{name} {count}.0" in lines
+    assert "waiting_texts 0.0" in lines
+
+
+def test_a_key_is_required_in_either_place():
+    fields = {"q": "a", "target": "fr"}
+    with run_server(MadeUpModel(), api_key="s\u00e9cret") as url:
+        path = f"{url}/translate"
+        for bad in (
+            {},
+            {"api_key": "x"},
+            {"api_key": 1},
+            {"api_key": "\ud800"},
+        ):
+            assert request(path, fields | bad)[0] == 403
+        assert request(path, fields | {"api_key": "s\u00e9cret"})[0] == 200
+        assert request(f"{url}/health")[0] == 200
+    with run_server(MadeUpModel(), api_key="secret") as url:
+        header = {"Authorization": "Bearer secret"}
+        assert request(url + PREDICT, {"instances": ["a"]}, header)[0] == 200
+        assert request(url + PREDICT, {"instances": ["a"]})[0] == 403
+
+
+def test_concurrent_requests_are_merged_and_none_is_mixed_up():
+    model = MadeUpModel(seconds=0.02)
+    generator = np.random.default_rng(1)
+    texts = [
+        " ".join(map(str, generator.integers(0, 99, generator.integers(1, 9))))
+        for _ in range(300)
+    ]
+
+    def ask(number):
+        if number % 3:
+            fields = {"q": texts[number], "target": "fr"}
+            return request(f"{url}/translate", fields)[1]["translatedText"]
+        content = {"signature_name": "align", "instances": [texts[number]]}
+        (row,) = request(url + PREDICT, content)[1]["predictions"]
+        return row["translation"]
+
+    with (
+        run_server(model, max_batch=16) as url,
+        concurrent.futures.ThreadPoolExecutor(32) as pool,
+    ):
+        found = [*pool.map(ask, range(len(texts)))]
+    assert found == [*map(translate, texts)]
+    assert sum(model.batches) == len(texts)
+    assert 4 < max(model.batches) <= 16
+    assert len(model.batches) < len(texts) / 2
+
+
+def test_a_full_queue_and_slow_answers_are_errors():
+    limits = {"max_waiting": 2, "num_threads": 1, "max_batch": 1}
+    fields = {"q": "a", "target": "fr"}
+    with (
+        run_server(MadeUpModel(seconds=0.5), timeout=0.8, **limits) as url,
+        concurrent.futures.ThreadPoolExecutor(12) as pool,
+    ):
+        results = pool.map(
+            lambda _: request(f"{url}/translate", fields)[0], range(12)
+        )
+        counts = {status: 0 for status in (200, 429, 504)}
+        for status in results:
+            counts[status] += 1
+    assert counts[429] >= 5
+    assert counts[200] >= 1
+    assert counts[504] >= 1
+
+
+def test_json_numbers_are_those_of_the_model(url):
+    content = {"signature_name": "align", "inputs": ["a b c"]}
+    _, found = request(url + PREDICT, content)
+    outputs = MadeUpModel().run("align", {"text": [b"a b c"]})
+    for name in ("alignment", "source_words", "score"):
+        assert json.dumps(found["outputs"][name]) == json.dumps(
+            outputs[name].tolist()
+        )
