@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests import processes
+from tests.export import tiny
 
 ROOT = pathlib.Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,7 +25,9 @@ def run(tmp_path):
     return of_code
 
 
-def test_the_python_blocks_run_one_after_the_other(run):
+def test_the_python_blocks_run_one_after_the_other(run, tmp_path):
+    (tmp_path / "runs").mkdir()
+    tiny.write(tmp_path / "runs" / "demo")
     checks = """
 ids = np.array([[5, 7, 4, 9, 8]], "int32")
 answer = np.asarray(classifier(ids))

@@ -94,18 +94,18 @@ def _load_directory(directory, search):
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
     search = load_output_vocabulary(search, tokenizer, model.config)
     servable = ServedTranslator(model, tokenizer, **search)
-    functions = servable.signatures()
     run_file = directory.read_run() if directory.run_path.exists() else {}
 
     def run(name, inputs):
-        outputs = functions[name](**inputs)
+        # A tf.function does not keep its object alive.
+        outputs = servable.signatures()[name](**inputs)
         return {key: value.numpy() for key, value in outputs.items()}
 
     return LoadedModel(
         run,
         {
             name: [spec.name for spec in function.input_signature]
-            for name, function in functions.items()
+            for name, function in servable.signatures().items()
         },
         servable.config.beam_size,
         run_file.get("source_language"),

@@ -1,0 +1,76 @@
+"""The page in a real browser, with a made-up model."""
+
+import pytest
+
+pytest.importorskip("selenium", reason="selenium is not installed")
+
+from selenium.webdriver import ActionChains, Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+from tests.export.attention_views import chromium  # noqa: E402
+from tests.export.http_server.running import (  # noqa: E402
+    MadeUpModel,
+    run_server,
+)
+
+if not chromium.is_installed():
+    pytest.skip(
+        "chromium and chromedriver are not installed", allow_module_level=True
+    )
+
+HOSTILE = "<img/src=x> a&amp;b"
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    found = chromium.start(tmp_path_factory.mktemp("profile"))
+    yield found
+    found.quit()
+
+
+def text_of(driver, name):
+    return driver.find_element("id", name).text
+
+
+def wait_for(driver, name, text):
+    WebDriverWait(driver, 60).until(lambda _: text_of(driver, name) == text)
+
+
+def test_typing_choosing_and_pointing(driver):
+    with run_server(MadeUpModel()) as url:
+        chromium.requested_urls(driver)
+        driver.get(url)
+        wait_for(driver, "title", "Translator: en to fr")
+        box = driver.find_element("id", "source")
+        assert driver.switch_to.active_element == box
+        box.send_keys("one two three")
+        wait_for(driver, "best", "THREE TWO ONE")
+        assert text_of(driver, "words") == "one two three"
+        choices = driver.find_elements("css selector", "#others button")
+        assert [each.text for each in choices] == [
+            "THREE TWO ONE",
+            "THREE TWO ONE!",
+        ]
+        word = driver.find_elements("css selector", "#words span")[0]
+        ActionChains(driver).move_to_element(word).perform()
+        marked = driver.find_elements("css selector", ".aligned")
+        assert sorted(each.text for each in marked) == ["ONE", "one"]
+        # By the keyboard: to the text's first word, then to the second choice.
+        choices[1].send_keys(Keys.ENTER)
+        assert text_of(driver, "best") == "THREE TWO ONE!"
+        assert choices[1].get_attribute("aria-pressed") == "true"
+        box.clear()
+        box.send_keys(HOSTILE)
+        wait_for(driver, "best", "A&AMP;B <IMG/SRC=X>")
+        box.clear()
+        box.send_keys("fail")
+        WebDriverWait(driver, 60).until(
+            lambda _: text_of(driver, "state").startswith("Error: ")
+        )
+        driver.set_window_size(360, 700)
+        width = "return document.documentElement.scrollWidth"
+        assert driver.execute_script(width) <= 360
+        driver.set_window_size(1280, 1000)
+        addresses = chromium.requested_urls(driver)
+        assert addresses
+        assert all(each.startswith((url, "data:")) for each in addresses)
