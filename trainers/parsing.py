@@ -20,7 +20,9 @@ for module in (dataset_flags, training_options, launch):
     flags.adopt_module_key_flags(module)
 FLAGS.set_default("preset", "parsing-small")
 
-_TRANSLATION_FLAGS = ("dev_bleu_sentences", "tokenize", "attention_steps")
+_TRANSLATION_FLAGS = (
+    *("dev_bleu_sentences", "tokenize", "attention_steps", "sample_minutes"),
+)
 
 
 class Parsing(launch.Task):

@@ -24,6 +24,7 @@ OPTIONS = TrainingOptions(
     tokenize="13a",
     attention_steps=0,
     attention_sentences=2,
+    sample_minutes=0.0,
     checkpoint_steps=0,
     checkpoint_minutes=0,
     keep_checkpoints=5,

@@ -171,6 +171,35 @@ class Progress(keras.callbacks.Callback):
                 tf.summary.scalar(name, value)
 
 
+class PrintTranslations(keras.callbacks.Callback):
+    """Prints translations of some sources every N minutes.
+
+    `translate` is a function of a list of sources that returns their texts.
+    """
+
+    def __init__(self, translate, sources, every_minutes, stream):
+        super().__init__()
+        self._translate = translate
+        self._sources = sources
+        self._every_seconds = 60 * every_minutes
+        self._stream = stream
+
+    def on_train_begin(self, logs=None):
+        """Starts the clock."""
+        self._printed_time = time.monotonic()
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Translates when due."""
+        if time.monotonic() < self._printed_time + self._every_seconds:
+            return
+        with self.model.averaged_weights():
+            texts = self._translate(self._sources)
+        self._printed_time = time.monotonic()
+        for source, text in zip(self._sources, texts):
+            ThreadlessBar.write(f"  {source}\n    -> {text}", file=self._stream)
+        self._stream.flush()
+
+
 def format_metrics(metrics):
     """Formats loss, perplexity, accuracy and score."""
     text = (

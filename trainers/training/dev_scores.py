@@ -51,7 +51,7 @@ class DevBleu:
     def __init__(self, model, tokenizer, pairs, sentences, tokenize):
         self._translator = Translator(model, tokenizer)
         self._metric = bleu_tokenizers.make_bleu(tokenize)
-        indices = _evenly_spaced_indices(pairs, sentences)
+        indices = evenly_spaced_indices(pairs, sentences)
         texts = decode_pairs(tokenizer, pairs, indices)
         self._sources, self._references = texts
 
@@ -80,7 +80,7 @@ class DevF1:
 
         self._parser = parser
         self._score_brackets = score_brackets
-        indices = _evenly_spaced_indices(pairs, sentences)
+        indices = evenly_spaced_indices(pairs, sentences)
         self._sources = [pairs.sources([index]) for index in indices]
         self._words = [_name_words(ids, first_word_id) for ids in self._sources]
         targets = [pairs.targets([index]) for index in indices]
@@ -114,7 +114,8 @@ def make_dev_score(model, inputs, options):
     return None
 
 
-def _evenly_spaced_indices(pairs, count):
+def evenly_spaced_indices(pairs, count):
+    """Returns the indices of `count` pairs, an int array."""
     stride = max(len(pairs) // count, 1)
     return np.arange(0, len(pairs), stride)[:count]
 

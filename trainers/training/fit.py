@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from export.common.processes import StopSignals
+from export.translators.translator import Translator
 from trainers.batches import input_pipeline, make_plan
 from trainers.batches.token_pairs import decode_pairs
 from trainers.pictures.summaries import (
@@ -16,6 +17,7 @@ from trainers.pictures.summaries import (
 from trainers.scores.score_records import TrainingLog
 from trainers.training.callbacks import (
     EvaluateDev,
+    PrintTranslations,
     Progress,
     SaveCheckpoints,
     StepCounter,
@@ -24,6 +26,7 @@ from trainers.training.callbacks import (
 from trainers.training.checkpoints import Checkpoints
 from trainers.training.dev_scores import (
     SCORE_TITLES,
+    evenly_spaced_indices,
     has_plateaued,
     make_dev_score,
     rank_evaluations,
@@ -36,6 +39,9 @@ from trainers.training.strategies import (
     validate_equal_steps,
 )
 from trainers.training.training_model import new_training_model
+
+# Sentences that --sample_minutes translates.
+_NUM_SAMPLES = 3
 
 
 def train(inputs, options, strategy, run_info, initializer=None):
@@ -141,6 +147,8 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
             callbacks.append(
                 _attention_summaries(model, inputs, options, counter)
             )
+        if chief and options.sample_minutes:
+            callbacks.append(_print_translations(model, inputs, options))
     # Last, so that it saves what the other callbacks computed.
     saver = SaveCheckpoints(
         counter,
@@ -178,6 +186,20 @@ def _attention_summaries(model, inputs, options, counter):
     steps = options.attention_steps or options.dev_steps
     return AttentionSummaries(
         counter, model, tokenizer, sources, references, log_dir, steps
+    )
+
+
+def _print_translations(model, inputs, options):
+    tokenizer = inputs.directory.load_tokenizer()
+    translator = Translator(model, tokenizer)
+    indices = evenly_spaced_indices(inputs.dev, _NUM_SAMPLES)
+    sources, _ = decode_pairs(tokenizer, inputs.dev, indices)
+
+    def translate(sources):
+        return [each.text for each in translator.translate(sources)]
+
+    return PrintTranslations(
+        translate, sources, options.sample_minutes, sys.stdout
     )
 
 

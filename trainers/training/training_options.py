@@ -37,6 +37,7 @@ class TrainingOptions:
     tokenize: str | None
     attention_steps: int | None
     attention_sentences: int
+    sample_minutes: float
     checkpoint_steps: int
     checkpoint_minutes: float
     keep_checkpoints: int
@@ -150,6 +151,13 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
     "attention_sentences", 2, "Number of dev sentences in them.", lower_bound=1
 )
+flags.DEFINE_float(
+    "sample_minutes",
+    0.0,
+    "Of trainers.wmt: minutes between translations of three dev sentences, "
+    "which are printed; 0 for none.",
+    lower_bound=0.0,
+)
 flags.DEFINE_integer(
     "patience",
     0,
@@ -180,7 +188,9 @@ flags.DEFINE_bool(
     "(without --dev_bleu_sentences and --dev_f1_sentences by dev loss) instead "
     "of averaging checkpoints; with --ema, its moving average.",
 )
-command.mark_flags_as_finite("train_minutes", "ema", "checkpoint_minutes")
+command.mark_flags_as_finite(
+    "train_minutes", "ema", "sample_minutes", "checkpoint_minutes"
+)
 
 
 def validate_unused_flags(names, tasks):

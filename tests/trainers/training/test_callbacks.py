@@ -375,3 +375,32 @@ def test_a_plateau_ends_the_training(losses, patience, stopped):
         first=10 * count,
     )
     assert resumed == (history, stopped)
+
+
+def test_translations_are_printed_every_so_many_minutes(clock):
+    average, stream = [], io.StringIO()
+
+    def translate(sources):
+        assert average == ["used"]
+        return [f"{source.upper()} {clock.seconds:g}" for source in sources]
+
+    @contextlib.contextmanager
+    def averaged_weights():
+        average.append("used")
+        yield
+        average.clear()
+
+    callback = callbacks.PrintTranslations(translate, ["a b", "c"], 2, stream)
+    callback.set_model(types.SimpleNamespace(averaged_weights=averaged_weights))
+    start = clock.seconds
+    callback.on_train_begin()
+    for minutes in (1, 1.9, 2, 3, 3.9, 4.5):
+        clock.seconds = start + 60 * minutes
+        callback.on_train_batch_end(0)
+    lines = [line.strip() for line in stream.getvalue().splitlines()]
+    times = [f"{start + 60 * minutes:g}" for minutes in (2, 4.5)]
+    assert lines == [
+        line
+        for time in times
+        for line in ("a b", f"-> A B {time}", "c", f"-> C {time}")
+    ]
