@@ -121,6 +121,11 @@ def _heed_interrupts():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Here rather than in the child: what runs between fork and exec would run
+# gRPC's handlers of forks, which end a child of a process that used gRPC.
+_heed_interrupts()
+
+
 def user_environment() -> dict[str, str]:
     """A user's environment: nothing of the test run's own settings."""
     kept = {
@@ -169,7 +174,6 @@ def start(
             [sys.executable, *words, *arguments],
             cwd=folder,
             env=environment,
-            preexec_fn=_heed_interrupts,
             **dict(zip(("stdin", "stdout", "stderr"), streams)),
         )
 

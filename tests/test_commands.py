@@ -55,6 +55,7 @@ COMMANDS = {
         "--model=m --translations=text",
         {"model": "folder", "translations": "file", **_LINES},
     ),
+    "export.serve": ("--model=m --port=0", {"model": "folder"}),
     "export.translate": (
         "--model=m",
         {
