@@ -93,7 +93,9 @@ class _Server:
 
     def __init__(self, model, model_name, limits, api_key):
         self._model = model
-        self._model_name = model_name
+        self._page = _PAGE.read_text(encoding="utf-8").replace(
+            "MODEL_PATH", f"v1/models/{model_name}:predict"
+        )
         self._limits = limits
         self._api_key = api_key
         self.batcher = Batcher(
@@ -136,10 +138,7 @@ class _Server:
 
     async def show_page(self, request):
         del request
-        path = f"v1/models/{self._model_name}:predict"
-        return HTMLResponse(
-            _PAGE.read_text("utf-8").replace("MODEL_PATH", path)
-        )
+        return HTMLResponse(self._page)
 
     async def report_health(self, request):
         del request

@@ -56,8 +56,8 @@ class Batcher:
         """
         request = _Request(signature, texts, concurrent.futures.Future())
         with self._changed:
-            count = sum(len(each.texts) for each in self._waiting)
-            if self._waiting and count + len(texts) > self._max_waiting:
+            num_texts = self.num_waiting + len(texts)
+            if self._waiting and num_texts > self._max_waiting:
                 raise QueueFullError
             self._waiting.append(request)
             self._changed.notify()

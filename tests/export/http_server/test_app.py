@@ -167,7 +167,7 @@ def test_a_failure_of_the_model_is_an_error_of_its_requests_only(url):
     assert request(f"{url}/translate", fields)[1] == {"translatedText": "B A"}
 
 
-def test_metrics_count_requests(url):
+def test_metrics_count_requests():
     with run_server(MadeUpModel()) as url:
         for target in ("fr", "fr", "de"):
             request(f"{url}/translate", {"q": "a", "target": target})
