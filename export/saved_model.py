@@ -33,10 +33,7 @@ from export.translators import output_vocabulary_files, search_flags
 
 FLAGS = flags.FLAGS
 
-search_flags.define_search()
-search_flags.define_target_pieces()
-search_flags.define_shortlist()
-search_flags.define_quantization()
+search_flags.define_model_search()
 flags.DEFINE_string(
     "model_dir", None, "The model directory to export.", required=True
 )
@@ -73,9 +70,7 @@ def main(arguments):
     export_dir = pathlib.Path(FLAGS.export_dir)
     path = export_dir / str(version_number(export_dir, FLAGS.version))
     search = search_flags.read_given_flags(
-        search_flags.SEARCH
-        + search_flags.SHORTLIST
-        + ("max_source_tokens", "target_pieces", "quantization")
+        (*search_flags.MODEL_SEARCH, "max_source_tokens")
     )
     save(directory, path, search, FLAGS.check)
     name = _SERVER_NAMES[read_task(path)]

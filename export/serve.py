@@ -23,10 +23,7 @@ from export.translators import search_flags
 
 FLAGS = flags.FLAGS
 
-search_flags.define_search()
-search_flags.define_target_pieces()
-search_flags.define_shortlist()
-search_flags.define_quantization()
+search_flags.define_model_search()
 flags.DEFINE_string(
     "model",
     None,
@@ -86,11 +83,7 @@ def main(arguments):
         )
     listener = _listen(FLAGS.host, FLAGS.port)
     with listener:
-        search = search_flags.read_given_flags(
-            search_flags.SEARCH
-            + search_flags.SHORTLIST
-            + ("target_pieces", "quantization")
-        )
+        search = search_flags.read_given_flags(search_flags.MODEL_SEARCH)
         model = models.load_model(FLAGS.model, search)
         # The first request of a signature is slow.
         for name in ("serving_default", "n_best", "align"):

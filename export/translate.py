@@ -38,10 +38,7 @@ from export.translators.text_translator import UnknownCharacterError
 FLAGS = flags.FLAGS
 
 line_flags.define_translation()
-search_flags.define_search()
-search_flags.define_target_pieces()
-search_flags.define_shortlist()
-search_flags.define_quantization()
+search_flags.define_model_search()
 search_flags.define_ensemble_mean()
 search_flags.define_batch_tokens()
 flags.DEFINE_multi_string(
@@ -91,9 +88,7 @@ def main(arguments):
             "--compiled or --quantization."
         )
     search = search_flags.read_given_flags(
-        search_flags.SEARCH
-        + search_flags.SHORTLIST
-        + ("min_length", "ensemble_mean", "target_pieces", "quantization")
+        (*search_flags.MODEL_SEARCH, "min_length", "ensemble_mean")
     )
     translator = load_translator(
         FLAGS.model,

@@ -15,6 +15,7 @@ STOP_CRITERIA = ("exact", "k_finished", "heuristic")
 SEARCH = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
 SAMPLING = ("temperature", "top_k", "top_p")
 SHORTLIST = ("shortlist", "shortlist_size")
+MODEL_SEARCH = (*SEARCH, *SHORTLIST, "target_pieces", "quantization")
 
 FLAGS = flags.FLAGS
 # --help shows the flags under the module that calls a function.
@@ -136,6 +137,14 @@ def define_quantization():
         "unset. int8 is faster on processors with VNNI or AMX and a quarter of "
         "the size; some translations differ.",
     )
+
+
+def define_model_search():
+    """Defines the flags in MODEL_SEARCH."""
+    define_search()
+    define_target_pieces()
+    define_shortlist()
+    define_quantization()
 
 
 def define_ensemble_mean():
