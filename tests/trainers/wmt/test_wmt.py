@@ -215,8 +215,10 @@ def _kill(arguments, folder):
     """Kills while a checkpoint after the first one is written."""
     process = processes.start(commands.WMT, arguments, folder)
     while process.poll() is None:
-        writes = any((folder / "m" / "checkpoints").glob(".*.npz"))
-        if writes and _steps(folder):
+        # In this order: a first checkpoint that ends in between is no second.
+        if _steps(folder) and any(
+            (folder / "m" / "checkpoints").glob(".*.npz")
+        ):
             break
         # Far less than a write takes, and the training needs the processor.
         time.sleep(0.0005)
