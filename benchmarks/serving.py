@@ -7,11 +7,20 @@ sentence; requests are merged by the server's batching, at each size and
 timeout, or run one by one. Every answer is compared with that for the sentence
 alone. `ratio` is answers per second relative to one by one, and `CPU ratio` the
 same per CPU second.
+
+The last row is of `export.serve` in a process of its own, asked over HTTP; its
+memory and CPU time are of the callers only.
 """
 
+import contextlib
+import http.client
 import itertools
+import json
 import pathlib
+import re
+import subprocess
 import sys
+import threading
 
 from absl import flags
 
@@ -86,6 +95,38 @@ def main(_):
             with Batcher(ask, config) as batcher:
                 found = load(batcher.ask)
             _print_row(found, plain, size, timeout, threads)
+    # The session's memory is free by now.
+    with _http_server(version) as ask_over_http:
+        _print_row(load(ask_over_http), plain, "serve", "-", "-")
+
+
+@contextlib.contextmanager
+def _http_server(version):
+    """Starts `export.serve`; yields a function like `ask`."""
+    command = [sys.executable, "-m", "export.serve", "--port=0"]
+    process = subprocess.Popen(
+        [*command, f"--model={version}"], stdout=subprocess.PIPE, text=True
+    )
+    port = int(re.search(r":(\d+)/", process.stdout.readline())[1])
+    local = threading.local()
+
+    def ask(inputs):
+        if not hasattr(local, "connection"):
+            local.connection = http.client.HTTPConnection("127.0.0.1", port)
+        body = json.dumps({"inputs": inputs})
+        local.connection.request("POST", "/v1/models/translator:predict", body)
+        response = local.connection.getresponse()
+        outputs = json.loads(response.read())["outputs"]
+        outputs["translation"] = [
+            each.encode("utf-8") for each in outputs["translation"]
+        ]
+        return outputs
+
+    try:
+        yield ask
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def _print_row(load, plain, *setting):

@@ -1,7 +1,8 @@
 """Writes a model for CTranslate2: `python -m export.ctranslate2`.
 
 `ctranslate2.Translator` loads the folder, which has the vocabulary as
-`vocabulary.model`. --compare=FILE translates the sentences of FILE with both
+`vocabulary.model`. --argos also packs it for Argos Translate and
+LibreTranslate. --compare=FILE translates the sentences of FILE with both
 CTranslate2 and this package, and prints how they differ; with --references
 also the BLEU of both.
 """
@@ -16,6 +17,10 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
+from export.ctranslate2.argos_package import (
+    read_argos_languages,
+    write_argos_package,
+)
 from export.ctranslate2.ctranslate2_model import (
     QUANTIZATIONS,
     SOURCE_VOCABULARY_FILE,
@@ -43,6 +48,12 @@ flags.DEFINE_enum(
     "Type of the stored matrices: int8 has a quarter of float32's size and is "
     "the fastest on most processors.",
 )
+flags.DEFINE_bool(
+    "argos",
+    False,
+    "Also write OUTPUT_DIR.argosmodel, the same model as a package for Argos "
+    "Translate and LibreTranslate.",
+)
 flags.DEFINE_string(
     "compare", None, "File to compare translations of, one sentence per line."
 )
@@ -66,6 +77,10 @@ def main(arguments):
     command.validate_new_path(path, "--output_dir")
     sentences, references = _read_comparison()
     directory = ModelDirectory(FLAGS.model_dir)
+    if FLAGS.argos:
+        argos_path = path.with_name(f"{path.name}.argosmodel")
+        command.validate_new_path(argos_path, "--output_dir")
+        languages = read_argos_languages(directory)
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
     target_ids = None
     if FLAGS.target_pieces:
@@ -76,6 +91,9 @@ def main(arguments):
     save_ctranslate2(model, vocabulary, path, FLAGS.quantization, target_ids)
     size = sum(file.stat().st_size for file in path.iterdir())
     print(f"Wrote {path} ({size / 1e6:.1f} MB, {FLAGS.quantization}).")
+    if FLAGS.argos:
+        write_argos_package(path, languages, argos_path)
+        print(f"Wrote {argos_path}; docs/decoding.md says how to install it.")
     if sentences:
         translator = Translator(model, tokenizer, target_pieces=target_ids)
         print(*_compare(translator, path, sentences, references), sep="\n")

@@ -69,7 +69,7 @@ def test_batching_serves_many_callers_sooner(tmp_path):
     done = run_alone("serving", "--seconds=16", *arguments)
     assert done.code == 0, done.err
     rows = [line.split() for line in done.out.splitlines()[2:]]
-    assert len(rows) == 2
+    assert len(rows) == 3
     for row in rows:
         assert row[7] == "0"
         assert float(row[8]) < 150

@@ -1,7 +1,9 @@
 """A CTranslate2 folder computes what the model does; the command."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -14,6 +16,7 @@ import keras_transformer as kt
 from export.common.errors import InputError
 from export.ctranslate2.ctranslate2_model import (
     QUANTIZATIONS,
+    VOCABULARY_FILE,
     CTranslate2Translator,
     save_ctranslate2,
 )
@@ -291,3 +294,79 @@ def test_wrong_input_is_refused_and_nothing_written(
     message = commands.output_and_error(COMMAND, model, output)[1]
     assert "requirements-serving.txt" in message
     assert {path.name for path in tmp_path.iterdir()} == {"in", "right"}
+
+
+# Installs the package and translates with it. Splitting into sentences would
+# download a model, and is no part of the package.
+ARGOS_PROGRAM = """
+import sys, types
+for name in ("stanza", "spacy", "minisbd"):
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["minisbd"].SBDetect = None
+sys.modules["minisbd"].models = types.SimpleNamespace(list_models=list)
+from argostranslate import package, translate
+package.install_from_path(sys.argv[1])
+source, target = sorted(translate.get_installed_languages(), key=str)
+translation = source.get_translation(target)
+translation.underlying.sentencizer.split_sentences = lambda text: [text]
+print(source.code, target.code)
+for text in sys.argv[2:]:
+    print(translation.translate(text))
+"""
+
+
+@pytest.fixture(name="language_path")
+def fixture_language_path(model_path, tmp_path):
+    path = shutil.copytree(model_path, tmp_path / "model")
+    run = {"source_language": "aa", "target_language": "bb"}
+    ModelDirectory(path).write_run(run)
+    return path
+
+
+@pytest.mark.slow
+def test_argos_translate_reads_its_package(language_path, tmp_path, eager):
+    pytest.importorskip("argostranslate")
+    commands.output_and_error(
+        *(COMMAND, f"--model_dir={language_path}"),
+        *(f"--output_dir={tmp_path / 'out'}", "--argos"),
+    )
+    folders = {name: str(tmp_path) for name in ("HOME", "XDG_DATA_HOME")}
+    package = str(tmp_path / "out.argosmodel")
+    done = subprocess.run(
+        [sys.executable, "-c", ARGOS_PROGRAM, package, *FEW],
+        env=os.environ | folders,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    processor = sentencepiece.SentencePieceProcessor(
+        str(tmp_path / "out" / VOCABULARY_FILE)
+    )
+    # The settings of Argos Translate, which takes the fastest type.
+    results = ctranslate2.Translator(
+        str(tmp_path / "out"), compute_type="auto"
+    ).translate_batch(
+        [processor.encode(text, out_type=str) for text in FEW],
+        beam_size=4,
+        length_penalty=0.2,
+        replace_unknowns=True,
+    )
+    expected = [processor.decode(each.hypotheses[0]) for each in results]
+    assert done.stdout.splitlines() == ["aa bb", *expected]
+    assert len({*expected}) > 1
+
+
+def test_models_that_argos_translate_cannot_use(language_path, tmp_path):
+    directory = ModelDirectory(language_path)
+    flags = COMMAND, f"--model_dir={language_path}", "--argos"
+    output = f"--output_dir={tmp_path}/out"
+    (tmp_path / "out.argosmodel").touch()
+    assert "exists" in commands.output_and_error(*flags, output)[1]
+    (tmp_path / "out.argosmodel").unlink()
+    for code in "../aa", None:
+        directory.write_run({"source_language": "bb", "target_language": code})
+        assert f"{code}:" in commands.output_and_error(*flags, output)[1]
+    vocabulary = made_up_text.vocabulary()
+    directory.write_vocabulary(join_vocabularies(vocabulary, vocabulary))
+    assert "two" in commands.output_and_error(*flags, output)[1]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
