@@ -10,9 +10,13 @@ from keras_transformer.presets import PRESETS
 
 # Special ids, the same in every vocabulary.
 PAD_ID = 0
+"""The id of padding."""
 UNKNOWN_ID = 1
+"""The id of text without a token."""
 BEGIN_ID = 2
+"""The id that a target begins with."""
 END_ID = 3
+"""The id that a source or a target ends with."""
 
 # Never generated: padding would look like the end of an output, and an unknown
 # token is of no use to a reader.

@@ -43,7 +43,7 @@ class Transformer(SequenceLayer, keras.Model):
         **kwargs: of `keras.Model`, such as `dtype="mixed_bfloat16"`. Norms,
             softmax, logits and loss stay in float32.
 
-    Example:
+    Examples:
         >>> config = TransformerConfig.preset("base", vocabulary_size=40_960)
         >>> Transformer(config).count_params()
         65110016

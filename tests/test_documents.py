@@ -9,8 +9,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("trainers", "export", "keras_transformer")
 PAGES = [
     *sorted(ROOT.glob("*.md")),
-    *sorted(ROOT.glob("docs/*.md")),
-    *sorted(ROOT.glob("docs/measured/*.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
 ]
 # Flags of TensorFlow Serving.
 OTHER_FLAGS = {"tensorflow_intra_op_parallelism"}

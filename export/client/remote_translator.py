@@ -45,7 +45,13 @@ _FIRST_PAUSE_SECONDS = 0.5
 
 
 class ServedModel(typing.NamedTuple):
-    """Identifies a served model: its newest version, one version or a label."""
+    """Identifies a served model: its newest version, one version or a label.
+
+    Attributes:
+        name: the server's name for it.
+        version: number of the version; None for the newest.
+        label: instead, label of the version.
+    """
 
     name: str
     version: int | None = None
@@ -61,7 +67,13 @@ class UnavailableError(InputError):
 
 
 class ModelServer(abc.ABC):
-    """One model on a server; the timeout is for a complete response."""
+    """One model on a server.
+
+    Args:
+        address: str, in the form of the subclass.
+        model: ServedModel.
+        timeout_seconds: maximum time to a complete response.
+    """
 
     def __init__(self, address, model, timeout_seconds):
         self.address = address
@@ -95,6 +107,12 @@ class RemoteTranslator(SignatureTranslator):
     A request is repeated up to `retries` times while the server is unavailable,
     after pauses of 0.5, 1, 2, 4, ... seconds. Methods raise InputError for a
     missing or wrong response, or if more translations than beams are requested.
+
+    Args:
+        server: ModelServer.
+        batch_size: maximum number of sentences in a request.
+        retries: maximum number of repetitions of a request.
+        sleep: function that waits for a number of seconds.
     """
 
     beam_size = None

@@ -28,7 +28,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
     fields of the model's TransformerConfig, unless None. Unlike KerasHub's
     samplers it is not called: TransformerSeq2SeqLM runs `search`.
 
-    Example:
+    Examples:
         >>> task.compile(sampler=TranslationSearch(beam_size=8))
     """
 

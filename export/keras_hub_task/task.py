@@ -31,7 +31,7 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
     generate ids from ids. Raises ValueError if the vocabulary sizes of
     preprocessor and backbone differ.
 
-    Example:
+    Examples:
         >>> task = TransformerSeq2SeqLM.from_preset("runs/demo")
         >>> task.generate(["How are you?"])
         ['Comment vas-tu ?']

@@ -75,7 +75,8 @@ class Parser:
         model: Transformer, or kt.Ensemble of several.
         tokenizer: WordTokenizer.
         symbols: SymbolVocabulary.
-        beam_size, alpha: fields of TransformerConfig; None for the model's.
+        beam_size: field of TransformerConfig; None for the model's.
+        alpha: field of TransformerConfig; None for the model's.
         batch_tokens: source positions in a batch, padding included.
 
     The attribute `search_config` is its BeamSearchConfig. Raises ValueError if

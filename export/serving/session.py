@@ -44,7 +44,7 @@ class ServerSession:
     `path` is the folder of the version, `signatures` a dict of names to
     SignatureDef. Raises one of SERVER_ERRORS if it cannot be loaded.
 
-    Example:
+    Examples:
         >>> with ServerSession("exports/demo/1") as session:
         ...     session.run("serving_default", {"text": ["Hello."]})
         {'score': array([-0.21], dtype=float32),

@@ -45,10 +45,13 @@ class GraphTranslator:
 
     Args:
         model: Transformer or Ensemble.
-        beam_size, alpha, max_extra_tokens, stop_criterion: fields of
-            TransformerConfig; None for the model's.
+        beam_size: field of TransformerConfig, as the next two and
+            `stop_criterion`; None for the model's.
+        alpha: exponent of the length penalty.
+        max_extra_tokens: maximum of output length - source length.
         min_length: minimum number of tokens of an output, excluding the end
             id; a lower maximum wins. With 0 the best output may be empty.
+        stop_criterion: see BeamSearchConfig.
         max_output_tokens: maximum number of tokens of any output, the end id
             included; None for no such limit.
         target_pieces: ids that a search without a prefix may generate; None

@@ -119,11 +119,13 @@ class Translator(ModelTranslator):
     Args:
         model: Transformer or Ensemble.
         tokenizer: Tokenizer of its vocabulary, or TokenizerPair.
-        batch_tokens, num_threads: see TextTranslator; give 1 thread if other
-            processes use the other CPUs.
-        max_source_tokens: see ModelTranslator.
+        batch_tokens: see TextTranslator.
+        max_source_tokens: maximum number of ids of a source, the end id
+            included; 512 by default.
         compiled: whether XLA compiles the search, for the lowest latency of
-            single sentences in a long-running process; see TracedSearch.
+            single sentences in a long-running process.
+        num_threads: see TextTranslator; give 1 thread if other processes use
+            the other CPUs.
         **search: arguments of GraphTranslator.
 
     The attribute `target_pieces` has the ids of the tokens that translations

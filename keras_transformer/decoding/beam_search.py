@@ -27,13 +27,16 @@ _GROUP_SIZE = 32
 class BeamSearchResult(typing.NamedTuple):
     """The best hypotheses of each sentence, best first.
 
-    Scores are log-probability / length penalty, or -1e9 for missing hypotheses
-    if fewer than K are possible.
+    Attributes:
+        tokens: int32 [B, K, T], ending with the end id, then padding.
+        scores: float32 [B, K], log-probability / length penalty, or -1e9 for
+            missing hypotheses if fewer than K are possible.
+        state: state of `step` when the sentence stopped.
     """
 
-    tokens: typing.Any  # int32 [B, K, T], ending with the end id, then padding
-    scores: typing.Any  # float32 [B, K]
-    state: typing.Any  # state of `step` when the sentence stopped
+    tokens: typing.Any
+    scores: typing.Any
+    state: typing.Any
 
 
 class BeamSearchState(typing.NamedTuple):

@@ -54,10 +54,15 @@ class SamplingConfig:
 
 
 class SamplingResult(typing.NamedTuple):
-    """Sampled translations and their unmodified log-probabilities."""
+    """Sampled translations and their unmodified log-probabilities.
 
-    tokens: typing.Any  # int32 [B, N, T], ending with the end id, then padding
-    log_probs: typing.Any  # float32 [B, N]
+    Attributes:
+        tokens: int32 [B, N, T], ending with the end id, then padding.
+        log_probs: float32 [B, N].
+    """
+
+    tokens: typing.Any
+    log_probs: typing.Any
 
 
 class _SamplingState(typing.NamedTuple):

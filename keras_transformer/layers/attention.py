@@ -84,7 +84,7 @@ class MultiHeadAttention(SequenceLayer):
             memory grow with r instead of Q, unless the scores are returned or
             the mask differs between queries. Cross-attention takes no window.
 
-    Example:
+    Examples:
         >>> layer = MultiHeadAttention(num_heads=2, key_dim=4)
         >>> layer(keras.ops.ones((1, 3, 8))).shape
         TensorShape([1, 3, 8])
@@ -288,10 +288,14 @@ class KVCache(typing.NamedTuple):
 
     Slot K t + k is for step t of beam k. Slots are never reordered: a mask
     selects the slots of a beam's own past (see `BeamDecoder`).
+
+    Attributes:
+        keys: float [B, H, steps, K * d_k].
+        values: float [B, H, steps, K * d_v].
     """
 
-    keys: typing.Any  # float [B, H, steps, K * d_k]
-    values: typing.Any  # float [B, H, steps, K * d_v]
+    keys: typing.Any
+    values: typing.Any
 
     @staticmethod
     def scatter_update(cache, indices, rows, overwrite):
