@@ -3,6 +3,7 @@
 Modules at the top level are commands and `model_directory`.
 """
 
+import importlib.util
 import os
 import re
 import sys
@@ -11,19 +12,30 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 REQUESTED_BACKEND = os.environ.get("KERAS_BACKEND") or "tensorflow"
+# Commands that also run on JAX.
+JAX_COMMANDS = ("export.translate", "trainers.parsing", "trainers.wmt")
 _COMMAND = re.compile(r"(export|trainers)(\.\w+)+")
 
 
-def _is_command():
-    """Returns whether `python -m` is starting a command of this project."""
+def _command_name():
+    """Returns the command of this project that `python -m` starts, or None."""
     arguments = sys.orig_argv[1:]
     if sys.argv[:1] != ["-m"] or "-m" not in arguments[:-1]:
-        return False
+        return None
     module = arguments[arguments.index("-m") + 1]
-    return bool(_COMMAND.fullmatch(module))
+    return module if _COMMAND.fullmatch(module) else None
 
 
-if _is_command():
+def _runs_on_jax(command):
+    return (
+        REQUESTED_BACKEND == "jax"
+        and command in JAX_COMMANDS
+        and importlib.util.find_spec("jax") is not None
+    )
+
+
+COMMAND = _command_name()
+if COMMAND:
     if sys.getfilesystemencoding() != "utf-8":
         # Python's file names would differ from TensorFlow's, which are UTF-8.
         os.execv(
@@ -31,4 +43,5 @@ if _is_command():
         )
     # Keras fails to import with a backend that is not installed. `command.run`
     # reports REQUESTED_BACKEND instead.
-    os.environ["KERAS_BACKEND"] = "tensorflow"
+    if not _runs_on_jax(COMMAND):
+        os.environ["KERAS_BACKEND"] = "tensorflow"

@@ -7,7 +7,7 @@ import sys
 
 from absl import app, flags, logging
 
-from export import REQUESTED_BACKEND
+from export import COMMAND, JAX_COMMANDS, REQUESTED_BACKEND
 from export.common.errors import InputError
 
 EXIT_INPUT_ERROR = 2
@@ -26,7 +26,8 @@ def run(main, operands=(), any_backend=False, may_be_empty=()):
     Args:
         main: function of a list: the program's name and the operands.
         operands: names of the required operands, in order.
-        any_backend: whether KERAS_BACKEND may name another than TensorFlow.
+        any_backend: whether KERAS_BACKEND may name any backend, and not only
+            TensorFlow or, for some commands, JAX.
         may_be_empty: names of the flags that take empty text.
     """
 
@@ -121,11 +122,18 @@ def _validate_not_empty(may_be_empty):
 
 
 def _validate_backend():
-    if REQUESTED_BACKEND != "tensorflow":
+    if os.environ.get("KERAS_BACKEND", "tensorflow") == REQUESTED_BACKEND:
+        return
+    if REQUESTED_BACKEND == "jax" and COMMAND in JAX_COMMANDS:
         raise InputError(
-            "This command needs Keras' TensorFlow backend, not "
-            f"{REQUESTED_BACKEND!r}; start it with KERAS_BACKEND=tensorflow."
+            "The package jax is not installed; install it with: pip install "
+            "-r requirements-jax.txt"
         )
+    backends = ["tensorflow", *["jax"] * (COMMAND in JAX_COMMANDS)]
+    raise InputError(
+        f"This command needs Keras' backend {' or '.join(backends)}, not "
+        f"{REQUESTED_BACKEND!r}; start it with KERAS_BACKEND=tensorflow."
+    )
 
 
 def _validate_operands(arguments, names):

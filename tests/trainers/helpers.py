@@ -7,7 +7,7 @@ import numpy as np
 
 import keras_transformer as kt
 from trainers.batches.token_pairs import TokenPairs
-from trainers.training.training_model import new_training_model
+from trainers.training.backend import new_training_model
 
 MINUTE = {
     "vocabulary_size": 13,

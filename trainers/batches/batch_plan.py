@@ -93,13 +93,17 @@ class Bucket:
 class BatchPlan:
     """The batches of every epoch, in an order seeded with `seed` >= 0.
 
-    The Buckets together hold every pair once.
+    The Buckets together hold every pair once; `is_packed` tells whether a row
+    has several.
     """
 
     def __init__(self, buckets, seed):
         self.buckets = tuple(buckets)
         self.seed = seed
         self.batches_per_epoch = sum(each.num_batches for each in self.buckets)
+        self.is_packed = any(
+            len(each.pair_indices) > each.num_rows for each in self.buckets
+        )
 
     def epoch(self, epoch, skip=0):
         """Yields the batches of one epoch without the first `skip` ones."""

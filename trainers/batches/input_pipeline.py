@@ -30,11 +30,8 @@ def evaluation_data(strategy, pairs, plan):
 
 def _distribute(strategy, pairs, plan, iterate_batches):
     replicas = strategy.num_replicas_in_sync
-    is_packed = any(
-        len(bucket.pair_indices) > bucket.num_rows for bucket in plan.buckets
-    )
     names = ["source", "target"]
-    if is_packed:
+    if plan.is_packed:
         names += ["source_segments", "source_positions"]
         names += ["target_segments", "target_positions"]
 
@@ -44,7 +41,7 @@ def _distribute(strategy, pairs, plan, iterate_batches):
 
         def shards():
             for batch in iterate_batches():
-                arrays = make_batch(pairs, batch, is_packed)
+                arrays = make_batch(pairs, batch, plan.is_packed)
                 for replica in range(first, first + local_replicas):
                     yield shard_for_replica(arrays, replica, replicas)
 

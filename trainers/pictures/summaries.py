@@ -1,53 +1,20 @@
-"""Writes TensorBoard event files, and attention during training."""
+"""Writes attention to TensorBoard during training."""
 
-import contextlib
 import re
 
 import keras
 import numpy as np
-import tensorflow as tf
 from PIL import ImageOps
 
 from export.attention_views.reader import AttentionReader
 from export.attention_views.word_attention import ATTENTION_KINDS
-from export.common.errors import InputError
 from export.translators.translator import Translator
 from trainers.pictures.attention_pictures import MAX_TOKENS, draw_layer
+from trainers.pictures.event_writer import EventWriter
 
 # Minimum and maximum tokens of the longer side: enough to show a pattern, and
 # few enough that two heads fit side by side.
 _LENGTHS = (5, MAX_TOKENS // 2)
-
-
-class EventWriter:
-    """Writes tf.summary events to a run; InputError if it cannot."""
-
-    def __init__(self, log_dir, run):
-        self._log_dir = log_dir
-        with self._explain_errors():
-            self._writer = tf.summary.create_file_writer(str(log_dir / run))
-
-    @contextlib.contextmanager
-    def at_step(self, step):
-        """Opens a block whose events belong to a step, and flushes at its end.
-
-        End it with a scalar: only then TensorFlow reports a full disk.
-        """
-        with self._explain_errors(), self._writer.as_default(step):
-            yield
-
-    @contextlib.contextmanager
-    def _explain_errors(self):
-        try:
-            yield
-        except tf.errors.OpError as error:
-            # TensorFlow surrounds the reason with names of operations.
-            reason = error.message.splitlines()[0].rpartition("}} ")[2]
-            reason = reason.partition(" [Op:")[0]
-            raise InputError(
-                f"Cannot write {self._log_dir}: {reason}. Make room, then run "
-                "the same command again."
-            ) from error
 
 
 class AttentionSummaries(keras.callbacks.Callback):
@@ -74,12 +41,18 @@ class AttentionSummaries(keras.callbacks.Callback):
         """Writes summaries if they are due."""
         is_due = self._counter.is_multiple_of(self._frequency)
         if self._sources and (is_due or self._counter.finished):
+            self.model.sync_variables()
             maps = self._reader.read(self._sources)
-            with self._writer.at_step(self._counter.step):
-                tf.summary.text("translations", self._translation_tables(maps))
-                for kind in ATTENTION_KINDS:
-                    _write_pictures(maps, kind)
-                    _write_entropies(maps, kind)
+            entropies, pictures = {}, {}
+            for kind in ATTENTION_KINDS:
+                entropies |= _compute_entropies(maps, kind)
+                pictures |= _draw_pictures(maps, kind)
+            self._writer.write(
+                self._counter.step,
+                scalars=entropies,
+                texts={"translations": self._translation_tables(maps)},
+                images=pictures,
+            )
 
     def _translation_tables(self, maps):
         tables = []
@@ -124,26 +97,29 @@ def _escape(text):
     return re.sub(r"[!-/:-@\[-`{-~]", lambda match: f"&#{ord(match[0])};", text)
 
 
-def _write_entropies(maps, kind):
+def _compute_entropies(maps, kind):
+    """Returns the mean entropy of each head in nats, by tag."""
     sums, num_queries = 0.0, 0
     for sentence in maps:
         weights = getattr(sentence, kind).astype(np.float64)
         logarithms = np.log(np.where(weights > 0.0, weights, 1.0))
         sums = sums - (weights * logarithms).sum(axis=(-2, -1))
         num_queries += weights.shape[-2]
-    for (layer, head), mean in np.ndenumerate(sums / num_queries):
-        name = f"{kind}/layer_{layer + 1}/head_{head + 1}"
-        tf.summary.scalar(f"attention_entropy/{name}", mean)
+    return {
+        f"attention_entropy/{kind}/layer_{layer + 1}/head_{head + 1}": mean
+        for (layer, head), mean in np.ndenumerate(sums / num_queries)
+    }
 
 
-def _write_pictures(maps, kind):
+def _draw_pictures(maps, kind):
+    """Returns a picture of each sentence for each layer, by tag."""
+    pictures = {}
     for layer in range(1, len(getattr(maps[0], kind)) + 1):
-        pictures = [draw_layer(sentence, kind, layer) for sentence in maps]
+        drawn = [draw_layer(sentence, kind, layer) for sentence in maps]
         # TensorBoard needs equal sizes, so white is added at the bottom.
-        height = max(picture.height for picture in pictures)
-        padded = [
+        height = max(picture.height for picture in drawn)
+        pictures[f"attention_{kind}/layer_{layer}"] = [
             ImageOps.expand(each, (0, 0, 0, height - each.height), "white")
-            for each in pictures
+            for each in drawn
         ]
-        tag = f"attention_{kind}/layer_{layer}"
-        tf.summary.image(tag, np.stack(padded), max_outputs=len(padded))
+    return pictures

@@ -4,10 +4,9 @@ import math
 import time
 
 import keras
-import tensorflow as tf
 
 from export.common.progress_bar import ThreadlessBar, format_duration
-from trainers.pictures.summaries import EventWriter
+from trainers.pictures.event_writer import EventWriter
 from trainers.training.checkpoints import divergence_error
 from trainers.training.dev_scores import SCORE_TITLES, has_plateaued, score_name
 
@@ -127,7 +126,7 @@ class Progress(keras.callbacks.Callback):
         self._print(f"step {self._counter.step:,}: dev {text}")
         metrics = dict(evaluation)
         del metrics["step"]
-        self._write_scalars("dev", metrics)
+        self._writers["dev"].write(self._counter.step, metrics)
 
     def on_train_end(self, logs=None):
         """Removes the progress bar."""
@@ -151,7 +150,7 @@ class Progress(keras.callbacks.Callback):
             f"{metrics['tokens_per_second']:,.0f} tokens/s, "
             f"{format_duration(self._seconds_left())} left"
         )
-        self._write_scalars("train", metrics)
+        self._writers["train"].write(self._counter.step, metrics)
 
     def _seconds_left(self):
         now, counter = time.monotonic(), self._counter
@@ -164,11 +163,6 @@ class Progress(keras.callbacks.Callback):
     def _print(self, line):
         ThreadlessBar.write(line, file=self._stream)
         self._stream.flush()
-
-    def _write_scalars(self, run, metrics):
-        with self._writers[run].at_step(self._counter.step):
-            for name, value in metrics.items():
-                tf.summary.scalar(name, value)
 
 
 class PrintTranslations(keras.callbacks.Callback):

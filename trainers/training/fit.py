@@ -4,17 +4,17 @@ import sys
 import time
 
 import keras
-import tensorflow as tf
 
 from export.common.processes import StopSignals
 from export.translators.translator import Translator
-from trainers.batches import input_pipeline, make_plan
+from trainers.batches import make_plan
 from trainers.batches.token_pairs import decode_pairs
 from trainers.pictures.summaries import (
     AttentionSummaries,
     choose_attention_sentences,
 )
 from trainers.scores.score_records import TrainingLog
+from trainers.training.backend import new_training_model, strategies
 from trainers.training.callbacks import (
     EvaluateDev,
     PrintTranslations,
@@ -32,13 +32,6 @@ from trainers.training.dev_scores import (
     rank_evaluations,
     score_name,
 )
-from trainers.training.strategies import (
-    has_gpu,
-    is_chief,
-    report_lost_workers,
-    validate_equal_steps,
-)
-from trainers.training.training_model import new_training_model
 
 # Sentences that --sample_minutes translates.
 _NUM_SAMPLES = 3
@@ -68,8 +61,8 @@ def train(inputs, options, strategy, run_info, initializer=None):
             "and resumes from its own checkpoint.",
             flush=True,
         )
-    validate_equal_steps(strategy, step)
-    if is_chief(strategy):
+    strategies.validate_equal_steps(strategy, step)
+    if strategies.is_chief(strategy):
         replicas = strategy.num_replicas_in_sync
         start = f"Resuming from step {step:,}."
         print(
@@ -84,7 +77,7 @@ def train(inputs, options, strategy, run_info, initializer=None):
     if not counter.finished and not has_plateaued(history, options.patience):
         log.start_run(step, run_info)
         _fit(model, inputs, options, checkpoints, counter, history, log)
-    if is_chief(strategy):
+    if strategies.is_chief(strategy):
         step, origin, evaluation = _load_final_weights(
             model, options, config, checkpoints, counter.step, history
         )
@@ -104,7 +97,7 @@ def _make_model(config, options, strategy):
     with strategy.scope():
         model = new_training_model(
             config,
-            compile_gradient=has_gpu() if options.jit is None else options.jit,
+            compile_gradient=options.jit,
             micro_batches=options.accumulate,
             dtype=options.precision,
         )
@@ -114,7 +107,7 @@ def _make_model(config, options, strategy):
 
 def _fit(model, inputs, options, checkpoints, counter, history, log):
     strategy = model.distribute_strategy
-    chief = is_chief(strategy)
+    chief = strategies.is_chief(strategy)
     stop_time = None
     if options.train_minutes:
         stop_time = time.monotonic() + 60 * options.train_minutes
@@ -132,10 +125,12 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
         progress.report_dev(evaluation)
         saves_best = options.keep_best or score_name(evaluation)
         if saves_best and rank_evaluations(history)[0] is evaluation:
+            model.sync_variables()
             checkpoints.save_best(model, counter.step, history)
 
     def save(save_checkpoint):
         if chief:
+            model.sync_variables()
             save_checkpoint(model, counter.step, history)
             log.record_step(counter.step)
 
@@ -160,10 +155,12 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
     )
     callbacks.append(saver)
     plan = make_plan(inputs.training, inputs.config, options)
-    data = input_pipeline.training_data(
-        strategy, inputs.training, plan, counter.first
-    )
-    with StopSignals(saver.stop) as signals, report_lost_workers(strategy):
+    data = model.training_data(inputs.training, plan, counter.first)
+    with (
+        StopSignals(saver.stop) as signals,
+        strategies.report_lost_workers(strategy),
+        strategy.scope(),
+    ):
         model.fit(
             data,
             steps_per_epoch=counter.last - counter.first,
@@ -204,9 +201,8 @@ def _print_translations(model, inputs, options):
 
 
 def _dev_evaluation(model, inputs, options, counter, history, report):
-    strategy = model.distribute_strategy
     plan = make_plan(inputs.dev, inputs.config, options)
-    data = input_pipeline.evaluation_data(strategy, inputs.dev, plan)
+    data = model.evaluation_data(inputs.dev, plan)
     return EvaluateDev(
         counter,
         data,
@@ -258,11 +254,9 @@ def _first_step_to_average(config, step):
 
 def _evaluate_alone(model, inputs, options, step):
     """Evaluates on dev without the other workers."""
-    if model.distribute_strategy.cluster_resolver is not None:
+    if strategies.is_multiworker(model.distribute_strategy):
         trained = model
-        model = _make_model(
-            inputs.config, options, tf.distribute.get_strategy()
-        )
+        model = _make_model(inputs.config, options, strategies.local_strategy())
         model.set_weights(trained.get_weights())
     dev = _dev_evaluation(model, inputs, options, None, [], None)
     dev.set_model(model)

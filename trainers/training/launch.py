@@ -6,7 +6,6 @@ Commands differ in their `Task`: corpus, data-dependent options, and scores.
 import abc
 import pathlib
 
-import tensorflow as tf
 from absl import flags
 
 from export.common import command
@@ -27,14 +26,9 @@ from trainers.data.prepared_corpus import (
 )
 from trainers.scores.score_records import describe_run
 from trainers.training import config_flags, training_inputs, training_options
+from trainers.training.backend import strategies
 from trainers.training.fit import train
 from trainers.training.initial_weights import LayerInitializer, ModelInitializer
-from trainers.training.strategies import (
-    STRATEGIES,
-    is_chief,
-    make_strategy,
-    split_cpu,
-)
 
 FLAGS = flags.FLAGS
 dataset_flags.define_preparation_flags()
@@ -77,7 +71,7 @@ flags.DEFINE_integer(
 flags.DEFINE_enum(
     "strategy",
     "auto",
-    STRATEGIES,
+    strategies.STRATEGIES,
     "Devices: one; mirrored for all GPUs; multiworker for the machines that "
     "TF_CONFIG names; auto for mirrored where there are several GPUs.",
 )
@@ -164,11 +158,11 @@ def launch(task):
     training_options.validate_final_weights_flags()
     training_inputs.validate_positions(config, options)
     if FLAGS.logical_cpus > 1:
-        split_cpu(FLAGS.logical_cpus)
+        strategies.split_cpu(FLAGS.logical_cpus)
     if FLAGS.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    # Before any TensorFlow operation, since it connects the workers.
-    strategy = make_strategy(FLAGS.strategy)
+        strategies.make_operations_deterministic()
+    # Before any operation, since it connects the workers.
+    strategy = strategies.make_strategy(FLAGS.strategy)
     if init_directory:
         init_config = task.config_from_directory(config, init_directory)
         initializer.validate_config(init_config or config)
@@ -186,7 +180,7 @@ def launch(task):
     config = task.finalize_config(config, corpus)
     inputs = training_inputs.load_inputs(directory, config, corpus, options)
     run_info = describe_run(task.command)
-    if not is_chief(strategy):
+    if not strategies.is_chief(strategy):
         train(inputs, options, strategy, run_info, initializer)
         return
     with folder_lock(directory.path, "training"):

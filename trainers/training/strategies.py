@@ -50,6 +50,21 @@ def has_gpu():
     return bool(tf.config.list_logical_devices("GPU"))
 
 
+def make_operations_deterministic():
+    """Makes TensorFlow use operations with reproducible bits."""
+    tf.config.experimental.enable_op_determinism()
+
+
+def is_multiworker(strategy):
+    """Whether other machines take part."""
+    return strategy.cluster_resolver is not None
+
+
+def local_strategy():
+    """Returns the strategy for one device of this worker."""
+    return tf.distribute.get_strategy()
+
+
 def is_chief(strategy):
     """Whether this is the worker that writes and reports."""
     resolver = strategy.cluster_resolver
@@ -80,7 +95,7 @@ def validate_tf_config(text):
 
 def validate_equal_steps(strategy, step):
     """Raises InputError if workers resume from different steps."""
-    if strategy.cluster_resolver is None:
+    if not is_multiworker(strategy):
         return
 
     def gather():
@@ -102,7 +117,7 @@ def report_lost_workers(strategy):
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
-        if strategy.cluster_resolver is None:
+        if not is_multiworker(strategy):
             raise
         resolver = strategy.cluster_resolver
         cluster = resolver.cluster_spec()

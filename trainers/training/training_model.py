@@ -14,24 +14,22 @@ Overrides private methods of Keras, which any release may change: test_optimizer
 detects it, and pyproject.toml allows only tested releases.
 """
 
-import contextlib
-
-import keras
 import tensorflow as tf
 from keras import ops
 
-import keras_transformer as kt
 from keras_transformer.config import PAD_ID
-from keras_transformer.kernels import linear
-from keras_transformer.loss import linear_cross_entropy, symmetric_divergence
-from keras_transformer.parsing.parser_transformer import ParserTransformer
-from keras_transformer.schedule import update_schedule
-from trainers.training.callbacks import TokenMeans
-from trainers.training.strategies import ReplicaSeeds
+from trainers.batches import input_pipeline
+from trainers.training.strategies import ReplicaSeeds, has_gpu
+from trainers.training.training_base import (
+    AveragingAdam,
+    TrainingBase,
+    count_tokens,
+    mean_metrics,
+)
 
 
-class FusedAdam(keras.optimizers.Adam):
-    """`keras.optimizers.Adam` with one operation per variable.
+class FusedAdam(AveragingAdam):
+    """AveragingAdam with one operation per variable.
 
     The update is memory-bound: Keras runs a dozen operations on arrays of the
     variable's size; TensorFlow's kernel reads and writes each array once.
@@ -63,22 +61,6 @@ class FusedAdam(keras.optimizers.Adam):
             grad=tf.cast(gradient, variable.dtype),
         )
 
-    def _update_model_variables_moving_average(self, trainable_variables):
-        """Adds update n, from 0, with momentum min(ema_momentum, n / (n + 9)).
-
-        With Keras' constant momentum, the initial weights would dominate the
-        average for 1 / (1 - ema_momentum) updates.
-        """
-        if not self.use_ema:
-            return
-        updates = ops.cast(self.iterations, "float32")
-        momentum = ops.minimum(updates / (updates + 9.0), self.ema_momentum)
-        for variable, average in zip(
-            trainable_variables, self._model_variables_moving_average
-        ):
-            change = ops.subtract(variable, average)
-            average.assign(average + (1.0 - momentum) * change)
-
 
 def non_padding_positions(labels, states):
     """Returns labels, int32 [N], and states, [N, D], without padding.
@@ -91,69 +73,43 @@ def non_padding_positions(labels, states):
     return tf.gather(labels, indices), tf.gather(states, indices)
 
 
-class TrainingTransformer(kt.Transformer):
-    """A Transformer for `model.fit` under any tf.distribute strategy.
+class TrainingTransformer(TrainingBase):
+    """A TrainingBase for `model.fit` under any tf.distribute strategy.
 
-    Create and compile it in the strategy's scope. With `compile_gradient`, XLA
-    compiles loss and gradient, once for each shape; Keras' `jit_compile`
-    includes the strategy, which fails with several replicas. A replica's batch
-    is divided into `micro_batches`, computed one after the other to save
-    memory; the update is the same.
-
-    `signal_stop_flag` is 1.0 after a signal to stop, `time_stop_flag` after the
-    end of the training time. Each step returns their sums over all workers.
+    Create and compile it in the strategy's scope. With `compile_gradient`, by
+    default on GPUs, XLA compiles loss and gradient, once for each shape; Keras'
+    `jit_compile` includes the strategy, which fails with several replicas.
     """
 
-    def __init__(
-        self, config, compile_gradient=False, micro_batches=1, **kwargs
-    ):
+    optimizer_class = FusedAdam
+
+    def __init__(self, config, compile_gradient=None, **kwargs):
         super().__init__(config, **kwargs)
-        self.token_loss = kt.LabelSmoothedCrossEntropy(config.label_smoothing)
+        if compile_gradient is None:
+            compile_gradient = has_gpu()
         self.seeds = ReplicaSeeds(self)
-        self.micro_batches = micro_batches
         self._select_target_positions = (
             (lambda labels, states: (labels, states))
             if compile_gradient
             else non_padding_positions
         )
-        self.signal_stop_flag = self.time_stop_flag = 0.0
-        self.reset_metrics()
         self._gradient = tf.function(
             self._loss_and_gradient,
             jit_compile=compile_gradient,
             autograph=False,
         )
 
-    def compile_for_training(self, ema=0.0):
-        """Compiles with Adam and the schedule of the config (section 5.3)."""
-        config = self.config
-        optimizer = FusedAdam(
-            update_schedule(config),
-            beta_1=config.adam_beta_1,
-            beta_2=config.adam_beta_2,
-            epsilon=config.adam_epsilon,
-            use_ema=ema > 0.0,
-            ema_momentum=ema or 0.99,
+    def training_data(self, pairs, plan, step):
+        """See `input_pipeline.training_data`."""
+        return input_pipeline.training_data(
+            self.distribute_strategy, pairs, plan, step
         )
-        optimizer.build(self.trainable_variables)
-        self.compile(optimizer=optimizer, jit_compile=False)
 
-    def use_average(self):
-        """Replaces the weights by their moving average, if there is one."""
-        self.optimizer.finalize_variable_values(self.trainable_variables)
-
-    @contextlib.contextmanager
-    def averaged_weights(self):
-        """Context with the moving average as weights, if there is one."""
-        saved = []
-        if self.optimizer.use_ema:
-            saved = [each.numpy() for each in self.trainable_variables]
-        self.use_average()
-        try:
-            yield
-        finally:
-            for variable, value in zip(self.trainable_variables, saved):
-                variable.assign(value)
+    def evaluation_data(self, pairs, plan):
+        """See `input_pipeline.evaluation_data`."""
+        return input_pipeline.evaluation_data(
+            self.distribute_strategy, pairs, plan
+        )
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Does nothing: weights and optimizer are already built.
@@ -161,15 +117,6 @@ class TrainingTransformer(kt.Transformer):
         Keras' method would reduce the first batch over replicas, which fails if
         shapes differ and on several machines (keras issue 20585).
         """
-
-    @property
-    def metrics(self):
-        """Empty, since steps return means over the global batch."""
-        return []
-
-    def reset_metrics(self):
-        """Starts a new evaluation."""
-        self._evaluation = TokenMeans()
 
     def make_train_function(self, force=False):
         """Sets `train_function`, which fit calls with an iterator."""
@@ -216,7 +163,7 @@ class TrainingTransformer(kt.Transformer):
         context = tf.distribute.get_replica_context()
         # The identity copies the flags to this device.
         tokens, stop_flags = context.all_reduce(
-            "SUM", [_count_tokens(labels), tf.identity(stop_flags)]
+            "SUM", [count_tokens(labels), tf.identity(stop_flags)]
         )
         # A tensor, so that replicas share one compiled function.
         replica_id = tf.convert_to_tensor(
@@ -231,7 +178,7 @@ class TrainingTransformer(kt.Transformer):
         learning_rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
         return {
-            **_mean_metrics(context.all_reduce("SUM", sums), tokens),
+            **mean_metrics(context.all_reduce("SUM", sums), tokens),
             "learning_rate": learning_rate,
             "signal": stop_flags[0],
             "time_up": stop_flags[1],
@@ -244,9 +191,9 @@ class TrainingTransformer(kt.Transformer):
         _, states = self.hidden_states(inputs)
         labels, states = non_padding_positions(labels, states)
         output = self.output_embedding
-        sums = self._loss_sums(labels, states, output.embeddings, output.bias)
-        sums, tokens = context.all_reduce("SUM", [sums, _count_tokens(labels)])
-        return _mean_metrics(sums, tokens)
+        sums = self.loss_sums(labels, states, output.embeddings, output.bias)
+        sums, tokens = context.all_reduce("SUM", [sums, count_tokens(labels)])
+        return mean_metrics(sums, tokens)
 
     def _accumulated_gradient(self, inputs, labels, tokens, replica_id):
         """Sums metrics and gradients over the micro-batches."""
@@ -283,11 +230,17 @@ class TrainingTransformer(kt.Transformer):
         with self.seeds.for_replica(replica_id), tf.GradientTape() as tape:
             tape.watch(copies)
             if self.config.r_drop:
-                sums = self._r_drop_sums(inputs, labels, *copies)
+                passes = [
+                    self._select_target_positions(
+                        labels, self.hidden_states(inputs, training=True)[1]
+                    )
+                    for _ in range(2)
+                ]
+                sums = self.r_drop_sums(passes, *copies)
             else:
                 _, states = self.hidden_states(inputs, training=True)
                 labels, states = self._select_target_positions(labels, states)
-                sums = self._loss_sums(labels, states, *copies)
+                sums = self.loss_sums(labels, states, *copies)
             # For the gradients alone, which the optimizer sums over replicas.
             loss = sums["loss"] / global_tokens
         variables = self.trainable_variables
@@ -298,43 +251,9 @@ class TrainingTransformer(kt.Transformer):
             for variable, gradient in zip(variables, gradients)
         ]
 
-    def _r_drop_sums(self, inputs, labels, embeddings, bias=None):
-        """Returns sums of two passes, with their divergence (R-Drop)."""
-        passes = [
-            self._select_target_positions(
-                labels, self.hidden_states(inputs, training=True)[1]
-            )
-            for _ in range(2)
-        ]
-        labels = passes[0][0]
-        projection = tf.transpose(embeddings)
-        logits = [
-            linear(tf.cast(states, tf.float32), projection, bias, training=True)
-            for _, states in passes
-        ]
-        first, second = (
-            _sum_over_tokens(self.token_loss.token_losses(labels, each))
-            for each in logits
-        )
-        sums = {name: (first[name] + second[name]) / 2.0 for name in first}
-        divergences = symmetric_divergence(*logits)
-        mask = tf.cast(labels != PAD_ID, tf.float32)
-        # Half of alpha, since the paper adds it to the sum of two losses.
-        penalty = self.config.r_drop / 2.0 * tf.reduce_sum(divergences * mask)
-        return sums | {"loss": sums["loss"] + penalty}
-
-    def _loss_sums(self, labels, states, embeddings, bias=None):
-        """Returns sums of loss, log-perplexity and accuracy over tokens."""
-        return _sum_over_tokens(
-            linear_cross_entropy(
-                states,
-                embeddings,
-                labels,
-                self.config.label_smoothing,
-                bias,
-                tf.gather(self.output_embedding.embeddings, labels),
-            )
-        )
+    def _label_embeddings(self, labels):
+        # Their gradient is sparse.
+        return tf.gather(self.output_embedding.embeddings, labels)
 
     def _clip(self, gradients, context):
         gradients = context.all_reduce("SUM", gradients)
@@ -344,40 +263,8 @@ class TrainingTransformer(kt.Transformer):
         return [gradient / replicas for gradient in gradients]
 
 
-class TrainingParser(TrainingTransformer, ParserTransformer):
-    """A TrainingTransformer with word positions."""
-
-
-def new_training_model(config, **kwargs):
-    """Returns a TrainingTransformer, or a TrainingParser for word positions."""
-    if config.uses_word_positions:
-        return TrainingParser(config, **kwargs)
-    return TrainingTransformer(config, **kwargs)
-
-
 def _add_gradients(dense, sparse):
     """Adds the gradients of a matrix and of rows gathered from it."""
     if dense is None or sparse is None:
         return tf.convert_to_tensor(sparse if dense is None else dense)
     return dense + tf.convert_to_tensor(sparse)
-
-
-def _sum_over_tokens(losses):
-    return {
-        "loss": tf.reduce_sum(losses.smoothed),
-        "perplexity": tf.reduce_sum(losses.plain),
-        "accuracy": tf.reduce_sum(losses.correct),
-    }
-
-
-def _mean_metrics(sums, tokens):
-    return {
-        "loss": sums["loss"] / tokens,
-        "perplexity": tf.exp(sums["perplexity"] / tokens),
-        "accuracy": sums["accuracy"] / tokens,
-        "tokens": tokens,
-    }
-
-
-def _count_tokens(labels):
-    return tf.reduce_sum(tf.cast(labels != PAD_ID, tf.float32))

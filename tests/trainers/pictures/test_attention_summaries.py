@@ -25,9 +25,9 @@ from tests.trainers.helpers import (
 )
 from trainers.batches import input_pipeline
 from trainers.pictures.attention_pictures import draw_layer
+from trainers.pictures.event_writer import EventWriter
 from trainers.pictures.summaries import (
     AttentionSummaries,
-    EventWriter,
     choose_attention_sentences,
     two_column_table,
 )
@@ -158,9 +158,7 @@ def test_a_full_disk_is_an_input_error(tmp_path):
     try:
         with pytest.raises(InputError, match=f"Cannot write {tmp_path}: "):
             for step in range(2):
-                with writer.at_step(step):
-                    tf.summary.text("much", "x" * 40_000)
-                    tf.summary.scalar("small", 1.0)
+                writer.write(step, {"small": 1.0}, {"much": ["x" * 40_000]})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     (file,) = (tmp_path / "run").iterdir()

@@ -1,0 +1,25 @@
+"""The parts of a training for Keras' backend, TensorFlow or JAX."""
+
+import keras
+
+from keras_transformer.parsing.parser_transformer import ParserTransformer
+
+if keras.backend.backend() == "jax":
+    from trainers.training import jax_strategies as strategies
+    from trainers.training.jax_training_model import TrainingTransformer
+else:
+    from trainers.training import strategies
+    from trainers.training.training_model import TrainingTransformer
+
+__all__ = ["new_training_model", "strategies"]
+
+
+class TrainingParser(TrainingTransformer, ParserTransformer):
+    """A TrainingTransformer with word positions."""
+
+
+def new_training_model(config, **kwargs):
+    """Returns a TrainingTransformer, or a TrainingParser for word positions."""
+    if config.uses_word_positions:
+        return TrainingParser(config, **kwargs)
+    return TrainingTransformer(config, **kwargs)

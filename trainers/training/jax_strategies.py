@@ -1,0 +1,193 @@
+"""Devices of a training on JAX, by keras.distribution.
+
+An update is one program for all devices: its rows are divided among them, and
+its result does not depend on their number, dropout included.
+"""
+
+import contextlib
+import os
+import re
+
+import jax
+import keras
+import numpy as np
+
+from export.common.errors import InputError
+
+STRATEGIES = ("auto", "one", "mirrored", "multiworker")
+_COORDINATOR = "JAX_COORDINATOR_ADDRESS"
+_PROCESSES = ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+
+
+class JaxStrategy:
+    """The devices of a keras.distribution.DataParallel; None for one device.
+
+    `num_replicas_in_sync` is the number of devices, over all processes.
+    """
+
+    def __init__(self, distribution=None):
+        self._distribution = distribution
+        self.num_replicas_in_sync = 1
+        if distribution is not None:
+            self.num_replicas_in_sync = distribution.device_mesh.devices.size
+
+    @classmethod
+    def for_devices(cls, devices):
+        """Returns the strategy for jax devices."""
+        if len(devices) == 1:
+            return cls()
+        names = [f"{each.platform}:{each.id}" for each in devices]
+        mesh = keras.distribution.DeviceMesh((len(names),), ["batch"], names)
+        return cls(
+            keras.distribution.DataParallel(
+                device_mesh=mesh, auto_shard_dataset=False
+            )
+        )
+
+    @classmethod
+    def current(cls):
+        """Returns the strategy whose scope is open."""
+        return cls(keras.distribution.distribution())
+
+    def scope(self):
+        """Context in which variables are made and `fit` runs."""
+        if self._distribution is None:
+            return contextlib.nullcontext()
+        return self._distribution.scope()
+
+    @property
+    def weight_sharding(self):
+        """The jax Sharding of variables, or None for one device."""
+        return self._new_sharding()
+
+    def distribute(self, rows):
+        """Returns the rows of all processes, given those of this process.
+
+        Takes an array, and returns one whose first axis is divided among the
+        devices.
+        """
+        if self._distribution is None:
+            return jax.device_put(rows)
+        return jax.make_array_from_process_local_data(
+            self._new_sharding("batch"), rows
+        )
+
+    def local_rows(self, rows, multiple=1):
+        """Returns this process's rows of the global batch.
+
+        Rows of padding are added, so that each device has the same number, a
+        multiple of `multiple`.
+        """
+        multiple *= self.num_replicas_in_sync
+        missing = -len(rows) % multiple
+        rows = np.pad(rows, [(0, missing), *[(0, 0)] * (rows.ndim - 1)])
+        size = len(rows) // jax.process_count()
+        return rows[jax.process_index() * size :][:size]
+
+    def _new_sharding(self, *axes):
+        if self._distribution is None:
+            return None
+        mesh = self._distribution.device_mesh.backend_mesh
+        return jax.sharding.NamedSharding(
+            mesh, jax.sharding.PartitionSpec(*axes)
+        )
+
+
+def split_cpu(count):
+    """Splits the CPU into devices, before any JAX operation."""
+    jax.config.update("jax_num_cpu_devices", count)
+
+
+def make_operations_deterministic():
+    """Makes XLA use operations with reproducible bits on GPUs."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    os.environ["XLA_FLAGS"] = f"{flags} --xla_gpu_deterministic_ops=true"
+
+
+def make_strategy(name):
+    """Returns a JaxStrategy by its name.
+
+    "one" uses a single device, "mirrored" all GPUs of this machine (without
+    GPUs all logical CPUs), "auto" mirrored with several GPUs and otherwise
+    one. "multiworker" joins the processes that the environment names, before
+    any JAX operation, and uses all their devices.
+    """
+    if name == "multiworker":
+        count, index = _read_processes()
+        jax.distributed.initialize(
+            os.environ[_COORDINATOR], num_processes=count, process_id=index
+        )
+        return JaxStrategy.for_devices(jax.devices())
+    devices = jax.devices()
+    if name == "one" or (name == "auto" and not has_gpu()):
+        devices = devices[:1]
+    return JaxStrategy.for_devices(devices)
+
+
+def has_gpu():
+    """Whether JAX sees a GPU or another accelerator."""
+    return jax.default_backend() != "cpu"
+
+
+def is_chief(strategy):
+    """Whether this is the process that writes and reports."""
+    del strategy
+    return jax.process_index() == 0
+
+
+def is_multiworker(strategy):
+    """Whether other processes take part."""
+    del strategy
+    return jax.process_count() > 1
+
+
+def local_strategy():
+    """Returns the strategy for one device of this process."""
+    return JaxStrategy()
+
+
+def _read_processes():
+    """Returns number and index of processes; InputError if they are wrong."""
+    address = os.environ.get(_COORDINATOR, "")
+    texts = [os.environ.get(name, "") for name in _PROCESSES]
+    is_valid = re.fullmatch(r".+:\d+", address) and all(
+        text.isdecimal() for text in texts
+    )
+    count, index = map(int, texts) if is_valid else (0, 0)
+    if index >= count:
+        names = ", ".join((_COORDINATOR, *_PROCESSES))
+        raise InputError(
+            f"Expected {names} in the environment of every process, such as "
+            f"host1:2222, 2 and 0, got {address!r}, {texts[0]!r} and "
+            f"{texts[1]!r}."
+        )
+    return count, index
+
+
+def validate_equal_steps(strategy, step):
+    """Raises InputError if processes resume from different steps."""
+    if not is_multiworker(strategy):
+        return
+    from jax.experimental import multihost_utils
+
+    steps = multihost_utils.process_allgather(np.array([step])).ravel()
+    if np.any(steps != step):
+        raise InputError(
+            f"The workers found checkpoints of different steps ({steps}); "
+            "--model_dir must be one folder that all of them share."
+        )
+
+
+@contextlib.contextmanager
+def report_lost_workers(strategy):
+    """Context that raises InputError when another process is lost."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if not is_multiworker(strategy):
+            raise
+        raise InputError(
+            "Another worker stopped or cannot be reached "
+            f"({str(error).splitlines()[0]}). Start the same command on all "
+            "workers again: it resumes from the last checkpoint."
+        ) from error

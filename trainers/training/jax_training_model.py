@@ -1,0 +1,216 @@
+"""The Transformer with a training step for JAX.
+
+A step is one compiled function of the global batch, whose rows XLA divides
+among the devices of a JaxStrategy.
+"""
+
+import itertools
+
+import jax
+import keras
+import numpy as np
+from keras import ops, tree
+
+from export.common.errors import InputError
+from trainers.batches.token_pairs import make_batch
+from trainers.training.jax_strategies import JaxStrategy
+from trainers.training.training_base import (
+    TrainingBase,
+    count_tokens,
+    mean_metrics,
+)
+
+
+class TrainingTransformer(TrainingBase):
+    """A TrainingBase for `model.fit` on the devices of a JaxStrategy.
+
+    Create it in the strategy's scope, in which `fit` must run, too.
+    """
+
+    def __init__(self, config, compile_gradient=None, **kwargs):
+        if compile_gradient is False:
+            raise InputError(
+                "JAX compiles every training step: drop --jit=false."
+            )
+        super().__init__(config, **kwargs)
+        self.distribute_strategy = JaxStrategy.current()
+        self._evaluate_batch = jax.jit(self._compute_means)
+
+    def training_data(self, pairs, plan, step):
+        """Yields endless batches for `fit`, skipping the first `step` ones.
+
+        They are this process's rows of (inputs, labels), see `make_batch`.
+        """
+        for batch in plan.from_step(step):
+            arrays = make_batch(pairs, batch, plan.is_packed)
+            yield tree.map_structure(
+                lambda rows: self.distribute_strategy.local_rows(
+                    rows, self.micro_batches
+                ),
+                arrays,
+            )
+
+    def evaluation_data(self, pairs, plan):
+        """Returns a function whose result iterates over all pairs once."""
+
+        def iterate_batches():
+            for batch in plan.epoch(0):
+                arrays = make_batch(pairs, batch, plan.is_packed)
+                yield tree.map_structure(
+                    self.distribute_strategy.local_rows, arrays
+                )
+
+        return iterate_batches
+
+    def sync_variables(self):
+        """See TrainingBase."""
+        self.jax_state_sync()
+
+    def _symbolic_build(self, iterator=None, data_batch=None):
+        """Does nothing: weights and optimizer are already built."""
+
+    def make_train_function(self, force=False):
+        """Sets `train_function`, which fit calls with state and iterator."""
+        if self.train_function is not None and not force:
+            return
+        strategy = self.distribute_strategy
+        update = jax.jit(
+            self.train_step,
+            donate_argnums=0,
+            # Else XLA might divide weights among the devices.
+            out_shardings=(None, strategy.weight_sharding),
+        )
+
+        def run(state, iterator):
+            flags = self.signal_stop_flag, self.time_stop_flag
+            rows = np.tile(np.float32(flags), (jax.local_device_count(), 1))
+            return update(state, next(iterator), strategy.distribute(rows))
+
+        self.train_function = run
+
+    def train_step(self, state, data, stop_flags):
+        """Updates the state; returns means over the batch, and the state.
+
+        `state` has the values of trainable, other and optimizer variables, and
+        none of metrics. `stop_flags` has a row of signal and time flag for each
+        device, float32 [N, 2].
+        """
+        weights, others, optimizer_state, no_metrics = state
+        tokens = count_tokens(data[1])
+        compute = jax.value_and_grad(self._compute_loss, has_aux=True)
+        if self.micro_batches == 1:
+            (_, (sums, others)), gradients = compute(
+                weights, others, data, tokens
+            )
+        else:
+            sums, others, gradients = self._accumulate(
+                compute, weights, others, data, tokens
+            )
+        if self.config.clip_norm:
+            gradients = _clip(gradients, self.config.clip_norm)
+        with keras.StatelessScope(
+            [*zip(self.optimizer.variables, optimizer_state)]
+        ):
+            learning_rate = self.optimizer.learning_rate
+        weights, optimizer_state = self.optimizer.stateless_apply(
+            optimizer_state, gradients, weights
+        )
+        signal, time_up = ops.max(stop_flags, axis=0)
+        logs = {
+            **mean_metrics(sums, tokens),
+            "learning_rate": learning_rate,
+            "signal": signal,
+            "time_up": time_up,
+        }
+        return logs, (weights, others, optimizer_state, no_metrics)
+
+    def _accumulate(self, compute, weights, others, data, tokens):
+        """Sums metrics and gradients over the micro-batches."""
+        count = self.micro_batches
+        # Each device divides its own rows.
+        data = tree.map_structure(
+            lambda rows: ops.reshape(rows, (-1, count, rows.shape[1])), data
+        )
+
+        def add_micro_batch(totals, index):
+            sums, others, gradients = totals
+            rows = tree.map_structure(lambda each: each[:, index], data)
+            (_, (more, others)), added = compute(weights, others, rows, tokens)
+            sums, gradients = jax.tree.map(
+                ops.add, (sums, gradients), (more, added)
+            )
+            return (sums, others, gradients), None
+
+        zeros = dict.fromkeys(("loss", "perplexity", "accuracy"), 0.0)
+        start = zeros, others, [ops.zeros_like(each) for each in weights]
+        totals, _ = jax.lax.scan(
+            add_micro_batch,
+            jax.tree.map(ops.convert_to_tensor, start),
+            np.arange(count),
+        )
+        return totals
+
+    def _compute_loss(self, weights, others, data, global_tokens):
+        """Returns the loss per token, and sums and new other variables."""
+        inputs, labels = data
+        output = self.output_embedding
+        with self._scope(weights, others) as scope:
+            passes = [
+                (labels, self.hidden_states(inputs, training=True)[1])
+                for _ in range(2 if self.config.r_drop else 1)
+            ]
+            if self.config.r_drop:
+                sums = self.r_drop_sums(passes, output.embeddings, output.bias)
+            else:
+                sums = self.loss_sums(
+                    *passes[0], output.embeddings, output.bias
+                )
+            # Seeds of dropout, which change in each pass.
+            others = [
+                scope.get_current_value(each)
+                for each in self.non_trainable_variables
+            ]
+        return sums["loss"] / global_tokens, (sums, others)
+
+    def evaluate(self, data, steps, **kwargs):
+        """Returns means over all batches of `evaluation_data`."""
+        del kwargs
+        self.reset_metrics()
+        state = [
+            [variable.value for variable in variables]
+            for variables in (
+                self.trainable_variables,
+                self.non_trainable_variables,
+            )
+        ]
+        for batch in itertools.islice(data(), steps):
+            batch = tree.map_structure(
+                self.distribute_strategy.distribute, batch
+            )
+            self._evaluation.add(self._evaluate_batch(*state, batch))
+        return self._evaluation.means()
+
+    def _compute_means(self, weights, others, data):
+        inputs, labels = data
+        output = self.output_embedding
+        with self._scope(weights, others):
+            _, states = self.hidden_states(inputs)
+            sums = self.loss_sums(
+                labels, states, output.embeddings, output.bias
+            )
+        return mean_metrics(sums, count_tokens(labels))
+
+    def _scope(self, weights, others):
+        """Returns a context in which variables have these values."""
+        return keras.StatelessScope(
+            [
+                *zip(self.trainable_variables, weights),
+                *zip(self.non_trainable_variables, others),
+            ]
+        )
+
+
+def _clip(gradients, limit):
+    """Scales gradients to a global norm of at most `limit`."""
+    norm = ops.sqrt(sum(ops.sum(ops.square(each)) for each in gradients))
+    return [each * (limit / ops.maximum(norm, limit)) for each in gradients]

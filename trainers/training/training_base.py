@@ -1,0 +1,158 @@
+"""What training models have in common on TensorFlow and JAX."""
+
+import contextlib
+
+import keras
+from keras import ops
+
+import keras_transformer as kt
+from keras_transformer.config import PAD_ID
+from keras_transformer.kernels import linear
+from keras_transformer.loss import linear_cross_entropy, symmetric_divergence
+from keras_transformer.schedule import update_schedule
+from trainers.training.callbacks import TokenMeans
+
+
+class AveragingAdam(keras.optimizers.Adam):
+    """`keras.optimizers.Adam` whose moving average has a warm-up."""
+
+    def _update_model_variables_moving_average(self, trainable_variables):
+        """Adds update n, from 0, with momentum min(ema_momentum, n / (n + 9)).
+
+        With Keras' constant momentum, the initial weights would dominate the
+        average for 1 / (1 - ema_momentum) updates.
+        """
+        if not self.use_ema:
+            return
+        updates = ops.cast(self.iterations, "float32")
+        momentum = ops.minimum(updates / (updates + 9.0), self.ema_momentum)
+        for variable, average in zip(
+            trainable_variables, self._model_variables_moving_average
+        ):
+            change = ops.subtract(variable, average)
+            average.assign(average + (1.0 - momentum) * change)
+
+
+class TrainingBase(kt.Transformer):
+    """A Transformer with a loss and an optimizer, without a training step.
+
+    A batch is divided into `micro_batches`, computed one after the other to
+    save memory; the update is the same.
+
+    `signal_stop_flag` is 1.0 after a signal to stop, `time_stop_flag` after the
+    end of the training time. Each step returns their sums over all workers.
+    """
+
+    optimizer_class = AveragingAdam
+
+    def __init__(self, config, micro_batches=1, **kwargs):
+        super().__init__(config, **kwargs)
+        self.token_loss = kt.LabelSmoothedCrossEntropy(config.label_smoothing)
+        self.micro_batches = micro_batches
+        self.signal_stop_flag = self.time_stop_flag = 0.0
+        self.reset_metrics()
+
+    def compile_for_training(self, ema=0.0):
+        """Compiles with Adam and the schedule of the config (section 5.3)."""
+        config = self.config
+        optimizer = self.optimizer_class(
+            update_schedule(config),
+            beta_1=config.adam_beta_1,
+            beta_2=config.adam_beta_2,
+            epsilon=config.adam_epsilon,
+            use_ema=ema > 0.0,
+            ema_momentum=ema or 0.99,
+        )
+        optimizer.build(self.trainable_variables)
+        self.compile(optimizer=optimizer, jit_compile=False)
+
+    def sync_variables(self):
+        """Makes the variables those after the latest step of `fit`."""
+
+    def use_average(self):
+        """Replaces the weights by their moving average, if there is one."""
+        self.optimizer.finalize_variable_values(self.trainable_variables)
+
+    @contextlib.contextmanager
+    def averaged_weights(self):
+        """Context with the moving average as weights, if there is one."""
+        self.sync_variables()
+        saved = []
+        if self.optimizer.use_ema:
+            saved = [each.numpy() for each in self.trainable_variables]
+        self.use_average()
+        try:
+            yield
+        finally:
+            for variable, value in zip(self.trainable_variables, saved):
+                variable.assign(value)
+
+    @property
+    def metrics(self):
+        """Empty, since steps return means over the global batch."""
+        return []
+
+    def reset_metrics(self):
+        """Starts a new evaluation."""
+        self._evaluation = TokenMeans()
+
+    def loss_sums(self, labels, states, embeddings, bias=None):
+        """Returns sums of loss, log-perplexity and accuracy over tokens."""
+        return _sum_over_tokens(
+            linear_cross_entropy(
+                states,
+                embeddings,
+                labels,
+                self.config.label_smoothing,
+                bias,
+                self._label_embeddings(labels),
+            )
+        )
+
+    def _label_embeddings(self, labels):
+        """Returns the embeddings at the labels; None to look them up."""
+
+    def r_drop_sums(self, passes, embeddings, bias=None):
+        """Returns sums of two passes, with their divergence (R-Drop).
+
+        `passes` are pairs of labels and states of the same batch.
+        """
+        labels = passes[0][0]
+        projection = ops.transpose(embeddings)
+        logits = [
+            linear(ops.cast(states, "float32"), projection, bias, training=True)
+            for _, states in passes
+        ]
+        first, second = (
+            _sum_over_tokens(self.token_loss.token_losses(labels, each))
+            for each in logits
+        )
+        sums = {name: (first[name] + second[name]) / 2.0 for name in first}
+        divergences = symmetric_divergence(*logits)
+        mask = ops.cast(labels != PAD_ID, "float32")
+        # Half of alpha, since the paper adds it to the sum of two losses.
+        penalty = self.config.r_drop / 2.0 * ops.sum(divergences * mask)
+        return sums | {"loss": sums["loss"] + penalty}
+
+
+def _sum_over_tokens(losses):
+    return {
+        "loss": ops.sum(losses.smoothed),
+        "perplexity": ops.sum(losses.plain),
+        "accuracy": ops.sum(losses.correct),
+    }
+
+
+def mean_metrics(sums, tokens):
+    """Returns the means over target tokens of the sums of `loss_sums`."""
+    return {
+        "loss": sums["loss"] / tokens,
+        "perplexity": ops.exp(sums["perplexity"] / tokens),
+        "accuracy": sums["accuracy"] / tokens,
+        "tokens": tokens,
+    }
+
+
+def count_tokens(labels):
+    """Returns the number of target tokens, a float32 scalar."""
+    return ops.sum(ops.cast(labels != PAD_ID, "float32"))
