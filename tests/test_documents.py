@@ -1,5 +1,6 @@
 """The documents name files, sections, commands and flags that exist."""
 
+import json
 import pathlib
 import re
 
@@ -10,6 +11,7 @@ PACKAGES = ("trainers", "export", "keras_transformer")
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted(ROOT.glob("docs/**/*.md")),
+    *sorted(ROOT.glob("docs/*.ipynb")),
 ]
 # Flags of TensorFlow Serving.
 OTHER_FLAGS = {"tensorflow_intra_op_parallelism"}
@@ -24,8 +26,20 @@ each_page = pytest.mark.parametrize(
 )
 
 
+def markdown(page):
+    """Returns a page's text; a notebook's code cells are code blocks."""
+    text = page.read_text("utf-8")
+    if page.suffix != ".ipynb":
+        return text
+    blocks = []
+    for cell in json.loads(text)["cells"]:
+        fence = "```" if cell["cell_type"] == "code" else ""
+        blocks.append(f"{fence}\n{''.join(cell['source'])}\n{fence}")
+    return "\n".join(blocks)
+
+
 def prose(page):
-    return re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    return re.sub(r"```.*?```", "", markdown(page), flags=re.DOTALL)
 
 
 def sections(page):
@@ -64,7 +78,7 @@ def test_commands_and_flags_exist(page):
     if page.name == "CHANGELOG.md" or page.parent.name == "measured":
         return
     assert unknown_flags(re.findall(r"`--(\w+)", prose(page))) == []
-    text = page.read_text("utf-8").replace("\\\n", " ")
+    text = markdown(page).replace("\\\n", " ")
     commands = re.findall(
         r"python -m ((?:trainers|export)\.\w+)([^\n`|<>;]*)", text
     )

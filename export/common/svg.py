@@ -22,6 +22,8 @@ def create_picture(width, height):
             "viewBox": f"0 0 {width:.0f} {height:.0f}",
             "width": f"{width:.0f}",
             "height": f"{height:.0f}",
+            # Dark pages would hide the text.
+            "style": "background: white",
             "font-family": "Helvetica, Arial, sans-serif",
             "font-size": f"{FONT_SIZE}",
         },
