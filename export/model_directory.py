@@ -12,7 +12,7 @@ import h5py
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.common.storage import atomic_write, write_json
-from export.tokenizers.pretrained_tokenizers import load_tokenizer
+from export.tokenizers import load_tokenizer
 from keras_transformer.parsing.parser_transformer import new_transformer
 
 _JSON_ERRORS = (ValueError, TypeError, OverflowError, RecursionError)

@@ -4,7 +4,7 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from export.translators.translator import Translator
+from export.translators.model_translator import translator_class
 from trainers.data import dataset_flags
 from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import evaluate, translate_sentences
@@ -57,7 +57,7 @@ class TranslationTask(launch.Task):
     def score(self, inputs, options, run_info):
         """Scores the test split with BLEU, and prints translations."""
         directory, evaluation_set = inputs.directory, inputs.test
-        translator = Translator.from_directory(directory.path)
+        translator = translator_class().from_directory(directory.path)
         texts = translate_sentences(translator, evaluation_set.sources)
         record, lines = evaluate(texts, evaluation_set, options.tokenize)
         run = directory.read_run()

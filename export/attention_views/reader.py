@@ -1,11 +1,11 @@
 """Reads the attention weights of translations."""
 
-import dataclasses
-
-import numpy as np
 import tensorflow as tf
 
 import keras_transformer as kt
+from export.attention_views.attention_maps import (
+    make_attention_maps,
+)
 from export.common.errors import InputError
 from export.translators.batches import (
     map_in_batches,
@@ -19,43 +19,6 @@ from export.translators.text_ops import (
     target_word_spans,
 )
 from export.translators.translator import Translator
-
-
-@dataclasses.dataclass(frozen=True)
-class AttentionMaps:
-    """Attention weights of one translation, without padding.
-
-    Letters: L layers of the encoder or the decoder, H heads, S source tokens, T
-    target tokens. Rows are queries, columns keys; every row sums to 1. Row t of
-    `decoder` and `cross` belongs to the step that predicts `target_tokens[t]`
-    from `target_inputs[: t + 1]`, which are the columns of `decoder`.
-
-    Attributes:
-        source_tokens: [S] str, such as "\u2581the"; the last one is "</s>".
-        target_tokens: [T] str, the tokens of the translation.
-        target_inputs: [T] str: "<s>", then all `target_tokens` but the last.
-        encoder: float32 [L, H, S, S].
-        decoder: float32 [L, H, T, T].
-        cross: float32 [L, H, T, S].
-        source_words: int32 [S, 2]: the first and the last word of `text` that
-            each token belongs to, -1 for the end token.
-        target_words: int32 [T, 2], the same for `translation`.
-        source_truncated, target_truncated: whether the text or a given
-            translation exceeded the model's maximum length.
-    """
-
-    text: str
-    translation: str
-    source_tokens: tuple[str, ...]
-    target_tokens: tuple[str, ...]
-    target_inputs: tuple[str, ...]
-    encoder: np.ndarray
-    decoder: np.ndarray
-    cross: np.ndarray
-    source_words: np.ndarray
-    target_words: np.ndarray
-    source_truncated: bool = False
-    target_truncated: bool = False
 
 
 class AttentionReader:
@@ -107,7 +70,7 @@ class AttentionReader:
                 pad_ids([pair.target for pair in pairs])
             )
         rows = zip(texts, translations, pairs, sources, targets, weights)
-        return [_make_attention_maps(*row) for row in rows]
+        return [make_attention_maps(*row) for row in rows]
 
     def _tokens_and_words(self, side, texts, pairs):
         """Yields tokens and word spans of a side; no texts after a search."""
@@ -133,23 +96,3 @@ class AttentionReader:
             {kind: array[row].numpy() for kind, array in weights.items()}
             for row in range(len(pairs))
         ]
-
-
-def _make_attention_maps(text, translation, pair, source, target, weights):
-    source_tokens, source_words = source
-    target_tokens, target_words = target
-    s, t = len(source_tokens), len(target_tokens)
-    return AttentionMaps(
-        text=text,
-        translation=translation,
-        source_tokens=source_tokens,
-        target_tokens=target_tokens,
-        target_inputs=("<s>", *target_tokens[:-1]),
-        encoder=weights["encoder"][:, :, :s, :s],
-        decoder=weights["decoder"][:, :, :t, :t],
-        cross=weights["cross"][:, :, :t, :s],
-        source_words=source_words,
-        target_words=target_words,
-        source_truncated=pair.source_truncated,
-        target_truncated=pair.target_truncated,
-    )

@@ -5,6 +5,7 @@ import pathlib
 from export.common.errors import InputError
 from export.serving.export_directory import newest_version, read_task
 from export.translators.batches import BATCH_TOKENS, map_in_batches
+from export.translators.search_flags import SEARCH
 from export.translators.text_translator import Sentence, SignatureTranslator
 
 
@@ -122,6 +123,10 @@ def load_translator(
 
 def _load_model_translator(paths, batch_tokens, search, compiled, has_prefixes):
     # Not at the top: exports do not need Keras.
+    import keras
+
+    if keras.backend.backend() == "jax":
+        return _load_jax_translator(paths, batch_tokens, search)
     from export.translators.output_vocabulary_files import (
         load_output_vocabulary,
     )
@@ -141,4 +146,19 @@ def _load_model_translator(paths, batch_tokens, search, compiled, has_prefixes):
         batch_tokens=batch_tokens,
         compiled=compiled,
         **load_output_vocabulary(search, tokenizer, model.config),
+    )
+
+
+def _load_jax_translator(paths, batch_tokens, search):
+    from export.translators.jax_translator import JaxTranslator
+
+    others = sorted(search.keys() - {*SEARCH, "min_length"})
+    if others or len(paths) > 1:
+        flag = f"--{others[0]}" if others else "an ensemble"
+        raise InputError(
+            f"{flag} needs TensorFlow: start the command with "
+            "KERAS_BACKEND=tensorflow."
+        )
+    return JaxTranslator.from_directory(
+        paths[0], batch_tokens=batch_tokens, **search
     )

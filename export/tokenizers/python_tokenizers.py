@@ -6,8 +6,10 @@ extensions. Another such field has the name of a normalization of sources.
 """
 
 import re
+import typing
 import unicodedata
 
+import numpy as np
 import sentencepiece
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -43,10 +45,15 @@ _BYTES = 2
 class PythonTokenizer:
     """Text to ids and back by the SentencePiece model `proto`, bytes."""
 
+    # Itself: a PythonTokenizerPair has one tokenizer for each side.
+    source = target = property(lambda self: self)
+
     def __init__(self, proto):
+        self.proto = proto
         self._processor = sentencepiece.SentencePieceProcessor(
             model_proto=proto
         )
+        self.vocabulary_size = len(self._processor)
 
     def tokens(self, text):
         """Returns the tokens of a text, list of str, without the end token."""
@@ -61,6 +68,18 @@ class PythonTokenizer:
         is_control = self._processor.IsControl
         return self._processor.decode([i for i in ids if not is_control(i)])
 
+    def id_to_token(self, token_id):
+        """Returns the token of one id, such as "▁the"."""
+        return self._processor.id_to_piece(token_id)
+
+    def encode(self, texts):
+        """Tokenizes a list of str to a list of int32 arrays with end ids."""
+        return [np.array(self.ids(text), np.int32) for text in texts]
+
+    def decode(self, ids):
+        """Joins int32 [B, T] ids; returns a list of str."""
+        return [self.text(row) for row in np.asarray(ids).tolist()]
+
 
 class PythonVocabTokenizer(PythonTokenizer):
     """The VocabTokenizer of `pretrained_tokenizers` without TensorFlow.
@@ -72,7 +91,7 @@ class PythonVocabTokenizer(PythonTokenizer):
     def __init__(self, proto, has_tags=False, normalize=str):
         super().__init__(proto)
         self._is_text = text_piece_mask(proto)
-        self._size = read_vocab_size(proto)
+        self.vocabulary_size = read_vocab_size(proto)
         self._has_tags = has_tags
         self._normalize = normalize
 
@@ -83,7 +102,7 @@ class PythonVocabTokenizer(PythonTokenizer):
         match = re.match(TAG, text) if self._has_tags else None
         if match:
             text, tag_id = text[match.end() :], processor.piece_to_id(match[1])
-            ids.append(tag_id if tag_id < self._size else unknown_id)
+            ids.append(tag_id if tag_id < self.vocabulary_size else unknown_id)
         for piece in processor.encode(text, out_type=str):
             piece_id = processor.piece_to_id(piece)
             ids.append(piece_id if self._is_text[piece_id] else unknown_id)
@@ -103,6 +122,22 @@ def text_piece_mask(proto):
         and not re.fullmatch(TAG, piece.piece)
         for index, piece in enumerate(model.pieces)
     ]
+
+
+class PythonTokenizerPair(typing.NamedTuple):
+    """A tokenizer for each side."""
+
+    source: PythonTokenizer
+    target: PythonTokenizer
+
+
+def load_python_tokenizer(vocabulary):
+    """Returns the PythonTokenizer or PythonTokenizerPair of a vocabulary.
+
+    Raises ValueError for bytes that are not a SentencePiece model.
+    """
+    source, target = load_python_tokenizers(vocabulary)
+    return source if source is target else PythonTokenizerPair(source, target)
 
 
 def load_python_tokenizers(vocabulary):

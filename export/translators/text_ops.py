@@ -5,7 +5,6 @@ word. Tokens and words are matched by the number of visible characters before
 them. Characters that the tokenizer drops, and white space, are not visible.
 """
 
-import numpy as np
 import tensorflow as tf
 
 from export.translators.batches import character_limit
@@ -44,27 +43,6 @@ def truncate_text(tokenizer, text, limit):
     text = tokenizer.clean_text(text)
     too_long = tf.strings.length(text, unit="UTF8_CHAR") > limit
     return tf.strings.substr(text, 0, limit, unit="UTF8_CHAR"), too_long
-
-
-def encode_texts(tokenizer, texts, limit):
-    """Encodes a list of str, outside a graph.
-
-    Returns a list of pairs: an int32 array of at most `limit` ids, the end id
-    included, and whether it was truncated.
-    """
-    if not texts:
-        return []
-    texts, too_long = truncate_text(
-        tokenizer, tf.constant(texts), character_limit(limit)
-    )
-    encoded = []
-    rows = tokenizer.encode(texts.numpy().tolist())
-    for ids, truncated in zip(rows, too_long.numpy().tolist()):
-        if len(ids) > limit:
-            ids = np.append(ids[: limit - 1], END_ID).astype(np.int32)
-            truncated = True
-        encoded.append((ids, truncated))
-    return encoded
 
 
 def trim(tokens):

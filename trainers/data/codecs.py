@@ -14,7 +14,7 @@ import unicodedata
 import numpy as np
 
 from export.common.errors import InputError
-from export.tokenizers.pretrained_tokenizers import load_tokenizer
+from export.tokenizers import load_tokenizer
 from keras_transformer.config import END_ID, UNKNOWN_ID
 from trainers.data.prepared_corpus import (
     NUM_EXAMPLES,

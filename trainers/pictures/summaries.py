@@ -6,9 +6,8 @@ import keras
 import numpy as np
 from PIL import ImageOps
 
-from export.attention_views.reader import AttentionReader
 from export.attention_views.word_attention import ATTENTION_KINDS
-from export.translators.translator import Translator
+from export.translators.model_translator import translator_class
 from trainers.pictures.attention_pictures import MAX_TOKENS, draw_layer
 from trainers.pictures.event_writer import EventWriter
 
@@ -31,7 +30,7 @@ class AttentionSummaries(keras.callbacks.Callback):
     ):
         super().__init__()
         self._counter = counter
-        self._reader = AttentionReader(Translator(model, tokenizer))
+        self._reader = _new_attention_reader(model, tokenizer)
         self._sources = sources
         self._references = references
         self._frequency = frequency
@@ -66,6 +65,18 @@ class AttentionSummaries(keras.callbacks.Callback):
             ]
             tables.append(two_column_table(rows))
         return tables
+
+
+def _new_attention_reader(model, tokenizer):
+    translator = translator_class()(model, tokenizer)
+    # Not at the top: JAX needs no TensorFlow.
+    if keras.backend.backend() == "jax":
+        from export.attention_views.jax_reader import JaxAttentionReader
+
+        return JaxAttentionReader(translator)
+    from export.attention_views.reader import AttentionReader
+
+    return AttentionReader(translator)
 
 
 def choose_attention_sentences(pairs, count):

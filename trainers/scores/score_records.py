@@ -15,6 +15,8 @@ import re
 import sys
 import time
 
+import keras
+
 from export.common import processes
 from export.common.command import command_line
 from export.common.errors import InputError
@@ -74,14 +76,26 @@ def describe_run(module):
     }
 
 
-def _hardware():
-    # Imported here: an export's session needs a process without TensorFlow.
+def _gpu_names():
+    # Imported here: an export's session needs a process without TensorFlow, and
+    # JAX none.
+    if keras.backend.backend() == "jax":
+        import jax
+
+        devices = jax.devices()
+        return [each.device_kind for each in devices if each.platform != "cpu"]
     import tensorflow as tf
 
-    gpus = tf.config.list_physical_devices("GPU")
+    return [
+        tf.config.experimental.get_device_details(gpu).get("device_name", "GPU")
+        for gpu in tf.config.list_physical_devices("GPU")
+    ]
+
+
+def _hardware():
+    gpus = _gpu_names()
     if gpus:
-        details = tf.config.experimental.get_device_details(gpus[0])
-        return f"{len(gpus)} x {details.get('device_name', 'GPU')}"
+        return f"{len(gpus)} x {gpus[0]}"
     cpuinfo = pathlib.Path("/proc/cpuinfo")
     text = cpuinfo.read_text() if cpuinfo.exists() else ""
     name = re.search(r"^model name\s*:\s*(.*)$", text, re.MULTILINE)
@@ -92,8 +106,9 @@ def _hardware():
 class TrainingLog:
     """The file training.json of a ModelDirectory.
 
-    `runs` has first and last step, seconds, command, hardware and date of each
-    run; `weights` has `step` and `made_from` of model.weights.h5.
+    `runs` has first and last step, seconds, Keras' backend, command, hardware
+    and date of each run; `weights` has `step` and `made_from` of
+    model.weights.h5.
     """
 
     def __init__(self, directory):
@@ -110,6 +125,7 @@ class TrainingLog:
         """Adds a run that begins after a step; `run_info` of `describe_run`."""
         self._started = time.monotonic()
         run = {"first_step": step, "last_step": step, "seconds": 0.0}
+        run["backend"] = keras.backend.backend()
         self._content["runs"].append(run | run_info)
 
     def record_step(self, step):

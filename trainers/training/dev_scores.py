@@ -6,7 +6,7 @@ output decides which step is the best; otherwise the loss of the references.
 
 import numpy as np
 
-from export.translators.translator import Translator
+from export.translators.model_translator import translator_class
 from keras_transformer.config import END_ID
 from trainers.batches.token_pairs import decode_pairs
 from trainers.scores import bleu_tokenizers
@@ -49,7 +49,7 @@ class DevBleu:
     name = "bleu"
 
     def __init__(self, model, tokenizer, pairs, sentences, tokenize):
-        self._translator = Translator(model, tokenizer)
+        self._translator = translator_class()(model, tokenizer)
         self._metric = bleu_tokenizers.make_bleu(tokenize)
         indices = evenly_spaced_indices(pairs, sentences)
         texts = decode_pairs(tokenizer, pairs, indices)

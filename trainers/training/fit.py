@@ -6,7 +6,7 @@ import time
 import keras
 
 from export.common.processes import StopSignals
-from export.translators.translator import Translator
+from export.translators.model_translator import translator_class
 from trainers.batches import make_plan
 from trainers.batches.token_pairs import decode_pairs
 from trainers.pictures.summaries import (
@@ -188,7 +188,7 @@ def _attention_summaries(model, inputs, options, counter):
 
 def _print_translations(model, inputs, options):
     tokenizer = inputs.directory.load_tokenizer()
-    translator = Translator(model, tokenizer)
+    translator = translator_class()(model, tokenizer)
     indices = evenly_spaced_indices(inputs.dev, _NUM_SAMPLES)
     sources, _ = decode_pairs(tokenizer, inputs.dev, indices)
 

@@ -1,0 +1,144 @@
+"""Translates text with a model on JAX."""
+
+import dataclasses
+
+import jax
+import keras
+import numpy as np
+from keras import ops
+
+import keras_transformer as kt
+from export.common.errors import InputError
+from export.model_directory import ModelDirectory
+from export.translators.batches import BATCH_TOKENS, pad_ids
+from export.translators.model_translator import ModelTranslator
+from export.translators.text_translator import IdPair, drop_impossible
+from keras_transformer.config import END_ID, PAD_ID
+
+_MIN_WIDTH = 16
+_BLANK = np.array([END_ID], np.int32)
+
+
+class JaxTranslator(ModelTranslator):
+    """Translates texts on one device.
+
+    XLA compiles the search for each padded shape: lengths and numbers of
+    sentences are powers of 2.
+
+    Args:
+        model: Transformer.
+        tokenizer: of its vocabulary, from `ModelDirectory.load_tokenizer`.
+        batch_tokens: source tokens in a batch, padding included.
+        max_source_tokens: maximum number of ids of a source, the end id
+            included; 512 by default.
+        min_length: minimum number of tokens of a translation.
+        **search: fields of TransformerConfig: beam_size, alpha,
+            max_extra_tokens and stop_criterion.
+    """
+
+    # XLA uses all processors for one batch.
+    num_threads = 1
+
+    def __init__(
+        self,
+        model,
+        tokenizer,
+        batch_tokens=BATCH_TOKENS,
+        max_source_tokens=None,
+        min_length=1,
+        **search,
+    ):
+        config = dataclasses.replace(model.config, **search)
+        super().__init__(tokenizer, config, max_source_tokens)
+        self.model = model
+        self.batch_tokens = batch_tokens
+        self._search_config = kt.BeamSearchConfig.from_config(config)
+        self._min_length = min_length
+        self._translate = compile_for_model(model, self._translate_ids)
+
+    @classmethod
+    def from_directory(cls, path, **settings):
+        """Returns the JaxTranslator of a model directory."""
+        directory = ModelDirectory(path)
+        tokenizer = directory.load_tokenizer()
+        return cls(directory.load_model(), tokenizer, **settings)
+
+    def translate_to_pairs(self, texts):
+        """Translates to IdPairs; the target of blank text is the end id."""
+        sentences = self.sentences(texts)
+
+        def search_batch(batch):
+            tokens, _ = self._search_ids(batch)
+            return [row[row != PAD_ID] for row in tokens[:, 0]]
+
+        targets = self._map_batches(search_batch, sentences)
+        return [
+            IdPair(
+                sentence.ids,
+                _BLANK if target is None else target,
+                sentence.truncated,
+            )
+            for sentence, target in zip(sentences, targets)
+        ]
+
+    def _search(self, sentences, n, align):
+        if align:
+            raise InputError(
+                "Word alignments need TensorFlow: start the command with "
+                "KERAS_BACKEND=tensorflow."
+            )
+        tokens, scores = self._search_ids(sentences)
+        texts = self._decode(tokens[:, :n])
+        return [*map(drop_impossible, texts, scores[:, :n].tolist())]
+
+    def _search_ids(self, sentences):
+        """Returns tokens, int32 [B, K, T], and scores, float32 [B, K]."""
+        longest = max(len(sentence.ids) for sentence in sentences)
+        width = min(_next_power(longest, _MIN_WIDTH), self.source_limit)
+        missing = _next_power(len(sentences)) - len(sentences)
+        rows = [sentence.ids for sentence in sentences] + missing * [_BLANK]
+        prefixes = [sentence.prefix for sentence in sentences] + missing * [()]
+        longest = max(map(len, prefixes))
+        prefix = ()
+        if longest:
+            prefix = pad_ids(prefixes, _next_power(longest, _MIN_WIDTH))
+        results = self._translate(pad_ids(rows, width), prefix)
+        return [np.asarray(each)[: len(sentences)] for each in results]
+
+    def _translate_ids(self, source, prefix):
+        num_tokens = ops.sum(ops.cast(source != PAD_ID, "int32"), axis=1)
+        limits = num_tokens - 1 + self._config.max_extra_tokens
+        # Blank sentences end at once.
+        limits = ops.maximum(ops.where(num_tokens == 1, 1, limits), 1)
+        minima = ()
+        if self._min_length:
+            minima = ops.minimum(limits, self._min_length + 1)
+        result = kt.translate_ids(
+            self.model,
+            source,
+            constraints=kt.Constraints(limits, minima, prefix),
+            config=self._search_config,
+        )
+        return result.tokens, result.scores
+
+
+def compile_for_model(model, function):
+    """Compiles a function of ids with the current weights of a model.
+
+    It runs on one device, also if several have copies of the weights.
+    """
+
+    @jax.jit
+    def run(weights, *arrays):
+        with keras.StatelessScope([*zip(model.weights, weights)]):
+            return function(*arrays)
+
+    def call(*arrays):
+        weights = [each.value.addressable_data(0) for each in model.weights]
+        return run(weights, *arrays)
+
+    return call
+
+
+def _next_power(number, least=1):
+    return max(1 << (number - 1).bit_length(), least)

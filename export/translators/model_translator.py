@@ -1,0 +1,115 @@
+"""Translators in Python, for Keras' backend."""
+
+import keras
+import numpy as np
+
+from export.translators.batches import (
+    encode_texts,
+    pad_ids,
+    truncation_limit,
+    validate_texts,
+)
+from export.translators.text_translator import (
+    Sentence,
+    TextTranslator,
+    UnknownCharacterError,
+)
+from keras_transformer.config import UNKNOWN_ID
+
+MAX_SOURCE_TOKENS = 512
+
+
+class ModelTranslator(TextTranslator):
+    """Base of translators in Python: tokenizes and limits texts and prefixes.
+
+    Args:
+        tokenizer: Tokenizer of the vocabulary, or TokenizerPair.
+        config: TransformerConfig with the search's settings.
+        max_source_tokens: maximum number of ids of a source, the end id
+            included; 512 by default.
+    """
+
+    def __init__(self, tokenizer, config, max_source_tokens=None):
+        self.tokenizer = tokenizer
+        self.max_source_tokens = max_source_tokens or MAX_SOURCE_TOKENS
+        self.beam_size = config.beam_size
+        self._config = config
+
+    @property
+    def source_limit(self):
+        """`max_source_tokens`, at most the number of learned positions."""
+        return truncation_limit(self._config, self.max_source_tokens)
+
+    @property
+    def target_limit(self):
+        """Maximum number of ids of a translation, the end id included."""
+        longest = self.source_limit + self._config.max_extra_tokens
+        return truncation_limit(self._config, longest)
+
+    def normalize_prefixes(self, prefixes, keep_long=True):
+        r"""Returns prefixes as the vocabulary spells them, a list of str.
+
+        For example, "\ufb01" becomes "fi", and spaces become single, with none
+        at the ends. A prefix above the maximum length of a translation is
+        unchanged, or truncated if not `keep_long`. Raises
+        UnknownCharacterError if the vocabulary lacks a character.
+        """
+        encoded = self._encode_prefixes(prefixes)
+        if not encoded:
+            return []
+        ids = pad_ids([prefix_ids for prefix_ids, _ in encoded])
+        texts = self.tokenizer.target.decode(ids)
+        return [
+            prefix if truncated and keep_long else text
+            for prefix, text, (_, truncated) in zip(prefixes, texts, encoded)
+        ]
+
+    def _tokenize(self, texts):
+        encoded = encode_texts(self.tokenizer.source, texts, self.source_limit)
+        return [
+            Sentence(text, ids, len(ids), truncated)
+            for text, (ids, truncated) in zip(texts, encoded)
+        ]
+
+    def _prefix_ids(self, prefixes):
+        return [ids for ids, _ in self._encode_prefixes(prefixes)]
+
+    def _encode_prefixes(self, prefixes):
+        """Returns pairs: ids without the end id, and whether truncated."""
+        tokenizer = self.tokenizer.target
+        prefixes = validate_texts(prefixes, "prefixes")
+        encoded = encode_texts(tokenizer, prefixes, self.target_limit)
+        for index, (ids, _) in enumerate(encoded):
+            if UNKNOWN_ID in ids:
+                character = _first_unknown_character(tokenizer, prefixes[index])
+                raise UnknownCharacterError(index, character)
+        return [(ids[:-1], truncated) for ids, truncated in encoded]
+
+    def _decode(self, tokens):
+        """Returns the texts of int32 [B, N, T], B lists of N str."""
+        batch_size, n, length = tokens.shape
+        tokens = np.asarray(tokens).reshape(batch_size * n, length)
+        texts = self.tokenizer.target.decode(tokens)
+        return [texts[i * n : (i + 1) * n] for i in range(batch_size)]
+
+
+def translator_class():
+    """Returns Translator or, on JAX, JaxTranslator."""
+    # Not at the top: JAX needs no TensorFlow.
+    if keras.backend.backend() == "jax":
+        from export.translators.jax_translator import JaxTranslator
+
+        return JaxTranslator
+    from export.translators.translator import Translator
+
+    return Translator
+
+
+def _first_unknown_character(tokenizer, text):
+    """Returns the character after the longest known beginning of a text."""
+    # All beginnings, since some characters, such as the letters of a Korean
+    # syllable, are known only together.
+    beginnings = [text[:length] for length in range(len(text))]
+    rows = tokenizer.encode(beginnings)
+    known_lengths = [i for i, ids in enumerate(rows) if UNKNOWN_ID not in ids]
+    return text[max(known_lengths)]
