@@ -34,8 +34,8 @@ def _runs_on_jax(command):
     )
 
 
-COMMAND = _command_name()
-if COMMAND:
+_NAME = _command_name()
+if _NAME:
     if sys.getfilesystemencoding() != "utf-8":
         # Python's file names would differ from TensorFlow's, which are UTF-8.
         os.execv(
@@ -43,5 +43,5 @@ if COMMAND:
         )
     # Keras fails to import with a backend that is not installed. `command.run`
     # reports REQUESTED_BACKEND instead.
-    if not _runs_on_jax(COMMAND):
+    if not _runs_on_jax(_NAME):
         os.environ["KERAS_BACKEND"] = "tensorflow"

@@ -7,7 +7,7 @@ import sys
 
 from absl import app, flags, logging
 
-from export import COMMAND, JAX_COMMANDS, REQUESTED_BACKEND
+from export import JAX_COMMANDS, REQUESTED_BACKEND
 from export.common.errors import InputError
 
 EXIT_INPUT_ERROR = 2
@@ -122,18 +122,20 @@ def _validate_not_empty(may_be_empty):
 
 
 def _validate_backend():
-    if os.environ.get("KERAS_BACKEND", "tensorflow") == REQUESTED_BACKEND:
-        return
-    if REQUESTED_BACKEND == "jax" and COMMAND in JAX_COMMANDS:
+    backends = ["tensorflow"]
+    spec = sys.modules["__main__"].__spec__
+    if spec is not None and spec.name in JAX_COMMANDS:
+        backends.append("jax")
+    if REQUESTED_BACKEND not in backends:
         raise InputError(
-            "The package jax is not installed; install it with: pip install "
-            "-r requirements-jax.txt"
+            f"This command needs Keras' backend {' or '.join(backends)}, not "
+            f"{REQUESTED_BACKEND!r}; start it with KERAS_BACKEND=tensorflow."
         )
-    backends = ["tensorflow", *["jax"] * (COMMAND in JAX_COMMANDS)]
-    raise InputError(
-        f"This command needs Keras' backend {' or '.join(backends)}, not "
-        f"{REQUESTED_BACKEND!r}; start it with KERAS_BACKEND=tensorflow."
-    )
+    if os.environ.get("KERAS_BACKEND", "tensorflow") != REQUESTED_BACKEND:
+        raise InputError(
+            f"The package {REQUESTED_BACKEND} is not installed; install it "
+            "with: pip install -r requirements-jax.txt"
+        )
 
 
 def _validate_operands(arguments, names):

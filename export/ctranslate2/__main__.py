@@ -32,8 +32,9 @@ from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
 from export.translators import search_flags
 from export.translators.batches import truncation_limit
+from export.translators.model_translator import MAX_SOURCE_TOKENS
 from export.translators.output_vocabulary_files import collect_target_pieces
-from export.translators.translator import MAX_SOURCE_TOKENS, Translator
+from export.translators.translator import Translator
 
 FLAGS = flags.FLAGS
 

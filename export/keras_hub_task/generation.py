@@ -8,8 +8,8 @@ from keras import ops
 import keras_transformer as kt
 from export.keras_hub_task.backbone import mask_ids
 from export.translators.batches import BATCH_TOKENS, truncation_limit
+from export.translators.model_translator import ModelTranslator
 from export.translators.text_translator import Translation
-from export.translators.translator import ModelTranslator
 from keras_transformer.config import BEGIN_ID, END_ID, FORBIDDEN_IDS, PAD_ID
 from keras_transformer.decoding.translate import output_capacity, output_limits
 

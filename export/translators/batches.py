@@ -6,7 +6,6 @@ import contextlib
 import numpy as np
 
 from export.common.errors import InputError
-from keras_transformer.config import END_ID
 
 # One batch computes matrix products while another runs single-threaded code.
 NUM_THREADS = 2
@@ -85,26 +84,6 @@ def truncation_limit(config, max_tokens):
 def character_limit(max_tokens):
     """Returns the maximum number of characters of `max_tokens` tokens."""
     return _CHARACTERS_PER_TOKEN * max_tokens
-
-
-def encode_texts(tokenizer, texts, limit):
-    """Encodes a list of str.
-
-    Returns a list of pairs: an int32 array of at most `limit` ids, the end id
-    included, and whether it was truncated.
-    """
-    max_characters = character_limit(limit)
-    # As by `clean_text` of the Tokenizer.
-    texts = [text.replace("\0", "") for text in texts]
-    encoded = []
-    rows = tokenizer.encode([text[:max_characters] for text in texts])
-    for text, ids in zip(texts, rows):
-        truncated = len(text) > max_characters
-        if len(ids) > limit:
-            ids = np.append(ids[: limit - 1], END_ID).astype(np.int32)
-            truncated = True
-        encoded.append((ids, truncated))
-    return encoded
 
 
 def pad_ids(rows, width=None):

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 from export.translators.batches import (
-    encode_texts,
+    character_limit,
     pad_ids,
     truncation_limit,
     validate_texts,
@@ -14,7 +14,7 @@ from export.translators.text_translator import (
     TextTranslator,
     UnknownCharacterError,
 )
-from keras_transformer.config import UNKNOWN_ID
+from keras_transformer.config import END_ID, UNKNOWN_ID
 
 MAX_SOURCE_TOKENS = 512
 
@@ -91,6 +91,26 @@ class ModelTranslator(TextTranslator):
         tokens = np.asarray(tokens).reshape(batch_size * n, length)
         texts = self.tokenizer.target.decode(tokens)
         return [texts[i * n : (i + 1) * n] for i in range(batch_size)]
+
+
+def encode_texts(tokenizer, texts, limit):
+    """Encodes a list of str.
+
+    Returns a list of pairs: an int32 array of at most `limit` ids, the end id
+    included, and whether it was truncated.
+    """
+    max_characters = character_limit(limit)
+    # As by `clean_text` of the Tokenizer.
+    texts = [text.replace("\0", "") for text in texts]
+    encoded = []
+    rows = tokenizer.encode([text[:max_characters] for text in texts])
+    for text, ids in zip(texts, rows):
+        truncated = len(text) > max_characters
+        if len(ids) > limit:
+            ids = np.append(ids[: limit - 1], END_ID).astype(np.int32)
+            truncated = True
+        encoded.append((ids, truncated))
+    return encoded
 
 
 def translator_class():

@@ -9,7 +9,6 @@ from export.model_directory import ModelDirectory
 from export.translators.batches import (
     BATCH_TOKENS,
     NUM_THREADS,
-    encode_texts,
     pad_ids,
     validate_texts,
 )
@@ -19,7 +18,10 @@ from export.translators.graph_translator import (
     TracedSearch,
     trace_once,
 )
-from export.translators.model_translator import ModelTranslator
+from export.translators.model_translator import (
+    ModelTranslator,
+    encode_texts,
+)
 from export.translators.text_ops import (
     source_word_spans,
     target_word_spans,

@@ -6,7 +6,9 @@ from tensorboard.backend.event_processing import event_accumulator
 
 def _events(folder):
     """{tag: its events}."""
-    accumulator = event_accumulator.EventAccumulator(str(folder)).Reload()
+    accumulator = event_accumulator.EventAccumulator(
+        str(folder), {event_accumulator.TENSORS: 0}
+    ).Reload()
     return {
         tag: accumulator.Tensors(tag) for tag in accumulator.Tags()["tensors"]
     }

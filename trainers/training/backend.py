@@ -2,6 +2,7 @@
 
 import keras
 
+from export.common.errors import InputError
 from keras_transformer.parsing.parser_transformer import ParserTransformer
 
 if keras.backend.backend() == "jax":
@@ -11,7 +12,7 @@ else:
     from trainers.training import strategies
     from trainers.training.training_model import TrainingTransformer
 
-__all__ = ["new_training_model", "strategies"]
+__all__ = ["new_training_model", "strategies", "validate_options"]
 
 
 class TrainingParser(TrainingTransformer, ParserTransformer):
@@ -23,3 +24,9 @@ def new_training_model(config, **kwargs):
     if config.uses_word_positions:
         return TrainingParser(config, **kwargs)
     return TrainingTransformer(config, **kwargs)
+
+
+def validate_options(options):
+    """Raises InputError for TrainingOptions that the backend lacks."""
+    if keras.backend.backend() == "jax" and options.jit is False:
+        raise InputError("JAX compiles every training step: drop --nojit.")

@@ -11,7 +11,6 @@ import keras
 import numpy as np
 from keras import ops, tree
 
-from export.common.errors import InputError
 from trainers.batches.token_pairs import make_batch
 from trainers.training.jax_strategies import JaxStrategy
 from trainers.training.training_base import (
@@ -28,10 +27,7 @@ class TrainingTransformer(TrainingBase):
     """
 
     def __init__(self, config, compile_gradient=None, **kwargs):
-        if compile_gradient is False:
-            raise InputError(
-                "JAX compiles every training step: drop --jit=false."
-            )
+        del compile_gradient  # JAX always compiles.
         super().__init__(config, **kwargs)
         self.distribute_strategy = JaxStrategy.current()
         self._evaluate_batch = jax.jit(self._compute_means)

@@ -26,7 +26,7 @@ from trainers.data.prepared_corpus import (
 )
 from trainers.scores.score_records import describe_run
 from trainers.training import config_flags, training_inputs, training_options
-from trainers.training.backend import strategies
+from trainers.training.backend import strategies, validate_options
 from trainers.training.fit import train
 from trainers.training.initial_weights import LayerInitializer, ModelInitializer
 
@@ -155,6 +155,7 @@ def launch(task):
     config = _config_from_flags(task, initializer)
     task.validate_flags(config)
     options = training_options.TrainingOptions.from_flags()
+    validate_options(options)
     training_options.validate_final_weights_flags()
     training_inputs.validate_positions(config, options)
     if FLAGS.logical_cpus > 1:

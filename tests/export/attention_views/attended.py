@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from export.attention_views.reader import AttentionMaps
+from export.attention_views.attention_maps import AttentionMaps
 
 
 def pieces(text):

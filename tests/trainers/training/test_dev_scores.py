@@ -10,6 +10,7 @@ from export.parsing.linearization import (
 )
 from export.parsing.trees import read_tree
 from tests.trainers.helpers import END, token_pairs
+from trainers.training import dev_scores
 from trainers.training.dev_scores import (
     DevBleu,
     DevF1,
@@ -42,7 +43,7 @@ def test_is_the_score_of_the_translations(monkeypatch):
             asked.append(list(texts))
             return [type("Found", (), {"text": text}) for text in texts]
 
-    monkeypatch.setattr("trainers.training.dev_scores.Translator", Copying)
+    monkeypatch.setattr(dev_scores, "translator_class", lambda: Copying)
     bleu = DevBleu(None, _Letters(), token_pairs(*zip(*pairs)), 2, "char")
     sources = ["w5 w6 w7 w8", "w7 w7 w9"]
     references = ["w9 w8 w7 w6", "w6 w5 w4 w9"]

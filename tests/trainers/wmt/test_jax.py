@@ -1,0 +1,308 @@
+"""Trainings on JAX: alone, beside TensorFlow's, on devices and processes.
+
+Each runs as a user runs it, in a process that cannot import TensorFlow.
+"""
+
+import json
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from export.model_directory import ModelDirectory
+from tests import processes
+from tests.trainers import cipher, commands, event_files
+from trainers.training.checkpoints import Checkpoints
+
+pytest.importorskip("jax")
+pytestmark = pytest.mark.slow
+
+# Packed rows, several in a batch. ReLU may turn on or off by rounding.
+ARGUMENTS = (
+    *commands.MINUTE_MODEL,
+    "--set=vocabulary_size=64",
+    "--set=activation=gelu",
+    "--set=warmup_steps=40",
+    "--set=max_extra_tokens=4",
+    "--set=beam_size=2",
+    "--batch_tokens=96",
+    "--row_tokens=16",
+    "--average_checkpoints=0",
+    "--report_steps=1",
+    "--dev_steps=10",
+    "--checkpoint_steps=10",
+    "--attention_steps=0",
+)
+PROGRAM = """
+import runpy, sys
+for name in "tensorflow", "tensorflow_text", "tensorflow_datasets":
+    sys.modules[name] = None
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+
+
+def start(*arguments, folder, module="trainers.wmt", **environment):
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, module, *arguments],
+        cwd=folder,
+        env=processes.user_environment()
+        | {"KERAS_BACKEND": "jax"}
+        | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=600)
+    return processes.Result(process.returncode, out, err)
+
+
+def run(*arguments, **options):
+    return finish(start(*arguments, **options))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Prepared data; the folder of all trainings."""
+    folder = tmp_path_factory.mktemp("jax")
+    done = processes.run(
+        {"module": "trainers.prepare"},
+        [
+            f"--dataset={cipher.write(folder)}",
+            f"--source_language={cipher.SOURCE}",
+            f"--target_language={cipher.TARGET}",
+            "--vocabulary_size=64",
+            "--output_dir=data",
+        ],
+        folder,
+    )
+    assert done.code == 0, done.err
+    return folder
+
+
+def train(folder, name, *arguments, steps=20, **environment):
+    """Trains on JAX; returns the Result and the ModelDirectory."""
+    done = run(
+        *ARGUMENTS,
+        "--prepared_dir=data",
+        f"--model_dir={name}",
+        f"--train_steps={steps}",
+        *(arguments or ["--noscore"]),
+        folder=folder,
+        **environment,
+    )
+    return done, ModelDirectory(folder / name)
+
+
+def weights(directory, step=20):
+    path = Checkpoints(directory.checkpoints_path, 9).path(step)
+    with np.load(path) as arrays:
+        return {
+            name: arrays[name] for name in arrays if name.startswith("weight/")
+        }
+
+
+def largest_difference(one, other):
+    assert one.keys() == other.keys()
+    return max(np.abs(one[name] - other[name]).max() for name in one)
+
+
+@pytest.fixture(scope="module")
+def alone(data):
+    """A training with dropout, on one device."""
+    done, directory = train(data, "alone", "--set=dropout=0.2", "--noscore")
+    assert done.code == 0, done.err
+    assert "on 1 device." in done.out
+    return directory
+
+
+def test_a_whole_training(data):
+    done, directory = train(
+        data,
+        "whole",
+        *("--attention_steps=10", "--dev_bleu_sentences=4", "--ema=0.9"),
+        *("--set=dropout=0.1", "--set=r_drop=1", "--set=clip_norm=1"),
+        "--accumulate=2",
+        steps=30,
+    )
+    assert done.code == 0, done.err
+    (score,) = directory.read_scores()
+    assert 0.0 <= score["score"] <= 100.0
+    log = json.loads((directory.path / "training.json").read_text())
+    assert [each["backend"] for each in log["runs"]] == ["jax"]
+    events = event_files.scalars(directory.logs_path / "train")
+    losses = [value for _, value in events["loss"]]
+    assert len(losses) == 30 and losses[-1] < losses[0]
+    assert event_files.translation_steps(directory.logs_path / "attention") == [
+        10,
+        20,
+        30,
+    ]
+
+
+@pytest.mark.parametrize("devices", [2, 8])
+def test_devices_make_no_difference(data, alone, devices):
+    done, directory = train(
+        data,
+        f"devices-{devices}",
+        *("--set=dropout=0.2", "--noscore", "--strategy=mirrored"),
+        f"--logical_cpus={devices}",
+    )
+    assert done.code == 0, done.err
+    assert f"on {devices} devices." in done.out
+    moved = largest_difference(weights(alone, 10), weights(alone))
+    assert moved > 1e-3
+    assert largest_difference(weights(alone), weights(directory)) < 2e-6
+
+
+def test_processes_make_no_difference(data, alone):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    running = [
+        start(
+            *ARGUMENTS,
+            *("--prepared_dir=data", "--model_dir=processes"),
+            *("--train_steps=20", "--set=dropout=0.2", "--noscore"),
+            *("--strategy=multiworker", "--dev_bleu_sentences=4"),
+            *("--tokenize=13a",),
+            folder=data,
+            JAX_COORDINATOR_ADDRESS=address,
+            JAX_NUM_PROCESSES="2",
+            JAX_PROCESS_ID=str(index),
+        )
+        for index in range(2)
+    ]
+    for done in map(finish, running):
+        assert done.code == 0, done.err
+    directory = ModelDirectory(data / "processes")
+    assert largest_difference(weights(alone), weights(directory)) < 2e-6
+
+
+def test_micro_batches_make_no_difference(data):
+    made = []
+    for count in 1, 3:
+        done, directory = train(
+            data,
+            f"accumulate-{count}",
+            *("--set=dropout=0", "--noscore", f"--accumulate={count}"),
+        )
+        assert done.code == 0, done.err
+        made.append(weights(directory))
+    assert largest_difference(*made) < 2e-6
+
+
+def test_losses_are_those_of_tensorflow(data):
+    """From the same weights; a training may change its backend."""
+    flags = (
+        *ARGUMENTS,
+        *("--prepared_dir=data", "--set=dropout=0", "--noscore"),
+        "--set=learning_rate_scale=0.1",
+    )
+    start_flags = "--model_dir=start", "--train_steps=1"
+    assert (
+        processes.run(
+            {"module": "trainers.wmt"}, [*flags, *start_flags], data
+        ).code
+        == 0
+    )
+    shutil.copytree(data / "start", data / "other")
+    longer = "--train_steps=200"
+    done = processes.run(
+        {"module": "trainers.wmt"}, [*flags, "--model_dir=start", longer], data
+    )
+    assert done.code == 0, done.err
+    done = run(*flags, "--model_dir=other", longer, folder=data)
+    assert done.code == 0, done.err
+    assert "Resuming from step 1." in done.out
+    log = json.loads((data / "other" / "training.json").read_text())
+    backends = [each["backend"] for each in log["runs"]]
+    assert backends == ["tensorflow", "jax"]
+    for kind in "train", "dev":
+        one, other = (
+            event_files.scalars(data / name / "logs" / kind)["loss"]
+            for name in ("start", "other")
+        )
+        assert [step for step, _ in one] == [step for step, _ in other]
+        assert len(one) >= 20
+        np.testing.assert_allclose(other, one, rtol=0, atol=1e-4)
+
+
+def test_a_killed_training_resumes_to_the_bit(data, alone):
+    killed = data / "killed"
+    shutil.copytree(alone.path, killed)
+    # What it had written at step 10.
+    for path in [*(killed / "checkpoints").glob("*20.npz")]:
+        path.unlink()
+    (killed / "model.weights.h5").unlink()
+    done, directory = train(data, "killed", "--set=dropout=0.2", "--noscore")
+    assert done.code == 0, done.err
+    assert "Resuming from step 10." in done.out
+    for name, array in weights(alone).items():
+        assert array.tobytes() == weights(directory)[name].tobytes()
+
+
+def test_translations_are_those_of_tensorflow(data):
+    path = ModelDirectory(data / "whole").path
+    sources, targets = zip(*cipher.sentences(30, seed=7))
+    lines = "".join(f"{line}\n" for line in ("", *sources))
+    (data / "in").write_text(lines)
+    prefixes = "".join(f"{line.split()[0]}\n" for line in targets)
+    (data / "prefixes").write_text(f"\n{prefixes}")
+    for flags in (
+        ["--scores"],
+        ["--n_best=2", "--prefixes=prefixes"],
+        ["--batch_tokens=20", "--min_length=3", "--alpha=1", "--beam_size=3"],
+    ):
+        flags = [f"--model={path}", *flags]
+        texts = []
+        for backend in "tensorflow", "jax":
+            output = f"--output={backend}"
+            arguments = [*flags, "--input=in", output]
+            if backend == "jax":
+                done = run(*arguments, folder=data, module="export.translate")
+            else:
+                done = processes.run(
+                    {"module": "export.translate"}, arguments, data
+                )
+            assert done.code == 0, done.err
+            texts.append(pathlib.Path(data, backend).read_text())
+            pathlib.Path(data, backend).unlink()
+        assert_same(*texts)
+
+
+def assert_same(one, other):
+    """Numbers may differ by rounding."""
+    for line, expected in zip(
+        other.splitlines(), one.splitlines(), strict=True
+    ):
+        for word, right in zip(line.split(), expected.split(), strict=True):
+            if word != right:
+                assert float(word) == pytest.approx(float(right), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "name"),
+    [
+        (["--nojit"], {}, "jit"),
+        (["--strategy=multiworker"], {}, "JAX_COORDINATOR_ADDRESS"),
+        (
+            ["--strategy=multiworker"],
+            {
+                "JAX_COORDINATOR_ADDRESS": "a:1",
+                "JAX_NUM_PROCESSES": "2",
+                "JAX_PROCESS_ID": "2",
+            },
+            "JAX_PROCESS_ID",
+        ),
+    ],
+)
+def test_wrong_settings_are_one_line(data, flags, environment, name):
+    done, directory = train(data, "wrong", *flags, **environment)
+    commands.assert_one_clear_line(done, name)
+    assert not directory.checkpoints_path.exists()
