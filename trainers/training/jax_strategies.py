@@ -4,6 +4,7 @@ An update is one program for all devices: its rows are divided among them, and
 its result does not depend on their number, dropout included.
 """
 
+import atexit
 import contextlib
 import os
 import re
@@ -12,6 +13,7 @@ import jax
 import keras
 import numpy as np
 
+from export.common import command
 from export.common.errors import InputError
 
 STRATEGIES = ("auto", "one", "mirrored", "multiworker")
@@ -186,6 +188,8 @@ def report_lost_workers(strategy):
     except jax.errors.JaxRuntimeError as error:
         if not is_multiworker(strategy):
             raise
+        # JAX would wait for the lost process at exit, and then abort this one.
+        atexit.register(os._exit, command.EXIT_INPUT_ERROR)
         raise InputError(
             "Another worker stopped or cannot be reached "
             f"({str(error).splitlines()[0]}). Start the same command on all "

@@ -161,27 +161,45 @@ def test_devices_make_no_difference(data, alone, devices):
     assert largest_difference(weights(alone), weights(directory)) < 2e-6
 
 
-def test_processes_make_no_difference(data, alone):
+def start_processes(*arguments, folder):
+    """Starts two processes of one training."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    running = [
+    return [
         start(
             *ARGUMENTS,
-            *("--prepared_dir=data", "--model_dir=processes"),
-            *("--train_steps=20", "--set=dropout=0.2", "--noscore"),
-            *("--strategy=multiworker", "--dev_bleu_sentences=4"),
-            *("--tokenize=13a",),
-            folder=data,
+            *("--prepared_dir=data", "--set=dropout=0.2", "--noscore"),
+            *("--strategy=multiworker", *arguments),
+            folder=folder,
             JAX_COORDINATOR_ADDRESS=address,
             JAX_NUM_PROCESSES="2",
             JAX_PROCESS_ID=str(index),
         )
         for index in range(2)
     ]
-    for done in map(finish, running):
+
+
+def test_processes_make_no_difference(data, alone):
+    arguments = "--model_dir=processes", "--train_steps=20"
+    bleu = "--dev_bleu_sentences=4", "--tokenize=13a"
+    for done in map(finish, start_processes(*arguments, *bleu, folder=data)):
         assert done.code == 0, done.err
     directory = ModelDirectory(data / "processes")
     assert largest_difference(weights(alone), weights(directory)) < 2e-6
+
+
+def test_a_lost_process_ends_the_others(data):
+    arguments = "--model_dir=lost", "--train_steps=100000"
+    chief, other = start_processes(*arguments, folder=data)
+    for line in chief.stdout:
+        if line.startswith("step 10/"):
+            break
+    other.kill()
+    done = finish(chief)
+    finish(other)
+    assert done.code == 2
+    assert "Error: Another worker stopped" in done.err
+    assert "Traceback" not in done.err
 
 
 def test_micro_batches_make_no_difference(data):
