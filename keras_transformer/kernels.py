@@ -11,6 +11,7 @@ from keras import ops
 
 USE_FAST_KERNELS = keras.backend.backend() == "tensorflow"
 
+_HAS_VIEWS = keras.backend.backend() in ("tensorflow", "jax")
 _BYTE_VALUES = 256
 # Above this rate 8 bits cannot represent the threshold.
 _MAX_BYTE_RATE = 254 / _BYTE_VALUES
@@ -95,13 +96,13 @@ class Dropout(keras.layers.Dropout):
     """Dropout (Srivastava et al. 2014) with 8 random bits per entry.
 
     Keras draws 32 bits, which takes most of dropout's time on a CPU (2 to 3 %
-    of a training step). Only TensorFlow uses this implementation.
+    of a training step, on JAX more). PyTorch uses Keras' implementation.
     """
 
     def call(self, inputs, training=False):
         """Returns the inputs, some set to 0 and the others scaled up."""
         is_supported = self.noise_shape is None and self.rate <= _MAX_BYTE_RATE
-        if training and self.rate > 0 and is_supported and USE_FAST_KERNELS:
+        if training and self.rate > 0 and is_supported and _HAS_VIEWS:
             return dropout(inputs, self.rate, self.seed_generator)
         return super().call(inputs, training=training)
 
@@ -113,14 +114,16 @@ def dropout(inputs, rate, seed):
     rate - 128, rounded up or down at random for each row, so that the mean rate
     is exact. `rate` is at most 254 / 256; `seed` is a keras SeedGenerator.
     """
-    shape, size = ops.shape(inputs), ops.size(inputs)
+    *rows, width = ops.shape(inputs)
+    count = (width + 3) // 4
+    # Row by row, so that JAX can divide rows among devices.
     integers = keras.random.randint(
-        ((size + 3) // 4, 1), -(2**31), 2**31 - 1, seed=seed
+        (*rows, count), -(2**31), 2**31 - 1, seed=seed
     )
-    random_bytes = ops.reshape(ops.view(integers, "int8"), (-1,))[:size]
-    rounding = keras.random.uniform((*shape[:-1], 1), seed=seed)
+    random_bytes = ops.reshape(ops.view(integers, "int8"), (*rows, 4 * count))
+    rounding = keras.random.uniform((*rows, 1), seed=seed)
     threshold = ops.floor(rate * _BYTE_VALUES + rounding) - _BYTE_VALUES // 2
-    is_kept = ops.reshape(random_bytes, shape) >= ops.cast(threshold, "int8")
+    is_kept = random_bytes[..., :width] >= ops.cast(threshold, "int8")
     return ops.where(is_kept, inputs * (1 / (1 - rate)), 0.0)
 
 
