@@ -242,6 +242,28 @@ class Transformer(SequenceLayer, keras.Model):
         """Returns the shape of the logits."""
         return (*inputs_shape["target"], self.config.vocabulary_size)
 
+    def export(
+        self,
+        filepath,
+        format="tf_saved_model",
+        verbose=None,
+        input_signature=None,
+        **kwargs,
+    ):
+        """Exports the model as `keras.Model.export`, also before any call.
+
+        The default signature is a dict of `source` and `target`, int32, of any
+        batch size and lengths; for packed rows pass another.
+        """
+        if input_signature is None:
+            # Keras would need a call, and would take ids for floats.
+            ids = {
+                name: keras.InputSpec("int32", (None, None), name=name)
+                for name in ("source", "target")
+            }
+            input_signature = [ids]
+        super().export(filepath, format, verbose, input_signature, **kwargs)
+
     def get_config(self):
         """Returns the constructor's arguments."""
         fields = dataclasses.asdict(self.config)

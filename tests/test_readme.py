@@ -1,4 +1,4 @@
-"""The README's Python runs as it stands there."""
+"""The Python of the README and of docs/keras.md runs as it stands there."""
 
 import pathlib
 import re
@@ -9,8 +9,11 @@ from tests import processes
 from tests.export import tiny
 
 ROOT = pathlib.Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def python_blocks(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
 @pytest.fixture
@@ -37,5 +40,20 @@ assert abs(np.asarray(classifier(ids[:, :4])) - answer).max() > 1e-3
 assert tuple(best.tokens.shape) == (2, 4, 20)
 assert tuple(weights["cross"][0].shape) == (2, 4, 10, 10)
 """
-    done = run("\n".join([*BLOCKS, checks]))
+    done = run("\n".join([*python_blocks("README.md"), checks]))
+    assert done.code == 0, done.err
+
+
+def test_the_page_for_keras_users_runs_from_top_to_bottom(run):
+    checks = """
+expected = np.asarray(copy(inputs))
+np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
+error = abs(quantized_logits - expected).max() / abs(expected).max()
+assert 1e-4 < error < 0.1
+assert mixed.compute_dtype == also_mixed.compute_dtype == "bfloat16"
+assert len(adapted.trainable_variables) == 4
+keras.saving.load_model("adapted.keras", compile=False)
+keras.saving.load_model("best.keras")
+"""
+    done = run("\n".join([*python_blocks("docs/keras.md"), checks]))
     assert done.code == 0, done.err

@@ -67,8 +67,9 @@ class TransformerBackbone(FromPresetMixin, keras_hub.models.Backbone):
         self.token_embedding = stacks.transformer.target_embedding
 
     def get_config(self):
-        """Returns the arguments of the constructor."""
-        return {**super().get_config(), **dataclasses.asdict(self.config)}
+        """Returns the arguments of the constructor, unless quantized."""
+        fields = self.transformer.get_config()["config"]
+        return {**super().get_config(), **fields}
 
     def default_lora_layer_names(self):
         """Returns the names of the layers that LoRA adapts."""

@@ -43,6 +43,11 @@ def quantize_model(model):
     # A shared embedding is the value of several attributes.
     replaced = {}
     for layer in (each for model in models for each in model._flatten_layers()):
+        if layer.quantization_mode:
+            raise InputError(
+                "Expected a model with float weights, got one quantized by "
+                "Keras; omit `quantize` or the quantization."
+            )
         for name, part in [*vars(layer).items()]:
             if type(part) in _INT8_CLASSES:
                 if part not in replaced:

@@ -40,7 +40,12 @@ class SequenceLayer(keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: shape[-1]})
 
     def get_config(self):
-        """Returns the constructor's arguments."""
+        """Returns the constructor's arguments, unless quantized."""
+        if any(layer.quantization_mode for layer in self._flatten_layers()):
+            raise ValueError(
+                f"A quantized {type(self).__name__} cannot be saved or cloned; "
+                "save it before `quantize`, and quantize the loaded model."
+            )
         own = {name: getattr(self, name) for name in self.config_names}
         return {**super().get_config(), **own}
 
@@ -85,13 +90,16 @@ class Projection(keras.layers.Dense):
         *ends, _ = itertools.accumulate(self.widths)
         return ops.split(outputs, ends, axis=-1)
 
-    def quantize(self, mode=None, config=None, **kwargs):
-        """Raises ValueError, since `call` would ignore int8 weights."""
-        raise ValueError(
-            f"Layers of keras_transformer cannot be quantized to {mode}; "
-            "export the model with `python -m export.ctranslate2 "
-            "--quantization=int8`, or exclude them with `filters`."
-        )
+    def quantize(self, mode=None, type_check=True, config=None):
+        """Quantizes the kernel; `mode` is "int8", "int4" or "float8"."""
+        if mode in ("gptq", "awq"):
+            raise ValueError(
+                f"Layers of keras_transformer cannot be quantized by {mode}, "
+                "which calibrates blocks of one input in a sequence; expected "
+                "int8, int4 or float8."
+            )
+        # Keras skips subclasses of Dense if it checks the type.
+        super().quantize(mode, type_check=False, config=config)
 
 
 def validate_counts(layer, *names):

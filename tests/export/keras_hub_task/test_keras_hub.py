@@ -278,6 +278,17 @@ def test_lora_is_saved_in_presets_and_alone(
     np.testing.assert_allclose(other(inputs), adapted, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
+def test_a_quantized_backbone_is_not_saved(own_task, tmp_path, eager):
+    inputs, _, _ = own_task.preprocessor(PAIRS)
+    before = np.asarray(own_task(inputs))
+    own_task.backbone.quantize("int8")
+    error = np.abs(np.asarray(own_task(inputs)) - before).mean()
+    assert 0 < error < 0.1 * np.abs(before).mean()
+    with pytest.raises(ValueError, match="save it before `quantize`"):
+        own_task.save_to_preset(str(tmp_path / "preset"))
+
+
 def _run(backend, *arguments):
     done = subprocess.run(
         [sys.executable, "-m", *arguments],

@@ -217,3 +217,12 @@ def test_other_processors_are_refused(model_path, monkeypatch):
     )
     assert done.code == 2
     assert "VNNI" in done.err.splitlines()[-1]
+
+
+@needs_exact_products
+@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
+def test_a_model_quantized_by_keras_is_refused():
+    model = tiny.model()
+    model.quantize("int8")
+    with pytest.raises(InputError, match="quantized by Keras"):
+        int8.quantize_model(model)

@@ -156,13 +156,3 @@ def called_twice():
 def test_invalid_arguments_and_inputs(call, match):
     with pytest.raises(ValueError, match=match):
         call()
-
-
-@pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`")
-def test_quantize_is_refused():
-    layer, _ = make("transformer")
-    places = keras.Input((None, 12))
-    model = keras.Model(places, kt.PositionwiseFeedForward(5)(places))
-    for each in (layer, model):
-        with pytest.raises(ValueError, match="int8"):
-            each.quantize("int8")
