@@ -1,18 +1,15 @@
 """This project's training step and beam search on JAX, under jit."""
 
-import itertools
-
 import jax
 import keras
 import numpy as np
-from keras import ops
 
 import keras_transformer as kt
 from benchmarks.decoding_job import SentencePieces, load_model
 from benchmarks.training_job import pack
 from export.translators.batches import pad_ids
-from keras_transformer.config import END_ID, PAD_ID
-from keras_transformer.loss import linear_cross_entropy
+from keras_transformer.config import END_ID
+from trainers.training.jax_training_model import TrainingTransformer
 
 # Source lengths are padded to multiples, each compiled once. Padding costs
 # little time on a GPU.
@@ -20,76 +17,43 @@ _LENGTH_MULTIPLE = {"cpu": 8, "gpu": 64}
 
 
 class Step:
-    """Model, loss and Adam in one jitted function."""
+    """The training step of trainers.wmt."""
 
     framework = "jax"
 
     def __init__(self, job, packed=False):
         keras.utils.set_random_seed(1)
-        config = job.config
-        self._model = kt.Transformer(config, dtype=job.precision)
-        self._optimizer = keras.optimizers.Adam(
-            kt.TransformerSchedule(config.d_model, config.warmup_steps),
-            beta_1=config.adam_beta_1,
-            beta_2=config.adam_beta_2,
-            epsilon=config.adam_epsilon,
+        model = TrainingTransformer(job.config, dtype=job.precision)
+        model.compile_for_training()
+        # As Keras' `fit` does; there are no metrics.
+        self._state = (
+            *(
+                [variable.value for variable in variables]
+                for variables in (
+                    model.trainable_variables,
+                    model.non_trainable_variables,
+                    model.optimizer.variables,
+                )
+            ),
+            [],
         )
-        self._optimizer.build(self._model.trainable_variables)
-        self._state = tuple(
-            [variable.value for variable in each]
-            for each in (
-                self._model.trainable_variables,
-                self._model.non_trainable_variables,
-                self._optimizer.variables,
-            )
-        )
-        self._update = jax.jit(self._one_update, donate_argnums=0)
+        self._update = jax.jit(model.train_step, donate_argnums=0)
+        self._stop_flags = np.zeros((1, 2), np.float32)
         self._batches = [
             jax.device_put(pack(batch) if packed else batch.pad_ids)
             for batch in job.batches
         ]
-        self.parameters = self._model.count_params()
+        self.parameters = model.count_params()
         self.note = (
             f"Keras {keras.__version__}, JAX {jax.__version__}, jitted step"
         )
 
     def run(self, number):
-        loss, self._state = self._update(self._state, *self._batches[number])
+        logs, self._state = self._update(
+            self._state, self._batches[number], self._stop_flags
+        )
         jax.block_until_ready(self._state)
-        return float(loss)
-
-    def _one_update(self, state, inputs, labels):
-        weights, others, optimizer = state
-        (loss, others), gradients = jax.value_and_grad(
-            self._loss_and_state, has_aux=True
-        )(weights, others, inputs, labels)
-        weights, optimizer = self._optimizer.stateless_apply(
-            optimizer, gradients, weights
-        )
-        return loss, (weights, others, optimizer)
-
-    def _loss_and_state(self, weights, others, inputs, labels):
-        rest = self._model.non_trainable_variables
-        values = itertools.chain(
-            zip(self._model.trainable_variables, weights), zip(rest, others)
-        )
-        with keras.StatelessScope(list(values)) as scope:
-            loss = self._mean_loss(inputs, labels)
-            # For example the seeds of dropout, which change in each pass.
-            return loss, [scope.get_current_value(each) for each in rest]
-
-    def _mean_loss(self, inputs, labels):
-        """Returns the loss that TrainingTransformer computes under XLA."""
-        output = self._model.output_embedding
-        _, states = self._model.hidden_states(inputs, training=True)
-        losses = linear_cross_entropy(
-            states,
-            output.embeddings,
-            labels,
-            self._model.config.label_smoothing,
-            output.bias,
-        )
-        return ops.sum(losses.smoothed) / ops.sum(labels != PAD_ID)
+        return float(logs["loss"])
 
 
 class Search:

@@ -6,6 +6,10 @@ import threading
 import typing
 
 
+# Callers that were answered together ask again at nearly the same time.
+_GATHER_SECONDS = 0.005
+
+
 class QueueFullError(Exception):
     """More texts are waiting than the queue may hold."""
 
@@ -20,7 +24,7 @@ class Batcher:
     """Runs a model's signatures in threads, several requests at a time.
 
     Each thread takes the oldest request and the waiting ones for the same
-    signature. No request waits for others to come.
+    signature; while another thread is busy, it waits 5 ms for more.
 
     Args:
         run: see `LoadedModel`.
@@ -34,6 +38,7 @@ class Batcher:
         self._max_batch = max_batch
         self._max_waiting = max_waiting
         self._waiting = collections.deque()
+        self._num_running = 0
         self._is_closed = False
         self._changed = threading.Condition()
         self._threads = [
@@ -73,29 +78,39 @@ class Batcher:
 
     def _work(self):
         while requests := self._take_batch():
-            texts = [text for request in requests for text in request.texts]
-            try:
-                inputs = {"text": [text.encode("utf-8") for text in texts]}
-                outputs = self._run(requests[0].signature, inputs)
-            except Exception as error:
-                for request in requests:
-                    request.result.set_exception(error)
-                continue
-            start = 0
+            self._answer(requests)
+            with self._changed:
+                self._num_running -= 1
+
+    def _answer(self, requests):
+        texts = [text for request in requests for text in request.texts]
+        try:
+            inputs = {"text": [text.encode("utf-8") for text in texts]}
+            outputs = self._run(requests[0].signature, inputs)
+        except Exception as error:
             for request in requests:
-                end = start + len(request.texts)
-                request.result.set_result(
-                    {name: rows[start:end] for name, rows in outputs.items()}
-                )
-                start = end
+                request.result.set_exception(error)
+            return
+        start = 0
+        for request in requests:
+            end = start + len(request.texts)
+            request.result.set_result(
+                {name: rows[start:end] for name, rows in outputs.items()}
+            )
+            start = end
 
     def _take_batch(self):
         """Waits for requests; returns none after `close`."""
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._waiting or self._is_closed)
+                if self._num_running:
+                    self._changed.wait_for(self._is_full, _GATHER_SECONDS)
                 if not self._waiting:
-                    return []
+                    # Another thread may have taken all.
+                    if self._is_closed:
+                        return []
+                    continue
                 batch = self._pop_batch()
                 # Those whose client has left are dropped.
                 batch = [
@@ -104,7 +119,11 @@ class Batcher:
                     if each.result.set_running_or_notify_cancel()
                 ]
                 if batch:
+                    self._num_running += 1
                     return batch
+
+    def _is_full(self):
+        return self._is_closed or self.num_waiting >= self._max_batch
 
     def _pop_batch(self):
         signature, size = self._waiting[0].signature, 0

@@ -324,3 +324,43 @@ def test_wrong_settings_are_one_line(data, flags, environment, name):
     done, directory = train(data, "wrong", *flags, **environment)
     commands.assert_one_clear_line(done, name)
     assert not directory.checkpoints_path.exists()
+
+
+MEMORY_PROGRAM = """
+import jax
+import keras_transformer as kt
+from trainers.training.jax_training_model import TrainingTransformer
+
+config = kt.TransformerConfig.preset(
+    "tiny", vocabulary_size=32_000, num_layers=1, d_model=64, d_ff=64
+)
+model = TrainingTransformer(config)
+model.compile_for_training()
+state = [
+    [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in variables]
+    for variables in (
+        model.trainable_variables,
+        model.non_trainable_variables,
+        model.optimizer.variables,
+        [],
+    )
+]
+ids = jax.ShapeDtypeStruct((16, 64), "int32")
+flags = jax.ShapeDtypeStruct((1, 2), "float32")
+step = jax.jit(model.train_step, donate_argnums=0).lower(
+    tuple(state), ({"source": ids, "target": ids}, ids), flags
+)
+print(step.compile().memory_analysis().temp_size_in_bytes)
+"""
+
+
+def test_a_step_has_one_array_as_large_as_the_logits():
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY_PROGRAM],
+        env=processes.user_environment() | {"KERAS_BACKEND": "jax"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    logits = 16 * 64 * 32_000 * 4
+    assert int(done.stdout) < 1.5 * logits
