@@ -5,7 +5,6 @@ import concurrent.futures
 import threading
 import typing
 
-
 # Callers that were answered together ask again at nearly the same time.
 _GATHER_SECONDS = 0.005
 
