@@ -118,7 +118,7 @@ def dropout(inputs, rate, seed):
     count = (width + 3) // 4
     # Row by row, so that JAX can divide rows among devices.
     integers = keras.random.randint(
-        (*rows, count), -(2**31), 2**31 - 1, seed=seed
+        (*rows, count, 1), -(2**31), 2**31 - 1, seed=seed
     )
     random_bytes = ops.reshape(ops.view(integers, "int8"), (*rows, 4 * count))
     rounding = keras.random.uniform((*rows, 1), seed=seed)
