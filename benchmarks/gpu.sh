@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Measures JAX on one GPU: bash benchmarks/gpu.sh DATA MODEL TEXT OUT [cpu]
 #
-# DATA is prepared data, MODEL a model directory of 37,000 pieces (trained, or
-# from benchmarks/widened.py), TEXT its source sentences, and OUT the folder of
-# the results. Each result is a file; run the script again to make the missing
+# DATA is prepared data, MODEL a directory of benchmarks/widened.py, TEXT source
+# sentences of it, and OUT the folder of the results. Each result is a file; run the script again to make the missing
 # ones. "cpu" rehearses everything with tiny models.
 set -uo pipefail
 data=$1 model=$2 text=$3 out=$4 rehearsal=${5:-}
@@ -12,13 +11,16 @@ mkdir -p "$out"
 
 gpu=(--device=gpu --precision=mixed_bfloat16 --tokens=16384 --visit_seconds=0.7)
 base=(--size=base) big=(--size=big)
-decode=(--device=gpu --precision=bfloat16 --sentences=256)
+decode=(--device=gpu --precision=bfloat16)
+steps=ours,ours-packed,transformers-compiled,torch-compiled
+searches=ours,transformers
 trainer=(--preset=base --precision=mixed_bfloat16 --train_minutes=1
-  --set=batch_tokens=16384 --set=dropout=0.3 --set=warmup_steps=1000)
+  --batch_tokens=16384 --set=dropout=0.3 --set=warmup_steps=1000)
 if [ "$rehearsal" = cpu ]; then
   gpu=(--device=cpu --tokens=512 --visit_seconds=0.1)
   base=(--size=tiny) big=(--size=tiny)
-  decode=(--device=cpu --sentences=8)
+  decode=(--device=cpu)
+  steps=ours,ours-packed searches=ours
   trainer=(--preset=tiny --train_minutes=0.3)
 fi
 printf 'source,target,pairs\n32,32,100000\n' >"$out/equal.csv"
@@ -41,21 +43,20 @@ train() {
   timeout --signal=KILL 45 "${wmt[@]}"
   "${wmt[@]}"
 }
-export -f train 2>/dev/null
 
-packed=ours-packed peers=transformers-compiled,torch-compiled
 measure training-base 200 python benchmarks/train_step.py "${base[@]}" \
   "${gpu[@]}" --lengths="$out/equal.csv" --shapes=1 --rounds=3 \
-  --systems="ours,$packed,$peers"
+  --systems="$steps"
 measure trainer 240 bash -c "$(declare -f train); $(declare -p data out trainer)
 train"
 measure training-big 200 python benchmarks/train_step.py "${big[@]}" \
   "${gpu[@]}" --lengths="$out/equal.csv" --shapes=1 --rounds=3 --systems=ours
 for batch in 32 128 1; do
-  sentences=()
-  [ "$batch" = 1 ] && sentences=(--sentences=8)
+  sentences=256
+  [ "$batch" = 1 ] && sentences=8
+  [ "$rehearsal" = cpu ] && sentences=$batch
   measure "decode-$batch" 150 python benchmarks/decode.py \
     --model_dir="$model" --text="$text" --beams=4 --batches="$batch" \
-    --rounds=2 "${decode[@]}" "${sentences[@]}" --systems=ours,transformers
+    --rounds=2 "${decode[@]}" --sentences="$sentences" --systems="$searches"
 done
 ls "$out"
