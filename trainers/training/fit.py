@@ -5,6 +5,7 @@ import time
 
 import keras
 
+from export.common.errors import InputError
 from export.common.processes import StopSignals
 from export.translators.model_translator import translator_class
 from trainers.batches import make_plan
@@ -61,7 +62,7 @@ def train(inputs, options, strategy, run_info, initializer=None):
             "and resumes from its own checkpoint.",
             flush=True,
         )
-    strategies.validate_equal_steps(strategy, step)
+    _validate_equal_steps(strategy, step)
     if strategies.is_chief(strategy):
         replicas = strategy.num_replicas_in_sync
         start = f"Resuming from step {step:,}."
@@ -89,6 +90,18 @@ def train(inputs, options, strategy, run_info, initializer=None):
             _report_final_weights(origin, evaluation, history)
         directory.write_weights(model)
         log.record_weights(step, origin)
+
+
+def _validate_equal_steps(strategy, step):
+    """Raises InputError if workers resume from different steps."""
+    if not strategies.is_multiworker(strategy):
+        return
+    steps = strategies.gather_steps(strategy, step)
+    if any(each != step for each in steps):
+        raise InputError(
+            f"The workers found checkpoints of different steps ({steps}); "
+            "--model_dir must be one folder that all of them share."
+        )
 
 
 def _make_model(config, options, strategy):

@@ -12,6 +12,7 @@ import re
 import jax
 import keras
 import numpy as np
+from jax.experimental import multihost_utils
 
 from export.common import command
 from export.common.errors import InputError
@@ -166,18 +167,10 @@ def _read_processes():
     return count, index
 
 
-def validate_equal_steps(strategy, step):
-    """Raises InputError if processes resume from different steps."""
-    if not is_multiworker(strategy):
-        return
-    from jax.experimental import multihost_utils
-
-    steps = multihost_utils.process_allgather(np.array([step])).ravel()
-    if np.any(steps != step):
-        raise InputError(
-            f"The workers found checkpoints of different steps ({steps}); "
-            "--model_dir must be one folder that all of them share."
-        )
+def gather_steps(strategy, step):
+    """Returns the steps that all processes resume from, int [N]."""
+    del strategy
+    return multihost_utils.process_allgather(np.array([step])).ravel()
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ import os
 import re
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from export.common.errors import InputError
@@ -93,22 +92,15 @@ def validate_tf_config(text):
         )
 
 
-def validate_equal_steps(strategy, step):
-    """Raises InputError if workers resume from different steps."""
-    if not is_multiworker(strategy):
-        return
+def gather_steps(strategy, step):
+    """Returns the steps that all workers resume from, int [N]."""
 
     def gather():
         replica = tf.distribute.get_replica_context()
         return replica.all_gather(tf.constant([step], tf.int64), axis=0)
 
     gathered = strategy.run(tf.function(gather, autograph=False))
-    steps = strategy.experimental_local_results(gathered)[0].numpy()
-    if np.any(steps != step):
-        raise InputError(
-            f"The workers found checkpoints of different steps ({steps}); "
-            "--model_dir must be one folder that all of them share."
-        )
+    return strategy.experimental_local_results(gathered)[0].numpy()
 
 
 @contextlib.contextmanager
