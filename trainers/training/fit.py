@@ -79,6 +79,8 @@ def train(inputs, options, strategy, run_info, initializer=None):
         log.start_run(step, run_info)
         _fit(model, inputs, options, checkpoints, counter, history, log)
     if strategies.is_chief(strategy):
+        if strategies.is_multiworker(strategy):
+            model = _copy_locally(model, options)
         step, origin, evaluation = _load_final_weights(
             model, options, config, checkpoints, counter.step, history
         )
@@ -116,6 +118,17 @@ def _make_model(config, options, strategy):
         )
         model.compile_for_training(options.ema)
     return model
+
+
+def _copy_locally(model, options):
+    """Returns a copy that computes without the other workers."""
+    copy = _make_model(model.config, options, strategies.local_strategy())
+    for variable, trained in zip(
+        [*copy.variables, *copy.optimizer.variables],
+        [*model.variables, *model.optimizer.variables],
+    ):
+        variable.assign(trained.numpy())
+    return copy
 
 
 def _fit(model, inputs, options, checkpoints, counter, history, log):
@@ -266,11 +279,7 @@ def _first_step_to_average(config, step):
 
 
 def _evaluate_alone(model, inputs, options, step):
-    """Evaluates on dev without the other workers."""
-    if strategies.is_multiworker(model.distribute_strategy):
-        trained = model
-        model = _make_model(inputs.config, options, strategies.local_strategy())
-        model.set_weights(trained.get_weights())
+    """Returns the evaluation of the weights on dev."""
     dev = _dev_evaluation(model, inputs, options, None, [], None)
     dev.set_model(model)
     return dev.evaluate(step)

@@ -84,6 +84,8 @@ class JaxStrategy:
         multiple *= self.num_replicas_in_sync
         missing = -len(rows) % multiple
         rows = np.pad(rows, [(0, missing), *[(0, 0)] * (rows.ndim - 1)])
+        if self._distribution is None:
+            return rows
         size = len(rows) // jax.process_count()
         return rows[jax.process_index() * size :][:size]
 

@@ -37,6 +37,8 @@ ARGUMENTS = (
     "--checkpoint_steps=10",
     "--attention_steps=0",
 )
+# Adam's first updates would enlarge rounding with a larger rate.
+DROPOUT = "--set=dropout=0.2", "--set=learning_rate_scale=0.2"
 PROGRAM = """
 import runpy, sys
 for name in "tensorflow", "tensorflow_text", "tensorflow_datasets":
@@ -116,7 +118,7 @@ def largest_difference(one, other):
 @pytest.fixture(scope="module")
 def alone(data):
     """A training with dropout, on one device."""
-    done, directory = train(data, "alone", "--set=dropout=0.2", "--noscore")
+    done, directory = train(data, "alone", *DROPOUT, "--noscore")
     assert done.code == 0, done.err
     assert "on 1 device." in done.out
     return directory
@@ -151,13 +153,13 @@ def test_devices_make_no_difference(data, alone, devices):
     done, directory = train(
         data,
         f"devices-{devices}",
-        *("--set=dropout=0.2", "--noscore", "--strategy=mirrored"),
+        *(*DROPOUT, "--noscore", "--strategy=mirrored"),
         f"--logical_cpus={devices}",
     )
     assert done.code == 0, done.err
     assert f"on {devices} devices." in done.out
     moved = largest_difference(weights(alone, 10), weights(alone))
-    assert moved > 1e-3
+    assert moved > 2e-4
     assert largest_difference(weights(alone), weights(directory)) < 2e-6
 
 
@@ -168,7 +170,7 @@ def start_processes(*arguments, folder):
     return [
         start(
             *ARGUMENTS,
-            *("--prepared_dir=data", "--set=dropout=0.2", "--noscore"),
+            *("--prepared_dir=data", *DROPOUT, "--noscore"),
             *("--strategy=multiworker", *arguments),
             folder=folder,
             JAX_COORDINATOR_ADDRESS=address,
@@ -180,10 +182,17 @@ def start_processes(*arguments, folder):
 
 
 def test_processes_make_no_difference(data, alone):
-    arguments = "--model_dir=processes", "--train_steps=20"
-    bleu = "--dev_bleu_sentences=4", "--tokenize=13a"
-    for done in map(finish, start_processes(*arguments, *bleu, folder=data)):
+    flags = "--dev_bleu_sentences=4", "--tokenize=13a"
+    flags = *flags, "--average_checkpoints=2", *DROPOUT
+    arguments = "--model_dir=processes", "--train_steps=20", *flags
+    results = [*map(finish, start_processes(*arguments, folder=data))]
+    for done in results:
         assert done.code == 0, done.err
+    # The chief alone evaluates the average.
+    done, _ = train(data, "processes", "--noscore", *flags)
+    (line,) = [each for each in done.out.splitlines() if "Final" in each]
+    assert "average of the checkpoints" in line
+    assert line in results[0].out
     directory = ModelDirectory(data / "processes")
     assert largest_difference(weights(alone), weights(directory)) < 2e-6
 
@@ -258,7 +267,7 @@ def test_a_killed_training_resumes_to_the_bit(data, alone):
     for path in [*(killed / "checkpoints").glob("*20.npz")]:
         path.unlink()
     (killed / "model.weights.h5").unlink()
-    done, directory = train(data, "killed", "--set=dropout=0.2", "--noscore")
+    done, directory = train(data, "killed", *DROPOUT, "--noscore")
     assert done.code == 0, done.err
     assert "Resuming from step 10." in done.out
     for name, array in weights(alone).items():
