@@ -12,7 +12,7 @@ from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.translators.batches import BATCH_TOKENS, pad_ids
 from export.translators.model_translator import ModelTranslator
-from export.translators.text_translator import IdPair, drop_impossible
+from export.translators.text_translator import drop_impossible
 from keras_transformer.config import END_ID, PAD_ID
 
 _MIN_WIDTH = 16
@@ -63,23 +63,8 @@ class JaxTranslator(ModelTranslator):
         tokenizer = directory.load_tokenizer()
         return cls(directory.load_model(), tokenizer, **settings)
 
-    def translate_to_pairs(self, texts):
-        """Translates to IdPairs; the target of blank text is the end id."""
-        sentences = self.sentences(texts)
-
-        def search_batch(batch):
-            tokens, _ = self._search_ids(batch)
-            return [row[row != PAD_ID] for row in tokens[:, 0]]
-
-        targets = self._map_batches(search_batch, sentences)
-        return [
-            IdPair(
-                sentence.ids,
-                _BLANK if target is None else target,
-                sentence.truncated,
-            )
-            for sentence, target in zip(sentences, targets)
-        ]
+    def _search_best(self, sentences):
+        return self._search_ids(sentences)[0][:, 0]
 
     def _search(self, sentences, n, align):
         if align:

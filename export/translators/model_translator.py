@@ -10,11 +10,12 @@ from export.translators.batches import (
     validate_texts,
 )
 from export.translators.text_translator import (
+    IdPair,
     Sentence,
     TextTranslator,
     UnknownCharacterError,
 )
-from keras_transformer.config import END_ID, UNKNOWN_ID
+from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 
 MAX_SOURCE_TOKENS = 512
 
@@ -63,6 +64,28 @@ class ModelTranslator(TextTranslator):
             prefix if truncated and keep_long else text
             for prefix, text, (_, truncated) in zip(prefixes, texts, encoded)
         ]
+
+    def translate_to_pairs(self, texts):
+        """Translates to IdPairs; the target of blank text is the end id."""
+        sentences = self.sentences(texts)
+
+        def search_batch(batch):
+            return [row[row != PAD_ID] for row in self._search_best(batch)]
+
+        targets = self._map_batches(search_batch, sentences)
+        blank = np.array([END_ID], np.int32)
+        return [
+            IdPair(
+                sentence.ids,
+                blank if target is None else target,
+                sentence.truncated,
+            )
+            for sentence, target in zip(sentences, targets)
+        ]
+
+    def _search_best(self, sentences):
+        """Returns the ids of the best translations, int32 [B, T]."""
+        raise NotImplementedError
 
     def _tokenize(self, texts):
         encoded = encode_texts(self.tokenizer.source, texts, self.source_limit)

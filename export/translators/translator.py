@@ -1,6 +1,5 @@
 """Translates, samples and scores text with models in this process."""
 
-import numpy as np
 import tensorflow as tf
 
 import keras_transformer as kt
@@ -33,7 +32,6 @@ from export.translators.text_translator import (
     drop_impossible,
     word_alignment,
 )
-from keras_transformer.config import END_ID, PAD_ID
 
 
 class Translator(ModelTranslator):
@@ -122,23 +120,6 @@ class Translator(ModelTranslator):
             )
         ]
 
-    def translate_to_pairs(self, texts):
-        """Translates to IdPairs; the target of blank text is the end id."""
-        sentences = self.sentences(texts)
-
-        def search_batch(batch):
-            source = pad_ids([sentence.ids for sentence in batch])
-            tokens = self._traced_search.search(source).tokens[:, 0].numpy()
-            return [row[row != PAD_ID] for row in tokens]
-
-        targets = self._map_batches(search_batch, sentences)
-        blank = np.array([END_ID], np.int32)
-        targets = [blank if target is None else target for target in targets]
-        return [
-            IdPair(sentence.ids, target, sentence.truncated)
-            for sentence, target in zip(sentences, targets)
-        ]
-
     def sample(self, texts, seeds, config=None, on_progress=None):
         """Samples translations of each sentence.
 
@@ -171,6 +152,10 @@ class Translator(ModelTranslator):
             return [[*map(Translation, *row)] for row in zip(texts, log_probs)]
 
         return self._translate_batches(sample_batch, sentences, on_progress)
+
+    def _search_best(self, sentences):
+        source = pad_ids([sentence.ids for sentence in sentences])
+        return self._traced_search.search(source).tokens[:, 0].numpy()
 
     def _search(self, sentences, n, align):
         source = pad_ids([sentence.ids for sentence in sentences])

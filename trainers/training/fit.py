@@ -88,7 +88,7 @@ def train(inputs, options, strategy, run_info, initializer=None):
             print(f"Final weights: {origin}; there is no dev split.")
         else:
             if evaluation is None:
-                evaluation = _evaluate_alone(model, inputs, options, step)
+                evaluation = _evaluate_weights(model, inputs, options, step)
             _report_final_weights(origin, evaluation, history)
         directory.write_weights(model)
         log.record_weights(step, origin)
@@ -278,7 +278,7 @@ def _first_step_to_average(config, step):
     return first if config.cooldown_steps and step >= first else 0
 
 
-def _evaluate_alone(model, inputs, options, step):
+def _evaluate_weights(model, inputs, options, step):
     """Returns the evaluation of the weights on dev."""
     dev = _dev_evaluation(model, inputs, options, None, [], None)
     dev.set_model(model)
