@@ -8,7 +8,7 @@ logits' gradient (1.2 to 1.5 % of a training step).
 import typing
 
 import keras
-from keras import ops
+from keras import ops, tree
 
 from keras_transformer.config import BELOW_ONE, PAD_ID, validate_range
 from keras_transformer.kernels import (
@@ -16,6 +16,9 @@ from keras_transformer.kernels import (
     at_least_float32,
     custom_gradient,
 )
+
+# Tokens whose logits XLA computes at a time: enough to fill a GPU.
+_CHUNK_TOKENS = 4096
 
 
 class TokenLosses(typing.NamedTuple):
@@ -101,15 +104,18 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 def linear_cross_entropy(
     states, embeddings, labels, smoothing, bias=None, label_embeddings=None
 ):
-    """Returns the TokenLosses for logits states @ embeddings^T + bias.
+    """Returns TokenLosses summed over tokens, from states @ embeddings^T.
 
-    Takes states, float [..., D]; embeddings, float32 [V, D]; labels, int32
-    [...], 0 or negative where ignored; and a bias, float32 [V]. With
-    `label_embeddings`, the embeddings at the labels, float32 [..., D], the
-    gradient of the label's logit flows to these, sparse if they were looked up.
+    Takes states, float [B, T, D]; embeddings, float32 [V, D]; labels, int32
+    [B, T], 0 or negative where ignored; and a bias of the logits, float32 [V].
+    With `label_embeddings`, the embeddings at the labels, float32 [B, T, D],
+    the gradient of the label's logit flows to these, sparse if they were looked
+    up. Only `smoothed` has a gradient.
 
-    The gradient of the logits is never materialized: the softmax is multiplied
-    by the matrix and by the states, and the products are scaled. With XLA and
+    Gradients are computed with the losses, so that nothing of the logits' size
+    is kept for the backward pass; on JAX, some `_CHUNK_TOKENS` at a time. The
+    gradient of the logits is never materialized: the softmax is multiplied by
+    the matrix and by the states, and the products are scaled. With XLA and
     bfloat16 states the products are bfloat16.
     """
     labels = _without_negatives(labels)
@@ -123,49 +129,112 @@ def linear_cross_entropy(
         embeddings = ops.concatenate([embeddings, bias[:, None]], axis=-1)
         label_bias = ops.take(bias, labels, axis=0)[..., None]
         label_embeddings = ops.concatenate([label_embeddings, label_bias], -1)
-    vocabulary_size, width = embeddings.shape
     product_dtype = keras.backend.standardize_dtype(states.dtype)
     if USE_FAST_KERNELS or product_dtype != "bfloat16":
         product_dtype = "float32"
-    matrix = ops.cast(embeddings, "float32")
-    rows, label_rows = (
-        ops.reshape(ops.cast(each, "float32"), (-1, width))
-        for each in (states, label_embeddings)
+
+    @custom_gradient
+    def sums(states, matrix, label_embeddings):
+        def add_chunk(total, chunk):
+            values, d_states, d_matrix, d_label_embeddings = _sums_of_chunk(
+                *chunk, matrix, smoothing, product_dtype
+            )
+            total = total[0] + values, total[1] + d_matrix
+            return total, (d_states, d_label_embeddings)
+
+        chunks = states, label_embeddings, labels
+        if USE_FAST_KERNELS:
+            values, *gradients = _sums_of_chunk(
+                *chunks, matrix, smoothing, product_dtype
+            )
+        else:
+            count = _count_chunks(labels)
+            zeros = ops.zeros((3,)), ops.zeros_like(matrix)
+            chunks = tree.map_structure(
+                lambda each: _divide_time(each, count), chunks
+            )
+            (values, d_matrix), by_token = ops.scan(add_chunk, zeros, chunks)
+            d_states, d_label_embeddings = (
+                _join_time(each, ops.shape(labels)[1]) for each in by_token
+            )
+            gradients = d_states, d_matrix, d_label_embeddings
+
+        def gradient(upstream):
+            return tuple(upstream[0] * each for each in gradients)
+
+        return values, gradient
+
+    values = sums(
+        *(
+            ops.cast(each, "float32")
+            for each in (states, embeddings, label_embeddings)
+        )
     )
-    flat_labels = ops.reshape(labels, (-1,))
+    return TokenLosses(*ops.unstack(values))
+
+
+def _sums_of_chunk(
+    states, label_embeddings, labels, matrix, smoothing, product_dtype
+):
+    """Returns the sums of TokenLosses, [3], and gradients of the first."""
+    shape = ops.shape(states)
+    size, width = matrix.shape
+    rows, label_rows = (
+        ops.reshape(each, (-1, width)) for each in (states, label_embeddings)
+    )
+    labels = ops.reshape(labels, (-1,))
 
     def multiply(left, right):
         left, right = (ops.cast(each, product_dtype) for each in (left, right))
         return ops.cast(ops.matmul(left, right), "float32")
 
-    @custom_gradient
-    def statistics(rows, matrix, label_rows):
-        total = ops.sum(matrix, axis=0)
-        values, softmax = _logit_statistics(
-            ops.matmul(rows, ops.transpose(matrix)),
-            flat_labels,
-            ops.matmul(rows, total[:, None]),
-        )
+    total = ops.sum(matrix, axis=0)
+    statistics, softmax = _logit_statistics(
+        ops.matmul(rows, ops.transpose(matrix)),
+        labels,
+        ops.matmul(rows, total[:, None]),
+    )
+    losses = _token_losses(statistics, labels, size, smoothing)
+    mask = ops.cast(labels != PAD_ID, "float32")[:, None]
+    share, label_share = _shares(smoothing, size)
+    probabilities, target_rows = softmax(), mask * rows
+    d_rows = mask * (
+        multiply(probabilities, matrix)
+        - label_share * label_rows
+        - share * total
+    )
+    d_matrix = multiply(ops.transpose(probabilities), target_rows)
+    d_matrix = d_matrix - share * ops.sum(target_rows, axis=0)
+    return (
+        ops.stack([ops.sum(each) for each in losses]),
+        ops.reshape(d_rows, shape),
+        d_matrix,
+        ops.reshape(-label_share * target_rows, shape),
+    )
 
-        def gradient(upstream):
-            d_normalizer, d_label, d_sum, _ = ops.split(upstream, 4, axis=-1)
-            probabilities = softmax()
-            d_rows = (
-                d_normalizer * multiply(probabilities, matrix)
-                + d_label * label_rows
-                + d_sum * total
-            )
-            d_matrix = (
-                multiply(ops.transpose(probabilities), d_normalizer * rows)
-                + ops.matmul(ops.transpose(d_sum), rows)[0]
-            )
-            return d_rows, d_matrix, d_label * rows
 
-        return values, gradient
+def _count_chunks(labels):
+    batch, length = labels.shape
+    return min(-(-batch * length // _CHUNK_TOKENS), length)
 
-    values = statistics(rows, matrix, label_rows)
-    values = ops.reshape(values, (*ops.shape(labels), 4))
-    return _token_losses(values, labels, vocabulary_size, smoothing)
+
+def _divide_time(values, count):
+    """Pads [B, T, ...] and divides it: [count, B, T / count, ...]."""
+    # Not by sentence, so that each device divides its own sentences.
+    batch, length, *rest = values.shape
+    part = -(-length // count)
+    padding = [(0, 0), (0, count * part - length), *[(0, 0)] * len(rest)]
+    values = ops.reshape(ops.pad(values, padding), (batch, count, part, *rest))
+    return ops.swapaxes(values, 0, 1)
+
+
+def _join_time(values, length):
+    """Returns the [B, T, ...] that `_divide_time` divided."""
+    count, batch, part, *rest = values.shape
+    values = ops.reshape(
+        ops.swapaxes(values, 0, 1), (batch, count * part, *rest)
+    )
+    return values[:, :length]
 
 
 def _without_negatives(labels):
@@ -201,10 +270,8 @@ def _logit_statistics(logits, labels, sums):
 
 def _token_losses(statistics, labels, vocabulary_size, smoothing):
     normalizer, label_logits, sums, maxima = ops.unstack(statistics, axis=-1)
-    share = smoothing / max(vocabulary_size - 1, 1)
-    smoothed = (
-        normalizer - (1.0 - smoothing - share) * label_logits - share * sums
-    )
+    share, label_share = _shares(smoothing, vocabulary_size)
+    smoothed = normalizer - label_share * label_logits - share * sums
     non_padding = ops.cast(ops.not_equal(labels, PAD_ID), normalizer.dtype)
     # A maximum is cheaper than an argmax over V.
     correct = ops.cast(label_logits >= maxima, non_padding.dtype)
@@ -213,6 +280,12 @@ def _token_losses(statistics, labels, vocabulary_size, smoothing):
         plain=(normalizer - label_logits) * non_padding,
         correct=correct * non_padding,
     )
+
+
+def _shares(smoothing, vocabulary_size):
+    """Returns the shares of the logits' sum and, added, of the label's."""
+    share = smoothing / max(vocabulary_size - 1, 1)
+    return share, 1.0 - smoothing - share
 
 
 def symmetric_divergence(first, second):

@@ -91,6 +91,18 @@ FEW_LABELS = np.array([[4, 1, 3], [6, 0, 0]], "int32")
 STATES, MATRIX, BIAS = randoms(2, 3, 5), randoms(7, 5), randoms(7)
 
 
+def check_sums(found, logits, labels, smoothing):
+    """Sums of TokenLosses are those of logits in float64."""
+    plain, smoothed = (
+        losses_by_formula(np.float64(logits), labels, epsilon).sum()
+        for epsilon in (0.0, smoothing)
+    )
+    correct = ((logits.argmax(-1) == labels) & (labels != 0)).sum()
+    np.testing.assert_allclose(
+        [*map(float, found)], [smoothed, plain, correct], 1e-5
+    )
+
+
 @pytest.mark.parametrize(
     "smoothing, with_bias", [(0.0, False), (0.1, True), (0.9, False)]
 )
@@ -103,23 +115,37 @@ def test_linear_cross_entropy(smoothing, with_bias):
     def logits(states, matrix, bias=0.0):
         return states @ matrix.T + bias
 
-    check_losses(losses(*arrays), logits(*arrays), FEW_LABELS, smoothing)
-    # The plain loss has a gradient, too.
-    for field, epsilon in (("smoothed", smoothing), ("plain", 0.0)):
-        check_gradients(
-            lambda *tensors, field=field: getattr(losses(*tensors), field),
-            lambda *values, epsilon=epsilon: losses_by_formula(
-                logits(*values), FEW_LABELS, epsilon
-            ),
-            arrays,
-        )
+    check_sums(losses(*arrays), logits(*arrays), FEW_LABELS, smoothing)
+    check_gradients(
+        lambda *tensors: losses(*tensors).smoothed,
+        lambda *values: losses_by_formula(
+            logits(*values), FEW_LABELS, smoothing
+        ).sum(),
+        arrays,
+    )
+
+
+def test_chunks_do_not_change_the_sums(monkeypatch):
+    labels = helpers.sentences(GENERATOR, [5, 2, 3], 5, vocabulary=7)
+    states = randoms(3, 5, 5)
+
+    def loss(states, matrix):
+        return linear_cross_entropy(states, matrix, labels, 0.1).smoothed
+
+    expected = float(loss(states, MATRIX))
+    gradients = gradients_by_arrays(loss, states, MATRIX)
+    # Chunks of 2 tokens of each sentence, the last of 1.
+    monkeypatch.setattr("keras_transformer.loss._CHUNK_TOKENS", 6)
+    assert float(loss(states, MATRIX)) == pytest.approx(expected, rel=1e-6)
+    for pair in zip(gradients_by_arrays(loss, states, MATRIX), gradients):
+        np.testing.assert_allclose(*pair, 1e-5, 1e-6)
 
 
 def total_loss(states, matrix, label_embeddings=None):
     losses = linear_cross_entropy(
         states, matrix, FEW_LABELS, 0.1, label_embeddings=label_embeddings
     )
-    return ops.sum(losses.smoothed)
+    return losses.smoothed
 
 
 def test_the_gradient_of_label_embeddings_can_be_separate():
@@ -137,9 +163,11 @@ def test_the_gradient_of_label_embeddings_can_be_separate():
 def test_very_large_logits_stay_finite():
     states = 1e4 * STATES
     found = linear_cross_entropy(states, MATRIX, FEW_LABELS, 0.1)
-    expected = losses_by_formula(np.float64(states) @ MATRIX.T, FEW_LABELS, 0.1)
-    np.testing.assert_allclose(helpers.to_numpy(found.smoothed), expected, 1e-5)
-    assert expected.max() > 100
+    expected = losses_by_formula(
+        np.float64(states) @ MATRIX.T, FEW_LABELS, 0.1
+    ).sum()
+    assert float(found.smoothed) == pytest.approx(expected, rel=1e-5)
+    assert expected > 100
     for gradient in gradients_by_arrays(total_loss, states, MATRIX):
         assert np.isfinite(gradient).all()
 
@@ -148,7 +176,7 @@ def test_bfloat16_states():
     """Gradients' products take 8 bits on JAX, 24 on TensorFlow."""
     half = ops.cast(STATES, "bfloat16")
     found = linear_cross_entropy(half, MATRIX, FEW_LABELS, 0.1)
-    check_losses(found, helpers.to_numpy(half) @ MATRIX.T, FEW_LABELS, 0.1)
+    check_sums(found, helpers.to_numpy(half) @ MATRIX.T, FEW_LABELS, 0.1)
     rounded, full = (
         gradients_by_arrays(
             lambda states, matrix, dtype=dtype: total_loss(

@@ -98,16 +98,15 @@ class TrainingBase(kt.Transformer):
 
     def loss_sums(self, labels, states, embeddings, bias=None):
         """Returns sums of loss, log-perplexity and accuracy over tokens."""
-        return _sum_over_tokens(
-            linear_cross_entropy(
-                states,
-                embeddings,
-                labels,
-                self.config.label_smoothing,
-                bias,
-                self._label_embeddings(labels),
-            )
+        sums = linear_cross_entropy(
+            states,
+            embeddings,
+            labels,
+            self.config.label_smoothing,
+            bias,
+            self._label_embeddings(labels),
         )
+        return _loss_names(sums)
 
     def _label_embeddings(self, labels):
         """Returns the embeddings at the labels; None to look them up."""
@@ -124,7 +123,9 @@ class TrainingBase(kt.Transformer):
             for _, states in passes
         ]
         first, second = (
-            _sum_over_tokens(self.token_loss.token_losses(labels, each))
+            _loss_names(
+                map(ops.sum, self.token_loss.token_losses(labels, each))
+            )
             for each in logits
         )
         sums = {name: (first[name] + second[name]) / 2.0 for name in first}
@@ -135,12 +136,8 @@ class TrainingBase(kt.Transformer):
         return sums | {"loss": sums["loss"] + penalty}
 
 
-def _sum_over_tokens(losses):
-    return {
-        "loss": ops.sum(losses.smoothed),
-        "perplexity": ops.sum(losses.plain),
-        "accuracy": ops.sum(losses.correct),
-    }
+def _loss_names(sums):
+    return dict(zip(("loss", "perplexity", "accuracy"), sums))
 
 
 def mean_metrics(sums, tokens):

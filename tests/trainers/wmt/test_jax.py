@@ -37,8 +37,9 @@ ARGUMENTS = (
     "--checkpoint_steps=10",
     "--attention_steps=0",
 )
-# Adam's first updates would enlarge rounding with a larger rate.
-DROPOUT = "--set=dropout=0.2", "--set=learning_rate_scale=0.2"
+# Adam makes a step of the rounding of a gradient near 0: so a small rate, and a
+# seed without such an entry, for which 1 in 10 trainings differs by up to 2e-6.
+DROPOUT = "--set=dropout=0.2", "--set=learning_rate_scale=0.2", "--seed=3"
 PROGRAM = """
 import runpy, sys
 for name in "tensorflow", "tensorflow_text", "tensorflow_datasets":
@@ -354,7 +355,7 @@ state = [
         [],
     )
 ]
-ids = jax.ShapeDtypeStruct((16, 64), "int32")
+ids = jax.ShapeDtypeStruct((128, 64), "int32")
 flags = jax.ShapeDtypeStruct((1, 2), "float32")
 step = jax.jit(model.train_step, donate_argnums=0).lower(
     tuple(state), ({"source": ids, "target": ids}, ids), flags
@@ -363,7 +364,7 @@ print(step.compile().memory_analysis().temp_size_in_bytes)
 """
 
 
-def test_a_step_has_one_array_as_large_as_the_logits():
+def test_a_step_has_no_array_as_large_as_the_logits():
     done = subprocess.run(
         [sys.executable, "-c", MEMORY_PROGRAM],
         env=processes.user_environment() | {"KERAS_BACKEND": "jax"},
@@ -371,5 +372,5 @@ def test_a_step_has_one_array_as_large_as_the_logits():
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    logits = 16 * 64 * 32_000 * 4
-    assert int(done.stdout) < 1.5 * logits
+    logits = 128 * 64 * 32_000 * 4
+    assert int(done.stdout) < 0.9 * logits
