@@ -8,6 +8,8 @@ M is a model directory, an exported version, or the folder of its versions
   text TAB alignment            with --alignments, word pairs as in "0-0 1-2"
   score TAB text TAB alignment  with both
 
+With --confidence one more column has the log-probability of each word.
+
 A score is log-probability / length penalty. With --n_best=N above 1 each line
 gives up to N lines of Moses' n-best format, "number ||| text ||| score", best
 first; number is that of the input line, from 0. A blank line gives blank text

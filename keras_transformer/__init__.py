@@ -17,7 +17,11 @@ from keras_transformer.decoding.search_config import (
     Constraints,
     Grammar,
 )
-from keras_transformer.decoding.translate import score_ids, translate_ids
+from keras_transformer.decoding.translate import (
+    score_ids,
+    token_log_probs,
+    translate_ids,
+)
 from keras_transformer.layers.attention import KVCache, MultiHeadAttention
 from keras_transformer.layers.decoder import Decoder, DecoderLayer
 from keras_transformer.layers.embedding import (
@@ -70,5 +74,6 @@ __all__ = [
     "force_align",
     "sample_ids",
     "score_ids",
+    "token_log_probs",
     "translate_ids",
 ]

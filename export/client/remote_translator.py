@@ -39,6 +39,7 @@ _OUTPUTS = {
         "source_words": ("int32", "BS2"),
         "target_words": ("int32", "BT2"),
         "alignment": ("float32", "BTS"),
+        "token_log_probs": ("float32", "BT"),
     },
 }
 _FIRST_PAUSE_SECONDS = 0.5

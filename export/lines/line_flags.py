@@ -48,15 +48,22 @@ def define_translation():
     flags.DEFINE_boolean(
         "alignments", False, "Write word alignments after the text."
     )
+    flags.DEFINE_boolean(
+        "confidence",
+        False,
+        "Write the log-probability of each word of the translation at the end "
+        "of the line.",
+    )
 
 
 def validate_format():
     """Raises InputError for incompatible flags of `define_translation`."""
-    if FLAGS.alignments and FLAGS.n_best > 1:
-        raise InputError(
-            "--alignments is for the best translation only; omit --n_best, or "
-            "run the command twice."
-        )
+    for name in ("alignments", "confidence"):
+        if FLAGS[name].value and FLAGS.n_best > 1:
+            raise InputError(
+                f"--{name} is for the best translation only; omit --n_best, or "
+                "run the command twice."
+            )
 
 
 def translate_stream(translator, prefix_file=None, on_prefixes=None):
@@ -73,7 +80,7 @@ def translate_stream(translator, prefix_file=None, on_prefixes=None):
             # Each item is a line of --input and one of --prefixes.
             texts, prefixes = map(list, zip(*chunk))
             on_prefixes(prefixes)
-        if FLAGS.alignments:
+        if FLAGS.alignments or FLAGS.confidence:
             translations = translator.align(texts, on_progress, prefixes)
             return [[each] for each in translations]
         return translator.n_best(texts, FLAGS.n_best, on_progress, prefixes)
@@ -83,6 +90,8 @@ def translate_stream(translator, prefix_file=None, on_prefixes=None):
         FLAGS.input,
         FLAGS.output,
         translate,
-        line_format(FLAGS.n_best > 1, FLAGS.scores, FLAGS.alignments),
+        line_format(
+            FLAGS.n_best > 1, FLAGS.scores, FLAGS.alignments, FLAGS.confidence
+        ),
         parallel,
     )

@@ -24,13 +24,15 @@ _PAUSE_SECONDS, _MAX_WAIT_SECONDS = 0.01, 1.0
 _STANDARD = (None, "-")
 
 
-def line_format(is_n_best=False, scores=False, alignments=False):
+def line_format(
+    is_n_best=False, scores=False, alignments=False, confidence=False
+):
     """Returns the format of output lines.
 
     It is a function of a sentence's index and of its Translations, best first,
     that returns lines: Moses' n-best list, "index ||| text ||| score", or the
-    best translation's score, text and alignment in Pharaoh's format ("0-0
-    1-2"), separated by tabs.
+    best translation's score, text, alignment in Pharaoh's format ("0-0 1-2")
+    and words' log-probabilities, separated by tabs.
     """
 
     def format_n_best(index, translations):
@@ -47,6 +49,8 @@ def line_format(is_n_best=False, scores=False, alignments=False):
             columns.insert(0, f"{best.score:.6f}")
         if alignments:
             columns.append(" ".join(f"{a}-{b}" for a, b in best.alignment))
+        if confidence:
+            columns.append(" ".join(f"{p:.3f}" for p in best.word_log_probs))
         return ["\t".join(columns)]
 
     return format_n_best if is_n_best else format_best

@@ -14,7 +14,10 @@ from export.common.errors import InputError
 from export.serving.export_directory import select_inputs
 from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.batches import pad_ids
-from export.translators.text_translator import IMPOSSIBLE_SCORE, word_alignment
+from export.translators.text_translator import (
+    IMPOSSIBLE_SCORE,
+    word_attributes,
+)
 
 
 class Tolerance(typing.NamedTuple):
@@ -41,7 +44,7 @@ class Comparison:
         tolerance: Tolerance of the comparison.
         num_texts: number of compared texts.
         num_equal: number of texts with exactly the expected content.
-        max_difference: largest difference of scores.
+        max_difference: largest difference of scores of equal content.
         first_different: description of the first text with other content, or
             None.
         first_inexact: the same, for the first one with equal content, but
@@ -67,17 +70,18 @@ class Comparison:
         """Compares the result for a text."""
         content, scores = result
         expected, expected_scores = expected_result
-        differences = np.abs(np.subtract(scores, expected_scores))
-        relative = self.tolerance.relative * np.abs(expected_scores)
         self.num_texts += 1
-        self.num_equal += content == expected
-        largest = float(differences.max(initial=0.0))
-        self.max_difference = max(self.max_difference, largest)
         if content != expected:
             self.first_different = self.first_different or (
                 f"expected {expected}, got {content} for {text!r}"
             )
-        elif not (differences <= self.tolerance.absolute + relative).all():
+            return
+        self.num_equal += 1
+        differences = np.abs(np.subtract(scores, expected_scores))
+        relative = self.tolerance.relative * np.abs(expected_scores)
+        largest = float(differences.max(initial=0.0))
+        self.max_difference = max(self.max_difference, largest)
+        if not (differences <= self.tolerance.absolute + relative).all():
             self.first_inexact = self.first_inexact or (
                 f"expected scores {expected_scores}, got {scores} for {text!r}"
             )
@@ -185,7 +189,8 @@ class TranslationComparer(ExportComparer):
 
     def _expect_translations(self, model):
         return [
-            _translation_result(each) for each in model.translate(self._texts)
+            _translation_result(each, each.score)
+            for each in model.translate(self._texts)
         ]
 
     def _expect_n_best(self, model):
@@ -199,7 +204,11 @@ class TranslationComparer(ExportComparer):
 
     def _expect_alignments(self, model):
         return [
-            _translation_result(each, alignment=each.alignment)
+            _translation_result(
+                each,
+                [each.score, *each.word_log_probs],
+                alignment=each.alignment,
+            )
             for each in model.align(self._texts)
         ]
 
@@ -225,11 +234,14 @@ class TranslationComparer(ExportComparer):
 
     def _read_result(self, row):
         if "alignment" in row:
-            row["alignment"] = word_alignment(
+            words = word_attributes(
                 row.pop("source_words"),
                 row.pop("target_words"),
                 row["alignment"],
+                row.pop("token_log_probs"),
             )
+            row["alignment"] = words["alignment"]
+            row["scores"] = [row.pop("score"), *words["word_log_probs"]]
             del row["source_tokens"], row["target_tokens"]
         if "ids" in row:
             ids = row.pop("ids").tolist()
@@ -237,10 +249,10 @@ class TranslationComparer(ExportComparer):
         return super()._read_result(row)
 
 
-def _translation_result(translation, **content):
+def _translation_result(translation, scores, **content):
     content["translation"] = translation.text
     content["truncated"] = translation.source_truncated
-    return content, translation.score
+    return content, scores
 
 
 class TreeComparer(ExportComparer):

@@ -149,6 +149,11 @@ class ServedTranslator(tf.Module):
             "source_tokens": padded_ids_to_tokens(tokenizers.source, source),
             "target_tokens": padded_ids_to_tokens(tokenizers.target, target),
             "alignment": tf.where(is_pair, alignment, 0.0),
+            "token_log_probs": tf.where(
+                target != PAD_ID,
+                output.log_probs[:, : tf.shape(target)[1]],
+                0.0,
+            ),
         }
 
     @_text_signature("text", "translation")
@@ -211,7 +216,7 @@ class ServedTranslator(tf.Module):
 
     def _translate_n_best(self, source):
         """Returns tokens and scores; blank text gets only "" with score 0."""
-        tokens, scores, _ = self._search(source)
+        tokens, scores, *_ = self._search(source)
         has_text = _has_text(source)
         missing = [IMPOSSIBLE_SCORE] * (self.config.beam_size - 1)
         tokens = tf.where(has_text[:, None, None], tokens, PAD_ID)

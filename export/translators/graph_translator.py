@@ -33,11 +33,14 @@ class SearchOutput(typing.NamedTuple):
         tokens: int32 [B, K, T]; K = 1 with alignments.
         scores: float32 [B, K], -1e9 for missing translations.
         alignments: float32 [B, 1, T, S] from `gather_alignments`, or ().
+        log_probs: with alignments, of each token, float32 [B, T], else (); a
+            restricted vocabulary does not change them.
     """
 
     tokens: tf.Tensor
     scores: tf.Tensor
     alignments: typing.Any = ()
+    log_probs: typing.Any = ()
 
 
 class GraphTranslator:
@@ -157,7 +160,7 @@ class GraphTranslator:
             memory=self._encode(source) if shrink_batch else None,
             cache=InPlaceKVCache,
         )
-        alignments = ()
+        alignments = log_probs = ()
         if align:
             tokens, scores = tokens[:, :1], scores[:, :1]
             if shrink_batch:
@@ -165,7 +168,9 @@ class GraphTranslator:
             alignments = gather_alignments(trace, tokens)
         if self._output_vocabulary is not None:
             tokens = self._output_vocabulary.to_vocabulary_ids(tokens, source)
-        return SearchOutput(tokens, scores, alignments)
+        if align:
+            log_probs = kt.token_log_probs(self._model, source, tokens[:, 0])
+        return SearchOutput(tokens, scores, alignments, log_probs)
 
     def new_decoder(self):
         """Returns a decoder that all calls of `search` can share."""

@@ -23,12 +23,15 @@ class Translation:
         score: log-probability / length penalty.
         alignment: pairs (source word, target word) in ascending order, counted
             from 0; words are separated by white space. () if not requested.
+        word_log_probs: log-probability of each word, the sum of its tokens';
+            () if no alignment was requested.
         source_truncated: whether the source exceeded the model's limit.
     """
 
     text: str
     score: float
     alignment: tuple[tuple[int, int], ...] = ()
+    word_log_probs: tuple[float, ...] = ()
     source_truncated: bool = False
 
 
@@ -134,7 +137,7 @@ class TextTranslator(abc.ABC):
         return self._search_batches(texts, n, on_progress, prefixes)
 
     def align(self, texts, on_progress=None, prefixes=None):
-        """Translates sentences with word alignments; see `translate`.
+        """Translates with word alignments and confidence; see `translate`.
 
         Each token of a translation is aligned to the source token with the
         largest attention, averaged over heads (`Transformer.alignment`).
@@ -237,29 +240,58 @@ class SignatureTranslator(TextTranslator):
             outputs = self._predict(signature, texts)
             rows = [[text] for text in _decode_utf8(outputs["translation"])]
             scores = outputs["score"][:, None].tolist()
-        alignments = [()] * len(texts)
+        words = [{}] * len(texts)
         if align:
-            alignments = map(
-                word_alignment,
+            words = map(
+                word_attributes,
                 outputs["source_words"],
                 outputs["target_words"],
                 outputs["alignment"],
+                outputs["token_log_probs"],
             )
         truncated = outputs["truncated"].tolist()
-        return [*map(drop_impossible, rows, scores, alignments, truncated)]
+        return [*map(drop_impossible, rows, scores, words, truncated)]
 
 
 def _decode_utf8(texts):
     return [text.decode("utf-8", "replace") for text in texts]
 
 
-def drop_impossible(texts, scores, alignment=(), truncated=False):
-    """Returns the possible Translations of one sentence."""
+def drop_impossible(texts, scores, words=(), truncated=False):
+    """Returns the possible Translations of one sentence.
+
+    `words` has the attributes of Translation about its words.
+    """
     return [
-        Translation(text, score, alignment, truncated)
+        Translation(text, score, **dict(words), source_truncated=truncated)
         for text, score in zip(texts, scores)
         if score > MIN_POSSIBLE_SCORE
     ]
+
+
+def word_attributes(source_words, target_words, attention, token_log_probs):
+    """Returns alignment and word_log_probs of a Translation, a dict.
+
+    See `word_alignment`; `token_log_probs` are float [T].
+    """
+    # An empty list from a server has lost its last axis.
+    source_words = source_words.reshape(-1, 2)
+    target_words = target_words.reshape(-1, 2)
+    return {
+        "alignment": word_alignment(source_words, target_words, attention),
+        "word_log_probs": word_log_probs(target_words, token_log_probs),
+    }
+
+
+def word_log_probs(target_words, token_log_probs):
+    """Returns the log-probability of each word, a tuple; see above."""
+    sums = [0.0] * (target_words.max(initial=-1) + 1)
+    for (first, last), log_prob in zip(
+        target_words.tolist(), token_log_probs.tolist()
+    ):
+        for word in range(first, last + 1) if first >= 0 else ():
+            sums[word] += log_prob
+    return tuple(sums)
 
 
 def word_alignment(source_words, target_words, attention):
@@ -271,9 +303,6 @@ def word_alignment(source_words, target_words, attention):
     float [T, S]. Returns a tuple of pairs (source word, target word), in
     ascending order.
     """
-    # An empty list from a server has lost its last axis.
-    source_words = source_words.reshape(-1, 2)
-    target_words = target_words.reshape(-1, 2)
     source = np.flatnonzero(source_words[:, 0] >= 0)
     target = np.flatnonzero(target_words[:, 0] >= 0)
     if not len(source) or not len(target):

@@ -30,7 +30,7 @@ from export.translators.text_translator import (
     IdPair,
     Translation,
     drop_impossible,
-    word_alignment,
+    word_attributes,
 )
 
 
@@ -165,7 +165,7 @@ class Translator(ModelTranslator):
         output = self._traced_search.search(source, prefix, align)
         tokens = output.tokens[:, :n]
         scores = output.scores[:, :n].numpy().tolist()
-        alignments = [()] * len(sentences)
+        words = [{}] * len(sentences)
         if align:
             texts = tf.constant([sentence.text for sentence in sentences])
             source_words = source_word_spans(
@@ -174,13 +174,14 @@ class Translator(ModelTranslator):
             target_words = target_word_spans(
                 self.tokenizer.target, tokens[:, 0]
             )
-            alignments = map(
-                word_alignment,
+            words = map(
+                word_attributes,
                 source_words.numpy(),
                 target_words.numpy(),
                 output.alignments[:, 0].numpy(),
+                output.log_probs.numpy(),
             )
-        return [*map(drop_impossible, self._decode(tokens), scores, alignments)]
+        return [*map(drop_impossible, self._decode(tokens), scores, words)]
 
 
 def load_models(paths, ensemble_mean=None):

@@ -346,6 +346,14 @@ def score_ids(model, source, target):
 
     For the ids see `force_align`; the end id is scored too.
     """
+    return ops.sum(token_log_probs(model, source, target), axis=1)
+
+
+def token_log_probs(model, source, target):
+    """Returns the log-probability of each token, float32 [B, T]; 0 if padding.
+
+    See `score_ids`, which returns their sums.
+    """
     logits = model({"source": source, "target": shift_right(target)})
     losses = LabelSmoothedCrossEntropy(0.0).token_losses(target, logits)
-    return -ops.sum(losses.plain, axis=1)
+    return -losses.plain

@@ -32,6 +32,7 @@ ALIGN = ONE | {
     "source_words": [[[0, 0], [-1, -1]]],
     "target_words": [[[0, 0], [-1, -1]]],
     "alignment": [[[0.9, 0.1], [0.1, 0.9]]],
+    "token_log_probs": [[-0.5, -0.25]],
 }
 
 
@@ -233,6 +234,7 @@ def test_answers_of_a_wrong_form_are_refused():
 def test_outputs_must_fit_together():
     wrong = {
         "alignment": [[[[0.9, 0.1]]], [[[0.9], [0.1]]], [[]], [[[]]]],
+        "token_log_probs": [[[-0.5]], [[]], [[[-0.5, -0.25]]], ["x"]],
         "source_words": [[[[0, 1], [-1, -1]]], [[[0], [-1]]], [[[0, 0]]]],
     }
     wrong["target_words"] = wrong["source_words"]
@@ -246,9 +248,13 @@ def test_outputs_must_fit_together():
 
 
 def test_alignments_and_n_best_lists():
-    assert remote(ALIGN)[0].align(["a"])[0].alignment == ((0, 0),)
-    nothing = {**ALIGN, "target_words": [[]], "alignment": [[]]}
-    assert remote(nothing)[0].align(["a"])[0].alignment == ()
+    (found,) = remote(ALIGN)[0].align(["a"])
+    assert (found.alignment, found.word_log_probs) == (((0, 0),), (-0.5,))
+    no_tokens = dict.fromkeys(
+        ("target_words", "alignment", "token_log_probs"), [[]]
+    )
+    (found,) = remote({**ALIGN, **no_tokens})[0].align(["a"])
+    assert (found.alignment, found.word_log_probs) == ((), ())
     # Impossible translations are skipped.
     [[found]] = remote(N_BEST)[0].n_best(["a"], 2)
     assert (found.text, found.score) == ("c", -1.0)

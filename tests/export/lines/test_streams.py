@@ -23,7 +23,7 @@ from export.lines.streams import (
 from export.translators.text_translator import BLANK, Translation
 
 FOUND = [
-    Translation("le chat", -0.25, ((0, 0), (2, 1))),
+    Translation("le chat", -0.25, ((0, 0), (2, 1)), (-0.5, -2.0)),
     Translation("un\nch\tat", -1.5),
 ]
 
@@ -37,6 +37,11 @@ def test_formats():
             line_format(scores=True, alignments=True),
             ["-0.250000\tle chat\t0-0 2-1"],
             "0.000000\t\t",
+        ),
+        (
+            line_format(alignments=True, confidence=True),
+            ["le chat\t0-0 2-1\t-0.500 -2.000"],
+            "\t\t",
         ),
         (
             line_format(is_n_best=True),

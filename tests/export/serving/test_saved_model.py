@@ -59,6 +59,7 @@ SIGNATURES = {
             "source_words": ("int32", [None, None, 2]),
             "target_words": ("int32", [None, None, 2]),
             "alignment": ("float32", [None, None, None]),
+            "token_log_probs": ("float32", [None, None]),
         },
     ),
     "tokens": (

@@ -7,7 +7,10 @@ from export.attention_views.reader import AttentionReader
 from export.common.errors import InputError
 from export.serving.exported_translator import ExportedTranslator
 from export.translators.batches import validate_texts
-from export.translators.text_translator import word_alignment
+from export.translators.text_translator import (
+    word_alignment,
+    word_log_probs,
+)
 
 # "the black cat", its end and padding; "le chat noir" and its end.
 SOURCE = np.array([0, 1, 1, 2, -1, -1])
@@ -41,6 +44,16 @@ def test_a_token_of_two_words_links_both_and_no_words_none():
     assert links((0, 1), SOURCE, NO_WORDS) == ()
     empty = np.zeros((0, 2), np.int32)
     assert word_alignment(empty, empty, np.zeros((0, 0))) == ()
+
+
+def test_a_word_has_the_log_probability_of_its_tokens():
+    log_probs = -np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+    spans = np.stack([TARGET, TARGET], axis=1)
+    assert word_log_probs(spans, log_probs) == (-1.0, -6.0, -8.0)
+    # A token of two words counts for both.
+    spans[0, 1] = 1
+    assert word_log_probs(spans, log_probs) == (-1.0, -7.0, -8.0)
+    assert word_log_probs(np.full((2, 2), -1), log_probs) == ()
 
 
 def test_what_is_no_list_of_texts_is_refused(translator):

@@ -168,6 +168,19 @@ def test_alignment_is_the_attention_of_the_search(translator, translations):
             assert translation.alignment == expected
             last = max(word for _, word in expected)
             assert last == len(translation.text.split()) - 1
+            assert len(translation.word_log_probs) == last + 1
+
+
+def test_words_and_the_end_have_the_probability_of_the_score(translator):
+    for text, found in zip(TEXTS[:2], translator.align(TEXTS[:2])):
+        (pair,) = translator.translate_to_pairs([text])
+        end = kt.token_log_probs(
+            translator.model, pair.source[None], pair.target[None]
+        )[0, -1]
+        penalty = ((5 + len(pair.target)) / 6) ** 0.6
+        total = sum(found.word_log_probs) + float(end)
+        assert total / penalty == pytest.approx(found.score, abs=1e-5)
+        assert max(found.word_log_probs) < 0
 
 
 def links(translator, text):
