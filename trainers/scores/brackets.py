@@ -308,7 +308,6 @@ def score_parser(
     scores = score_brackets([parse.tree for parse in best], gold)
     record, lines = scores.record() | {"sentences": len(gold)}, scores.lines
     if unconstrained:
-        # Not at the top: JAX needs no TensorFlow.
         from export.translators.graph_translator import GraphTranslator
 
         translator = GraphTranslator(parser.model, **search)
@@ -329,15 +328,18 @@ def count_broken(translator, directory, words, batch_tokens=BATCH_TOKENS):
     `translator` is a GraphTranslator without a grammar, `words` a list of the
     words of each sentence.
     """
+    # Not at the top: JAX needs no TensorFlow.
     from export.translators.graph_translator import IDS_SPEC, trace_once
 
     symbols = load_symbols(directory)
     tokenizer = WordTokenizer(directory.read_vocabulary())
     sources = tokenizer.encode(list(map(" ".join, words)))
-    search = trace_once(translator.search, IDS_SPEC)
+    search = trace_once(
+        lambda source: translator.search(source).tokens, IDS_SPEC
+    )
 
     def check_batch(indices):
-        tokens = search(pad_ids([sources[i] for i in indices])).tokens
+        tokens = search(pad_ids([sources[i] for i in indices]))
         best = tokens[:, 0].numpy().tolist()
         return [
             _is_broken(ids, symbols, words[i]) for i, ids in zip(indices, best)
