@@ -13,7 +13,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 REQUESTED_BACKEND = os.environ.get("KERAS_BACKEND") or "tensorflow"
 # Commands that also run on JAX.
-JAX_COMMANDS = ("export.translate", "trainers.wmt")
+JAX_COMMANDS = (
+    "export.parse",
+    "export.translate",
+    "trainers.parsing",
+    "trainers.wmt",
+)
 _COMMAND = re.compile(r"(export|trainers)(\.\w+)+")
 
 

@@ -192,6 +192,32 @@ class ModelDirectory:
             raise InputError(f"Cannot read {path}: {error.strerror}.") from None
 
 
+def load_model_or_ensemble(directories, ensemble_mean=None):
+    """Returns the Transformer of one ModelDirectory, or a kt.Ensemble."""
+    if len(directories) == 1 and ensemble_mean is not None:
+        raise InputError(
+            "--ensemble_mean needs several models; repeat --model, or omit it."
+        )
+    models = [directory.load_model() for directory in directories]
+    if len(models) == 1:
+        return models[0]
+    mean = {"mean": ensemble_mean} if ensemble_mean else {}
+    try:
+        return kt.Ensemble(models, **mean)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def validate_equal(paths, contents, description):
+    """Raises InputError if the `contents` of an ensemble's models differ."""
+    for path, content in zip(paths, contents):
+        if content != contents[0]:
+            raise InputError(
+                f"{paths[0]} and {path} have different {description}; the "
+                f"models of an ensemble must have the same {description}."
+            )
+
+
 def _validate_disk_space(folder, model):
     """Raises OSError in advance: HDF5 crashes the process on a full disk."""
     size = sum(4 * math.prod(weight.shape) for weight in model.weights)

@@ -96,7 +96,7 @@ class Parsing(launch.Task):
 
 
 def _with_symbols(config, symbols, vocabulary):
-    # Imported here because it loads TensorFlow Text.
+    # nltk takes seconds to load.
     from export.parsing.word_tokenizer import WordTokenizer
 
     changes = {

@@ -3,30 +3,46 @@
 import dataclasses
 import typing
 
+import keras
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.model_directory import ModelDirectory
+from export.model_directory import (
+    ModelDirectory,
+    load_model_or_ensemble,
+    validate_equal,
+)
 from export.parsing.linearization import SymbolVocabulary, delinearize
 from export.parsing.trees import escape_brackets, format_tree
-from export.parsing.word_tokenizer import WordTokenizer
+from export.parsing.word_tokenizer import WordTokenizer, split_at_spaces
 from export.translators.batches import (
     BATCH_TOKENS,
+    NUM_THREADS,
     map_in_batches,
     pad_ids,
     truncation_limit,
     validate_texts,
 )
-from export.translators.graph_translator import (
-    IDS_SPEC,
-    InPlaceKVCache,
-    trace_once,
-)
-from export.translators.translator import load_model_or_ensemble, validate_equal
 from keras_transformer.config import END_ID
 from keras_transformer.parsing.tree_grammar import TreeGrammar
+
+# JAX needs no TensorFlow.
+_IS_JAX = keras.backend.backend() == "jax"
+if _IS_JAX:
+    from export.translators.jax_translator import (
+        compile_for_model,
+        pad_to_powers,
+    )
+else:
+    import tensorflow as tf
+
+    from export.translators.graph_translator import (
+        IDS_SPEC,
+        InPlaceKVCache,
+        trace_once,
+    )
 
 # Maximum ids of a sentence; the memory of attention grows with its square.
 MAX_SOURCE_IDS = 2048
@@ -116,7 +132,7 @@ class Parser:
                 max(symbols.max_open, 1),
             ),
         )
-        self._graphs_by_n_best = {}
+        self._searches_by_n_best = {}
 
     @classmethod
     def from_directory(cls, *paths, ensemble_mean=None, **settings):
@@ -149,9 +165,7 @@ class Parser:
         sentences = validate_texts(sentences, "sentences")
         if not sentences:
             return []
-        self.tokenizer.subwords.restore_resources()
-        split = self.tokenizer.split_words(tf.constant(sentences)).to_list()
-        words = [[word.decode("utf-8") for word in row] for row in split]
+        words = [*map(split_at_spaces, sentences)]
         ids = self.tokenizer.encode([" ".join(row) for row in words])
         return self.parse_ids(ids, words, n_best, on_progress)
 
@@ -172,6 +186,8 @@ class Parser:
                 [ids[i] for i in batch], [words[i] for i in batch], n_best
             ),
             on_progress,
+            # XLA uses all processors for one batch.
+            num_threads=1 if _IS_JAX else NUM_THREADS,
         )
         blank = [Parse(None, 0.0)]
         return [blank if trees is None else trees for trees in parses]
@@ -186,20 +202,14 @@ class Parser:
             )
 
     def _parse_batch(self, ids, words, n_best):
-        if n_best not in self._graphs_by_n_best:
-            self._graphs_by_n_best[n_best] = trace_once(
-                lambda source, num_words: self.search(
-                    source, num_words, n_best
-                ),
-                IDS_SPEC,
-                tf.TensorSpec([None], tf.int32),
-            )
+        if n_best not in self._searches_by_n_best:
+            self._searches_by_n_best[n_best] = self._compile_search(n_best)
         num_words = np.array(list(map(len, words)), np.int32)
-        graph = self._graphs_by_n_best[n_best]
-        symbols, scores = graph(pad_ids(ids), num_words)
+        search = self._searches_by_n_best[n_best]
+        symbols, scores = map(np.asarray, search(ids, num_words))
         parses = []
         for row, sentence_words in enumerate(words):
-            beams = zip(symbols[row].numpy().tolist(), scores[row].numpy())
+            beams = zip(symbols[row].tolist(), scores[row])
             trees = [
                 Parse(self._to_tree(symbol_ids, sentence_words), float(score))
                 for symbol_ids, score in beams
@@ -208,38 +218,73 @@ class Parser:
             parses.append(trees[:n_best])
         return parses
 
+    def _compile_search(self, n_best):
+        """Returns `search` of a list of ids and an array of word counts.
+
+        On JAX its result may have more rows.
+        """
+
+        def search(source, num_words):
+            return self.search(source, num_words, n_best)
+
+        if not _IS_JAX:
+            graph = trace_once(
+                search, IDS_SPEC, tf.TensorSpec([None], tf.int32)
+            )
+            return lambda ids, num_words: graph(pad_ids(ids), num_words)
+        compiled = compile_for_model(self.model, search)
+
+        def search_padded(ids, num_words):
+            source = pad_to_powers(ids, self._max_ids)
+            num_added = len(source) - len(ids)
+            return compiled(
+                source, np.pad(num_words, (0, num_added), constant_values=1)
+            )
+
+        return search_padded
+
     def _to_tree(self, symbol_ids, words):
         symbols = self.symbols.decode(symbol_ids[: symbol_ids.index(END_ID)])
         # The words of `parse` are escaped already, those of a treebank are not.
         return delinearize(symbols, list(map(escape_brackets, words)))
 
     def search(self, source, num_words, n_best):
-        """Finds the best trees, inside a graph.
+        """Finds the best trees, inside a graph or a function compiled by JAX.
 
         `source` is int32 [B, S], each sentence ending with the end id, then
         padding; `num_words` is int32 [B], at least 1. Returns ids of symbols,
         int32 [B, K, T], and scores, float32 [B, K], best first; rows without
         the end id are not trees.
         """
-        max_lengths = tf.minimum(
-            _MAX_SYMBOLS_PER_WORD * num_words + _MAX_EXTRA_SYMBOLS,
-            # Parsers count it from the words, not from the source tokens.
-            num_words + self.model.config.max_extra_tokens,
-        )
-        # The smallest tree, as in `_validate_length`.
-        max_lengths = tf.maximum(max_lengths, num_words + 3)
-        if self.model.config.positions == "learned":
-            max_lengths = tf.minimum(max_lengths, self._max_ids)
+        max_lengths = self._max_length(num_words, ops.minimum, ops.maximum)
         state = self.search_config.grammar.start(num_words, max_lengths)
-        # The maximum of an empty batch is below 0.
-        longest = tf.maximum(tf.reduce_max(max_lengths), 1)
+        if _IS_JAX:
+            # A constant for XLA: words have tokens, a sentence has the end id.
+            longest = self._max_length(source.shape[1] - 1, min, max)
+            options = {}
+        else:
+            # The maximum of an empty batch is below 0.
+            longest = ops.max(max_lengths, initial=1)
+            options = {"shrink_batch": True, "cache": InPlaceKVCache}
         output = kt.translate_ids(
             self.model,
             source,
             longest,
             kt.Constraints(max_lengths, grammar=state),
             dataclasses.replace(self.search_config, n_best=n_best),
-            shrink_batch=True,
-            cache=InPlaceKVCache,
+            **options,
         )
         return output.tokens, output.scores
+
+    def _max_length(self, num_words, minimum, maximum):
+        """Returns the maximum number of symbols, the end id included."""
+        longest = minimum(
+            _MAX_SYMBOLS_PER_WORD * num_words + _MAX_EXTRA_SYMBOLS,
+            # Parsers count it from the words, not from the source tokens.
+            num_words + self.model.config.max_extra_tokens,
+        )
+        # The smallest tree, as in `_validate_length`.
+        longest = maximum(longest, num_words + 3)
+        if self.model.config.positions == "learned":
+            longest = minimum(longest, self._max_ids)
+        return longest

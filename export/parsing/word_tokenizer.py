@@ -3,19 +3,17 @@
 Raw text is split with nltk's tokenizer, words with a SentencePiece model.
 """
 
+import itertools
 import re
+import string
 
 import numpy as np
-import tensorflow as tf
 from nltk.tokenize import NLTKWordTokenizer
+from sentencepiece import sentencepiece_model_pb2
 
-from export.parsing.trees import (
-    UNICODE_SPACE,
-    escape_brackets,
-    remove_unicode_spaces,
-)
-from export.tokenizers.tokenizer import Tokenizer
-from keras_transformer.config import END_ID, UNKNOWN_ID
+from export.parsing.trees import escape_brackets, remove_unicode_spaces
+from export.tokenizers import load_tokenizer
+from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 
 _NLTK = NLTKWordTokenizer()
 # Typographic quotation marks as the Penn Treebank writes them.
@@ -33,8 +31,10 @@ _PREFIX = re.compile(
 )
 _SUFFIX = re.compile("(?i)esque|ette|fest|fold|gate|itis|less|most|wise")
 
-# SentencePiece's mark at the beginning of a word, bytes as in tensors.
-_SPACE = "\u2581".encode()
+# SentencePiece's mark at the beginning of a word.
+_SPACE = "\u2581"
+# As bytes.split and TensorFlow, unlike str.split.
+_WORD = re.compile(f"[^{string.whitespace}]+")
 
 
 def split_at_spaces(text):
@@ -80,7 +80,7 @@ def _split_hyphens(word):
     return [part for part in parts if part]
 
 
-class WordTokenizer(tf.Module):
+class WordTokenizer:
     """Tokenizes words, whose brackets are escaped, to pieces.
 
     The ids of a SentencePiece model are reordered: pieces that begin a word
@@ -89,16 +89,17 @@ class WordTokenizer(tf.Module):
     piece without a space, and a word that normalization removes. If
     normalization splits a word, the first piece of its second part is unknown.
 
-    `subwords` is the model's Tokenizer. Raises ValueError if `proto` is not a
-    SentencePiece model, or has no piece of a lone space.
+    `subwords` is the model's tokenizer from `load_tokenizer`. Lists have the
+    new id of each of its ids: `first_ids` at the beginning of a word,
+    `later_ids` after it. Raises ValueError if `proto` is not a SentencePiece
+    model, or has no piece of a lone space.
     """
 
     def __init__(self, proto):
-        self.subwords = Tokenizer(proto)
-        super().__init__(name=f"words_of_{self.subwords.name}")
+        self.subwords = load_tokenizer(proto).source
         self.vocabulary_size = self.subwords.vocabulary_size
-        old_ids = tf.range(self.vocabulary_size)
-        pieces = self.subwords.ids_to_tokens(old_ids).numpy().tolist()
+        model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+        pieces = [each.piece for each in model.pieces[: self.vocabulary_size]]
         if _SPACE not in pieces:
             raise ValueError("This SentencePiece model has no lone space.")
         begins_word = np.array([piece.startswith(_SPACE) for piece in pieces])
@@ -106,52 +107,21 @@ class WordTokenizer(tf.Module):
         old_order = np.argsort(begins_word, kind="stable")
         ids = np.argsort(old_order).astype(np.int32)
         self.first_word_id = int(self.vocabulary_size - begins_word.sum())
-        self._space_id = ids[pieces.index(_SPACE)]
-        # The id of each piece at the beginning of a word, and after it.
-        first_ids = np.where(begins_word, ids, self._space_id)
-        later_ids = np.where(begins_word, UNKNOWN_ID, ids)
-        self._first_ids = tf.constant(first_ids)
-        self._later_ids = tf.constant(later_ids)
-
-    def split_words(self, text):
-        """Splits text, string [B], like `split_at_spaces`, in a graph.
-
-        Returns a RaggedTensor string [B, None].
-        """
-        text = self.subwords.clean_text(text)
-        # As `remove_unicode_spaces` and `escape_brackets`.
-        text = tf.strings.regex_replace(text, UNICODE_SPACE, "")
-        text = tf.strings.regex_replace(text, r"\(", "-LRB-")
-        text = tf.strings.regex_replace(text, r"\)", "-RRB-")
-        return tf.strings.split(text)
-
-    def encode_words(self, words):
-        """Tokenizes words, a RaggedTensor string [B, None], to ids.
-
-        Returns a RaggedTensor int32 [B, None]; each row ends with the end id.
-        """
-        # Of W words, ragged [W, None], without the end id of each.
-        pieces = self.subwords.tokenize(words.values)[:, :-1]
-        lengths = pieces.row_lengths()
-        is_first = tf.ragged.range(lengths).values == 0
-        first = tf.gather(self._first_ids, pieces.values)
-        later = tf.gather(self._later_ids, pieces.values)
-        ids = pieces.with_values(tf.where(is_first, first, later))
-        # One space for a word without pieces, none for the rest: [W, None].
-        num_spaces = tf.cast(lengths == 0, tf.int64)
-        spaces = tf.fill([tf.reduce_sum(num_spaces)], self._space_id)
-        spaces = tf.RaggedTensor.from_row_lengths(spaces, num_spaces)
-        word_ids = tf.concat([ids, spaces], axis=1)
-        sentence_ids = words.with_values(word_ids).merge_dims(1, 2)
-        end = tf.fill([words.nrows(), 1], END_ID)
-        return tf.concat([sentence_ids, end], axis=1)
+        space_id = ids[pieces.index(_SPACE)]
+        self.first_ids = np.where(begins_word, ids, space_id).tolist()
+        self.later_ids = np.where(begins_word, UNKNOWN_ID, ids).tolist()
 
     def encode(self, texts):
         """Tokenizes a list of str, words and spaces, to int32 arrays."""
-        if not texts:
-            return []
-        self.subwords.restore_resources()
-        text = self.subwords.clean_text(tf.constant(texts))
-        ragged = self.encode_words(tf.strings.split(text))
-        values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
-        return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]
+        rows = [_WORD.findall(text.replace("\0", "")) for text in texts]
+        word_pieces = iter(self.subwords.encode([*itertools.chain(*rows)]))
+        encoded = []
+        for row in rows:
+            ids = []
+            for pieces in itertools.islice(word_pieces, len(row)):
+                # A word without pieces is a space, as is a padding id.
+                first, *later = pieces[:-1].tolist() or [PAD_ID]
+                ids.append(self.first_ids[first])
+                ids += [self.later_ids[piece] for piece in later]
+            encoded.append(np.array([*ids, END_ID], np.int32))
+        return encoded

@@ -6,10 +6,10 @@ import numpy as np
 import tensorflow as tf
 
 from export.parsing.linearization import FIRST_SYMBOL_ID
-from export.parsing.trees import ROOT, ROOT_LABELS
+from export.parsing.trees import ROOT, ROOT_LABELS, UNICODE_SPACE
 from export.translators.batches import character_limit, truncation_limit
 from export.translators.text_translator import IMPOSSIBLE_SCORE
-from keras_transformer.config import END_ID
+from keras_transformer.config import END_ID, PAD_ID
 
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -40,7 +40,7 @@ class ServedParser(tf.Module):
             variable.value for variable in parser.model.weights
         ]
         self.tokenizer = parser.tokenizer.subwords
-        self._word_tokenizer = parser.tokenizer
+        self._word_tokenizer = GraphWordTokenizer(parser.tokenizer)
         self._tree_writer = TreeWriter(parser.symbols)
         self._beam_size = parser.beam_size
         self._limits = {
@@ -100,8 +100,8 @@ class ServedParser(tf.Module):
             self.tokenizer.clean_text(text), unit="UTF8_CHAR"
         )
         text = self._fail_if_too_long(text, lengths > character_limit(limit))
-        words = self._word_tokenizer.split_words(text)
-        ids = self._word_tokenizer.encode_words(words)
+        words = self._word_tokenizer.split(text)
+        ids = self._word_tokenizer.encode(words)
         # The smallest tree has a pair of brackets around the words, and an end.
         lengths = tf.maximum(ids.row_lengths(), words.row_lengths() + 3)
         return words, self._fail_if_too_long(ids.to_tensor(), lengths > limit)
@@ -120,6 +120,48 @@ class ServedParser(tf.Module):
         )
         with tf.control_dependencies([assertion]):
             return tf.identity(value)
+
+
+class GraphWordTokenizer:
+    """Splits and tokenizes words in a graph, like a WordTokenizer."""
+
+    def __init__(self, tokenizer):
+        self._tokenizer = tokenizer
+
+    def split(self, text):
+        """Splits text, string [B], like `split_at_spaces`.
+
+        Returns a RaggedTensor string [B, None].
+        """
+        text = self._tokenizer.subwords.clean_text(text)
+        # As `remove_unicode_spaces` and `escape_brackets`.
+        text = tf.strings.regex_replace(text, UNICODE_SPACE, "")
+        text = tf.strings.regex_replace(text, r"\(", "-LRB-")
+        text = tf.strings.regex_replace(text, r"\)", "-RRB-")
+        return tf.strings.split(text)
+
+    def encode(self, words):
+        """Tokenizes words, a RaggedTensor string [B, None], to ids.
+
+        Returns a RaggedTensor int32 [B, None]; each row ends with the end id.
+        """
+        tokenizer = self._tokenizer
+        # Of W words, ragged [W, None], without the end id of each.
+        pieces = tokenizer.subwords.tokenize(words.values)[:, :-1]
+        lengths = pieces.row_lengths()
+        is_first = tf.ragged.range(lengths).values == 0
+        first = tf.gather(tokenizer.first_ids, pieces.values)
+        later = tf.gather(tokenizer.later_ids, pieces.values)
+        ids = pieces.with_values(tf.where(is_first, first, later))
+        # One space for a word without pieces, none for the rest: [W, None].
+        num_spaces = tf.cast(lengths == 0, tf.int64)
+        space_id = tokenizer.first_ids[PAD_ID]
+        spaces = tf.fill([tf.reduce_sum(num_spaces)], space_id)
+        spaces = tf.RaggedTensor.from_row_lengths(spaces, num_spaces)
+        word_ids = tf.concat([ids, spaces], axis=1)
+        sentence_ids = words.with_values(word_ids).merge_dims(1, 2)
+        end = tf.fill([words.nrows(), 1], END_ID)
+        return tf.concat([sentence_ids, end], axis=1)
 
 
 class TreeWriter:
@@ -150,7 +192,7 @@ class TreeWriter:
         """Returns trees as lines of text, string [B, K].
 
         `tokens`, int32 [B, K, T], are symbols that TreeGrammar allows, the end
-        id, then padding; `words` are from `WordTokenizer.split_words`. Rows
+        id, then padding; `words` are from `GraphWordTokenizer.split`. Rows
         without a tree have undefined text.
         """
         is_tag = tokens >= self._first_tag_id

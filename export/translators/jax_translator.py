@@ -16,7 +16,6 @@ from export.translators.text_translator import drop_impossible
 from keras_transformer.config import END_ID, PAD_ID
 
 _MIN_WIDTH = 16
-_BLANK = np.array([END_ID], np.int32)
 
 
 class JaxTranslator(ModelTranslator):
@@ -78,16 +77,15 @@ class JaxTranslator(ModelTranslator):
 
     def _search_ids(self, sentences):
         """Returns tokens, int32 [B, K, T], and scores, float32 [B, K]."""
-        longest = max(len(sentence.ids) for sentence in sentences)
-        width = min(_next_power(longest, _MIN_WIDTH), self.source_limit)
-        missing = _next_power(len(sentences)) - len(sentences)
-        rows = [sentence.ids for sentence in sentences] + missing * [_BLANK]
+        rows = [sentence.ids for sentence in sentences]
+        source = pad_to_powers(rows, self.source_limit)
+        missing = len(source) - len(sentences)
         prefixes = [sentence.prefix for sentence in sentences] + missing * [()]
         longest = max(map(len, prefixes))
         prefix = ()
         if longest:
             prefix = pad_ids(prefixes, _next_power(longest, _MIN_WIDTH))
-        results = self._translate(pad_ids(rows, width), prefix)
+        results = self._translate(source, prefix)
         return [np.asarray(each)[: len(sentences)] for each in results]
 
     def _translate_ids(self, source, prefix):
@@ -110,7 +108,8 @@ class JaxTranslator(ModelTranslator):
 def compile_for_model(model, function):
     """Compiles a function of ids with the current weights of a model.
 
-    It runs on one device, also if several have copies of the weights.
+    It runs on one device, also if several have copies of the weights. The model
+    is a Transformer or an Ensemble.
     """
 
     @jax.jit
@@ -123,6 +122,16 @@ def compile_for_model(model, function):
         return run(weights, *arrays)
 
     return call
+
+
+def pad_to_powers(rows, limit):
+    """Pads rows of ids to int32 [B, S]: few shapes, each compiled once.
+
+    B and S are powers of 2, or S is `limit`; the rows that are added are blank.
+    """
+    width = min(_next_power(max(map(len, rows)), _MIN_WIDTH), limit)
+    missing = _next_power(len(rows)) - len(rows)
+    return pad_ids([*rows, *missing * [[END_ID]]], width)
 
 
 def _next_power(number, least=1):

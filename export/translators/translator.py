@@ -3,8 +3,11 @@
 import tensorflow as tf
 
 import keras_transformer as kt
-from export.common.errors import InputError
-from export.model_directory import ModelDirectory
+from export.model_directory import (
+    ModelDirectory,
+    load_model_or_ensemble,
+    validate_equal,
+)
 from export.translators.batches import (
     BATCH_TOKENS,
     NUM_THREADS,
@@ -195,29 +198,3 @@ def load_models(paths, ensemble_mean=None):
     protos = [(each.source.proto, each.target.proto) for each in tokenizers]
     validate_equal(paths, protos, "vocabularies")
     return load_model_or_ensemble(directories, ensemble_mean), tokenizers[0]
-
-
-def load_model_or_ensemble(directories, ensemble_mean=None):
-    """Returns the Transformer of one ModelDirectory, or a kt.Ensemble."""
-    if len(directories) == 1 and ensemble_mean is not None:
-        raise InputError(
-            "--ensemble_mean needs several models; repeat --model, or omit it."
-        )
-    models = [directory.load_model() for directory in directories]
-    if len(models) == 1:
-        return models[0]
-    mean = {"mean": ensemble_mean} if ensemble_mean else {}
-    try:
-        return kt.Ensemble(models, **mean)
-    except ValueError as error:
-        raise InputError(str(error)) from error
-
-
-def validate_equal(paths, contents, description):
-    """Raises InputError if the `contents` of an ensemble's models differ."""
-    for path, content in zip(paths, contents):
-        if content != contents[0]:
-            raise InputError(
-                f"{paths[0]} and {path} have different {description}; the "
-                f"models of an ensemble must have the same {description}."
-            )

@@ -46,6 +46,11 @@ class Ensemble:
                 positions="learned", max_positions=min(max_positions)
             )
 
+    @property
+    def weights(self):
+        """The variables of all models, a list."""
+        return [weight for model in self.models for weight in model.weights]
+
     def __call__(self, inputs):
         """Returns logits of the mean distribution: [B, T, V]."""
         return _mean_logits([model(inputs) for model in self.models], self.mean)

@@ -17,7 +17,6 @@ import operator
 import typing
 
 import numpy as np
-import tensorflow as tf
 from sacrebleu.significance import estimate_ci
 
 from export.common.errors import InputError
@@ -27,7 +26,6 @@ from export.parsing.parser import Parser, load_symbols
 from export.parsing.trees import OPEN, WORD, traverse, tree_words
 from export.parsing.word_tokenizer import WordTokenizer
 from export.translators.batches import BATCH_TOKENS, map_in_batches, pad_ids
-from export.translators.graph_translator import GraphTranslator
 from keras_transformer.config import END_ID
 from trainers.scores.evaluation import (
     BOOTSTRAP_SAMPLES,
@@ -45,7 +43,6 @@ SIGNATURE = (
 
 _DELETED = frozenset(["TOP", "-NONE-", ",", ":", "``", "''", "."])
 _EQUAL = {"PRT": "ADVP"}
-_IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -311,6 +308,8 @@ def score_parser(
     scores = score_brackets([parse.tree for parse in best], gold)
     record, lines = scores.record() | {"sentences": len(gold)}, scores.lines
     if unconstrained:
+        from export.translators.graph_translator import GraphTranslator
+
         translator = GraphTranslator(parser.model, **search)
         broken = count_broken(translator, directory, words, batch_tokens)
         record["broken_without_grammar"] = broken
@@ -329,15 +328,18 @@ def count_broken(translator, directory, words, batch_tokens=BATCH_TOKENS):
     `translator` is a GraphTranslator without a grammar, `words` a list of the
     words of each sentence.
     """
+    # Not at the top: JAX needs no TensorFlow.
+    from export.translators.graph_translator import IDS_SPEC, trace_once
+
     symbols = load_symbols(directory)
     tokenizer = WordTokenizer(directory.read_vocabulary())
     sources = tokenizer.encode(list(map(" ".join, words)))
-    search = tf.function(
-        translator.search, input_signature=[_IDS], autograph=False
+    search = trace_once(
+        lambda source: translator.search(source).tokens, IDS_SPEC
     )
 
     def check_batch(indices):
-        tokens = search(pad_ids([sources[i] for i in indices])).tokens
+        tokens = search(pad_ids([sources[i] for i in indices]))
         best = tokens[:, 0].numpy().tolist()
         return [
             _is_broken(ids, symbols, words[i]) for i, ids in zip(indices, best)

@@ -10,13 +10,16 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.parsing.trees import escape_brackets, remove_unicode_spaces
+from export.parsing import word_tokenizer
+from export.parsing.trees import remove_unicode_spaces
 from export.parsing.word_tokenizer import (
     WordTokenizer,
     ontonotes_tokenize,
     penn_tokenize,
     split_at_spaces,
 )
+from export.serving.served_parser import GraphWordTokenizer
+from export.tokenizers.python_tokenizers import load_python_tokenizer
 from trainers.data.vocabulary import train_vocabulary
 
 END = 3
@@ -126,16 +129,38 @@ def test_each_word_begins_once(tokenizer, words):
     assert not count or ids[0] >= tokenizer.first_word_id
 
 
-@settings(max_examples=25)
-@given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_words_are_those_of_a_tree(tokenizer, text):
-    """In a graph as in Python, character by character."""
-    text += "a( \u00a0b)\x1cc\u3000\td\u200be"
-    (words,) = tokenizer.split_words(tf.constant([text])).to_list()
-    expected = remove_unicode_spaces(text.replace("\0", "")).split()
-    assert [word.decode() for word in words] == [
-        *map(escape_brackets, expected)
-    ]
+@pytest.fixture(scope="module")
+def python_tokenizer(tokenizer):
+    """As on JAX."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_tokenizer, "load_tokenizer", load_python_tokenizer)
+        return WordTokenizer(tokenizer.subwords.proto)
+
+
+UNITS = ["cell", "½", "BMP-4", *"\u2581() \0\t\x1c\x85\u2009\u200b\ufb01\u2026"]
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from(UNITS) | st.characters(exclude_categories=["Cs"])
+        ).map("".join),
+        min_size=1,
+    )
+)
+def test_ids_are_the_same_without_tensorflow_and_in_a_graph(
+    tokenizer, python_tokenizer, texts
+):
+    expected = [ids.tolist() for ids in tokenizer.encode(texts)]
+    assert [ids.tolist() for ids in python_tokenizer.encode(texts)] == expected
+    graph = GraphWordTokenizer(tokenizer)
+    words = graph.split(tf.constant(texts))
+    rows = [*map(split_at_spaces, texts)]
+    assert [[word.decode() for word in row] for row in words.to_list()] == rows
+    for ids, row in zip(graph.encode(words).to_list(), rows):
+        (expected,) = python_tokenizer.encode([" ".join(row)])
+        assert ids == expected.tolist()
 
 
 def test_all_white_space_is_ascii_or_removed():

@@ -1,5 +1,7 @@
 """Trainings on JAX: alone, beside TensorFlow's, on devices and processes.
 
+Of translators, and at the end of a parser.
+
 Each runs as a user runs it, in a process that cannot import TensorFlow.
 """
 
@@ -334,6 +336,102 @@ def test_wrong_settings_are_one_line(data, flags, environment, name):
     done, directory = train(data, "wrong", *flags, **environment)
     commands.assert_one_clear_line(done, name)
     assert not directory.checkpoints_path.exists()
+
+
+TREES = processes.ROOT / "tests" / "data" / "craft"
+PARSER = (
+    *commands.MINUTE_MODEL,
+    "--dataset=trees:t",
+    "--set=vocabulary_size=300",
+    "--set=cooldown_steps=0",
+    "--set=max_extra_tokens=30",
+    "--set=beam_size=2",
+    "--batch_tokens=1024",
+    "--dev_f1_sentences=4",
+    "--report_steps=1",
+    "--dev_steps=10",
+    "--checkpoint_steps=10",
+    "--train_steps=20",
+)
+
+
+@pytest.fixture(scope="module")
+def parser(tmp_path_factory):
+    """The model directory of a parser, trained from trees."""
+    folder = tmp_path_factory.mktemp("parser")
+    shutil.copy(TREES / "craft.train.ptb", folder / "t.train.ptb")
+    lines = (TREES / "craft.dev.ptb").read_text().splitlines(keepends=True)
+    (folder / "t.dev.ptb").write_text("".join(lines[:4]))
+    (folder / "t.test.ptb").write_text("".join(lines[4:8]))
+    done = train_parser("m", folder)
+    assert done.code == 0, done.err
+    return ModelDirectory(folder / "m")
+
+
+def train_parser(name, folder, begin=run):
+    return begin(
+        *PARSER, f"--model_dir={name}", folder=folder, module="trainers.parsing"
+    )
+
+
+def test_a_parser_and_its_data(parser):
+    """The test split is scored; the data are those of TensorFlow."""
+    (score,) = parser.read_scores()
+    assert (score["split"], score["sentences"]) == ("test", 4)
+    dev = event_files.scalars(parser.logs_path / "dev")
+    assert [step for step, _ in dev["f1"]] == [10, 20]
+    folder = parser.path.parent
+    done = processes.run(
+        {"module": "trainers.prepare"},
+        ["--dataset=trees:t", "--vocabulary_size=300", "--output_dir=data"],
+        folder,
+    )
+    assert done.code == 0, done.err
+    files = sorted((folder / "data").iterdir())
+    assert len(files) >= 8
+    for path in files:
+        other = parser.path / "data" / path.name
+        assert path.read_bytes() == other.read_bytes(), path.name
+
+
+def test_a_killed_parser_resumes_to_the_bit(parser):
+    folder = parser.path.parent
+    process = train_parser("killed", folder, start)
+    for line in process.stdout:
+        if line.startswith("step 13/"):
+            break
+    process.kill()
+    process.communicate()
+    done = train_parser("killed", folder)
+    assert done.code == 0, done.err
+    assert "Resuming from step 10." in done.out
+    resumed = weights(ModelDirectory(folder / "killed"))
+    for name, array in weights(parser).items():
+        assert array.tobytes() == resumed[name].tobytes()
+
+
+def test_parses_are_those_of_tensorflow(parser):
+    folder = parser.path.parent
+    other = ModelDirectory(shutil.copytree(parser.path, folder / "other"))
+    model = other.load_model()
+    model.set_weights([1.1 * each for each in model.get_weights()])
+    other.write_weights(model)
+    sentences = ["The protein binds to DNA .", "", "( one\u00a0two )", "x"]
+    (folder / "in").write_text("\n".join([*sentences, "word " * 40]))
+    for flags in (
+        ["--scores"],
+        ["--n_best=2", "--batch_tokens=20"],
+        ["--scores", "--model=other", "--ensemble_mean=probabilities"],
+    ):
+        arguments = ["--model=m", "--input=in", *flags]
+        results = [
+            processes.run({"module": "export.parse"}, arguments, folder),
+            run(*arguments, folder=folder, module="export.parse"),
+        ]
+        for done in results:
+            assert done.code == 0, done.err
+        assert results[0].out.count("\n") >= 5
+        assert_same(*(done.out for done in results))
 
 
 MEMORY_PROGRAM = """
