@@ -55,6 +55,9 @@ def test_typing_choosing_and_pointing(driver):
         ActionChains(driver).move_to_element(word).perform()
         marked = driver.find_elements("css selector", ".aligned")
         assert sorted(each.text for each in marked) == ["ONE", "one"]
+        (unsure,) = driver.find_elements("css selector", ".unsure")
+        assert unsure.text == "THREE"
+        assert unsure.get_attribute("title") == "probability 0.15"
         # By the keyboard: to the text's first word, then to the second choice.
         choices[1].send_keys(Keys.ENTER)
         assert text_of(driver, "best") == "THREE TWO ONE!"
