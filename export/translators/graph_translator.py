@@ -169,7 +169,10 @@ class GraphTranslator:
         if self._output_vocabulary is not None:
             tokens = self._output_vocabulary.to_vocabulary_ids(tokens, source)
         if align:
-            log_probs = kt.token_log_probs(self._model, source, tokens[:, 0])
+            # The model needs a token, also where no translation is possible.
+            missing = tf.cast(tf.shape(tokens)[2] == 0, tf.int32)
+            target = tf.pad(tokens[:, 0], [[0, 0], [0, missing]])
+            log_probs = kt.token_log_probs(self._model, source, target)
         return SearchOutput(tokens, scores, alignments, log_probs)
 
     def new_decoder(self):
