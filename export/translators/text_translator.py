@@ -238,6 +238,13 @@ class SignatureTranslator(TextTranslator):
     def _predict(self, signature, texts):
         """Returns a signature's outputs, a dict of arrays; text is bytes."""
 
+    def _tokenize(self, texts):
+        # Only the model can count tokens; characters sort texts equally well.
+        return [
+            Sentence(text, (), len(text) + 1 if text.strip() else 1, False)
+            for text in texts
+        ]
+
     def _search(self, sentences, n, align):
         texts = [sentence.text for sentence in sentences]
         if n > 1:
