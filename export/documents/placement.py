@@ -4,13 +4,9 @@ import bisect
 import collections
 import re
 
-from export.documents.flow import ATOM, MARKS, NO_SPACE, Kind
+from export.documents.flow import ATOM, NO_SPACE, Kind
+from export.documents.pieces import WORD, AlignedPieces, word_spans
 
-# A character of a script without spaces, a word, or another visible character.
-_PIECE = re.compile(
-    rf"[{NO_SPACE}][{MARKS}]*|(?:(?![{NO_SPACE}])[\w{MARKS}])+|[^\s]"
-)
-_WORD = re.compile(rf"[\w{MARKS}{ATOM}]")
 _NO_SPACE = re.compile(rf"[{NO_SPACE}]")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
@@ -79,15 +75,16 @@ def _encoder(items, document_format):
     """
     if document_format == "text":
         return str
-    special = {item.text for item in items if item.raw != item.text}
-    special = {text for text in special if len(text) == 1 and text != ATOM}
+    texts = [item for item in items if item.kind is Kind.TEXT]
+    special = {item.text for item in texts if item.raw != item.text}
+    special = {text for text in special if len(text) == 1}
     spellings = {char: [escape] for char, escape in _ESCAPES.items()}
     pattern = re.compile(f"[{re.escape(''.join({*special, *_ESCAPES}))}]")
     found = collections.defaultdict(list)
-    for item in items:
-        if item.kind is Kind.TEXT and item.raw != item.text:
+    for item in texts:
+        if item.raw != item.text:
             found[item.text].append(item.raw)
-        elif item.kind is Kind.TEXT:
+        else:
             for char in pattern.findall(item.text):
                 found[char].append(_ESCAPES.get(char, char))
     spellings |= found
@@ -147,7 +144,7 @@ def _order_atoms(items, source, target, links):
     places = [match.start() for match in re.finditer(ATOM, target)]
     order = [*range(len(atoms))]
     if links and len(atoms) > 1:
-        source_words, target_words = _word_spans(source), _word_spans(target)
+        source_words, target_words = word_spans(source), word_spans(target)
         origins = collections.defaultdict(list)
         for number, match in enumerate(re.finditer(ATOM, source)):
             origins[_find(source_words, match.start())].append(number)
@@ -166,10 +163,6 @@ def _order_atoms(items, source, target, links):
         (place, place + 1, atoms[number])
         for place, number in zip(places, order)
     ]
-
-
-def _word_spans(text):
-    return [match.span() for match in re.finditer(r"\S+", text)]
 
 
 def _find(spans, offset):
@@ -211,70 +204,12 @@ class _Placer:
 
     def __init__(self, root, source, target, links):
         self._root, self._source, self._target = root, source, target
-        self._cuts = sorted(
-            {edge for node in _walk(root) for edge in (node.start, node.end)}
-        )
-        source_words, target_words = _word_spans(source), _word_spans(target)
-        self._source_pieces, by_source_word = [], []
-        for start, end in source_words:
-            first = len(self._source_pieces)
-            self._source_pieces += self._cut(_pieces(source, start, end))
-            by_source_word.append(range(first, len(self._source_pieces)))
-        partners = collections.defaultdict(list)
-        for source_word, target_word in links:
-            partners[target_word].append(source_word)
-        # Of each piece of the translation: its place, and the indices of the
-        # pieces of the source that it is aligned with.
-        self._pieces, self._origins = [], []
-        for index, (start, end) in enumerate(target_words):
-            self._add_word(
-                target[start:end],
-                start,
-                [
-                    (source[slice(*source_words[word])], by_source_word[word])
-                    for word in partners[index]
-                ],
-            )
-        # Of each piece of the source, those aligned with it.
-        self._targets = [[] for _ in self._source_pieces]
-        for index, origins in enumerate(self._origins):
-            for origin in origins:
-                self._targets[origin].append(index)
-        self._is_word = [bool(_WORD.match(target[a])) for a, _ in self._pieces]
+        cuts = [edge for node in _walk(root) for edge in (node.start, node.end)]
+        self._aligned = AlignedPieces(source, target, links, cuts)
+        self._pieces = self._aligned.pieces
         # The innermost element of each piece.
         self._owners = [root] * len(self._pieces)
         root.right = len(self._pieces)
-
-    def _cut(self, spans):
-        """Cuts spans at the edges of elements."""
-        for start, end in spans:
-            low = bisect.bisect_right(self._cuts, start)
-            high = bisect.bisect_left(self._cuts, end)
-            edges = [start, *self._cuts[low:high], end]
-            yield from zip(edges, edges[1:])
-
-    def _add_word(self, word, start, partners):
-        for text, pieces in partners:
-            if text == word:
-                # A name or number: its parts are those of the source.
-                shift = start - self._source_pieces[pieces[0]][0]
-                for piece in pieces:
-                    a, b = self._source_pieces[piece]
-                    self._pieces.append((a + shift, b + shift))
-                    self._origins.append({piece})
-                return
-        spans = _pieces(word, 0, len(word))
-        texts = [word[a:b] for a, b in spans]
-        origins = [set() for _ in spans]
-        for _, pieces in partners:
-            source_texts = [
-                self._source[slice(*self._source_pieces[piece])]
-                for piece in pieces
-            ]
-            for source_index, index in _match(source_texts, texts):
-                origins[index].add(pieces[source_index])
-        self._pieces += [(start + a, start + b) for a, b in spans]
-        self._origins += origins
 
     def place(self):
         """Returns edits (start, end, raw) of the translation, in order."""
@@ -282,7 +217,10 @@ class _Placer:
         while waiting:
             parent = waiting.pop()
             # Those with few pieces first: a larger element can do without.
-            aligned = [(self._aligned(node), node) for node in parent.children]
+            aligned = [
+                (self._aligned.aligned(node.start, node.end), node)
+                for node in parent.children
+            ]
             aligned.sort(key=lambda pair: (not pair[1].anchor, len(pair[0])))
             unplaced = []
             for pieces, node in aligned:
@@ -293,22 +231,6 @@ class _Placer:
                 node.left = node.right = self._find_gap(node, parent)
             waiting += parent.children
         return self._write()
-
-    def _aligned(self, node):
-        """Returns the pieces aligned with an element, most of each if any."""
-        first = bisect.bisect_left(self._source_pieces, (node.start, 0))
-        last = bisect.bisect_left(self._source_pieces, (node.end, 0))
-        counts = collections.Counter(
-            index
-            for piece in range(first, last)
-            for index in self._targets[piece]
-        )
-        mostly = {
-            index
-            for index, count in counts.items()
-            if 2 * count >= len(self._origins[index])
-        }
-        return mostly or set(counts)
 
     def _place_element(self, node, parent, pieces):
         """Sets left and right to the span with the most aligned pieces."""
@@ -329,8 +251,8 @@ class _Placer:
             order = range(right - 1, left - 1, -1)
         else:
             order = range(left, right)
-        best = total = 0
-        start = order[0]
+        best, total, start = (0, 0), 0, order[0]
+        middle = self._share(node, parent) * (parent.right - parent.left)
         for index in order:
             if self._owners[index] is not parent:
                 if node.anchor:
@@ -341,40 +263,37 @@ class _Placer:
                 total, start = 0, index
             if index in pieces:
                 total += 1
-            elif self._origins[index]:
+            elif self._aligned.origins[index]:
                 total -= 1
-            if total > best:
-                best = total
+            # Of several the nearest to the place of the source.
+            distance = abs((start + index) / 2 - parent.left - middle)
+            if total > 0 and (total, -distance) > best:
+                best = (total, -distance)
                 node.left, node.right = sorted((start, index))
                 node.right += 1
-        if best:
+        if node.left < node.right:
             self._owners[node.left : node.right] = [node] * (
                 node.right - node.left
             )
 
+    def _share(self, node, parent):
+        """Returns the part of an element's parent that is before its middle."""
+        length = max(parent.end - parent.start, 1)
+        return ((node.start + node.end) / 2 - parent.start) / length
+
     def _find_gap(self, node, parent):
         """Returns the index of the piece before which an empty tag is put."""
-        before = bisect.bisect_left(self._source_pieces, (node.start, 0)) - 1
-        after = bisect.bisect_left(self._source_pieces, (node.end, 0))
-        gaps = {}
-        for name, piece in (("before", before), ("after", after)):
-            if 0 <= piece < len(self._source_pieces):
-                found = [
-                    index
-                    for index in self._targets[piece]
-                    if parent.left <= index < parent.right
-                ]
-                if found:
-                    is_before = name == "before"
-                    gaps[name] = max(found) + 1 if is_before else min(found)
-        order = ["after", "before"]
-        if self._is_attached(node):
-            order.reverse()
-        gap = next((gaps[name] for name in order if name in gaps), None)
-        if gap is None:
-            length = max(parent.end - parent.start, 1)
-            share = (node.start - parent.start) / length
-            gap = parent.left + round(share * (parent.right - parent.left))
+        before, after = (
+            [each for each in pieces if parent.left <= each < parent.right]
+            for pieces in self._aligned.neighbors(node.start, node.end)
+        )
+        gaps = [min(after)] if after else []
+        if before:
+            position = 0 if self._is_attached(node) else len(gaps)
+            gaps.insert(position, max(before) + 1)
+        length = parent.right - parent.left
+        gap = parent.left + round(self._share(node, parent) * length)
+        gap = gaps[0] if gaps else gap
         # Not within another element.
         while (
             parent.left < gap < parent.right
@@ -390,7 +309,7 @@ class _Placer:
         """Whether a tag follows a word, and no word follows it."""
         before = self._source[node.start - 1 : node.start]
         after = self._source[node.end : node.end + 1]
-        return bool(before.strip()) and not _WORD.match(after)
+        return bool(before.strip()) and not WORD.match(after)
 
     def _write(self):
         edits, position = [], 0
@@ -430,11 +349,11 @@ class _Placer:
         """Adds spaces between words to the last edit, unless none were."""
         position, _, raw = edits.pop()
         source, target = self._source, self._target
-        if _WORD.match(target[position - 1 : position]) and not _WORD.match(
+        if WORD.match(target[position - 1 : position]) and not WORD.match(
             source[node.start - 1 : node.start]
         ):
             raw = f" {raw}"
-        if _WORD.match(target[position : position + 1]) and not _WORD.match(
+        if WORD.match(target[position : position + 1]) and not WORD.match(
             source[node.start : node.start + 1]
         ):
             raw = f"{raw} "
@@ -457,43 +376,3 @@ def _walk(root):
         node = stack.pop()
         yield node
         stack += node.children
-
-
-def _pieces(text, start, end):
-    return [match.span() for match in _PIECE.finditer(text, start, end)]
-
-
-def _match(source, target):
-    """Yields pairs of indices of the pieces of two aligned words.
-
-    Punctuation at the beginning is matched with such, and that at the end;
-    what is between, in proportion.
-    """
-    first, last = 0, min(len(source), len(target))
-
-    def is_pair(one, other):
-        if one == other:
-            return True
-        return not (_WORD.match(one) or _WORD.match(other))
-
-    while first < last and is_pair(source[first], target[first]):
-        yield first, first
-        first += 1
-    ends = 0
-    while ends < last - first and is_pair(
-        source[len(source) - 1 - ends], target[len(target) - 1 - ends]
-    ):
-        yield len(source) - 1 - ends, len(target) - 1 - ends
-        ends += 1
-    words = [
-        [i for i in range(first, len(texts) - ends) if _WORD.match(texts[i])]
-        for texts in (source, target)
-    ]
-    sources, targets = words
-    # A word whose match is punctuation is aligned with the whole.
-    sources = sources or [*range(len(source))]
-    for number, index in enumerate(targets):
-        start = number * len(sources) // len(targets)
-        end = -(-(number + 1) * len(sources) // len(targets))
-        for source_index in sources[start:end]:
-            yield source_index, index
