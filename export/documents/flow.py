@@ -28,7 +28,7 @@ MARKS = (
 
 _PLACEHOLDER = (
     # URLs and addresses.
-    r"\b(?:https?://|www\.)[^\s<>\"]*[\w/]|\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    r"\b(?:https?://|www\.)[^\s<>\"]*[\w/]|\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
     # {{x}}, {% x %}; {name}, {0:.2f}, {a!r}, ${x}, %{x}.
     r"|\{\{[^{}]*\}\}|\{%[^{}]*%\}"
     r"|[$#%]?\{[\w.\[\]-]*(?:[!:,][^{}]*)?\}"
@@ -50,6 +50,8 @@ _CLAUSE = re.compile(
 )
 _SPACE = re.compile(r"\s+")
 _BOUNDARY = re.compile(rf"(?!^|[{MARKS}])")
+# Longer sentences are split there, before the model's limit is known.
+_MAX_SENTENCE_CHARACTERS = 4000
 # Characters on each side of the middle among which a boundary is sought.
 _MAX_WINDOW = 1000
 
@@ -204,12 +206,26 @@ def split_flow(items, language):
     """
     text = "".join(item.text for item in items)
     spans, start = [], 0
-    for sentence in sentencex.segment(language, text):
-        end = start + len(sentence)
-        if any(map(str.isalpha, sentence)):
+    for end in _sentence_ends(text, language):
+        if any(map(str.isalpha, text[start:end])):
             spans.append(_strip(text, start, end))
         start = end
     return cut_items(items, spans)
+
+
+def _sentence_ends(text, language):
+    """Yields the offset of the end of each sentence."""
+    start = 0
+    while start < len(text):
+        # sentencex takes seconds for 50,000 characters of "a.a.a.".
+        end = start + _MAX_SENTENCE_CHARACTERS
+        sentences = sentencex.segment(language, text[start:end])
+        if end < len(text) and len(sentences) > 1:
+            # It may go on after the window.
+            sentences.pop()
+        for sentence in sentences:
+            start += len(sentence)
+            yield start
 
 
 def cut_items(items, spans):

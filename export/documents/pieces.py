@@ -84,6 +84,17 @@ class AlignedPieces:
             for index, count in counts.items()
         }
         mostly = {index for index, share in shares.items() if share > 0.5}
+        covered = {each for index in mostly for each in self.origins[index]}
+        # Half of a piece counts if it is all that there is of a word.
+        mostly |= {
+            index
+            for index, share in shares.items()
+            if share == 0.5
+            and any(
+                each in sources and each not in covered
+                for each in self.origins[index]
+            )
+        }
         return self._trim(mostly, sources, shares) or set(counts)
 
     def neighbors(self, start, end):
