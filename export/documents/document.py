@@ -48,7 +48,7 @@ def translate_documents(translator, texts, document_format, on_progress=None):
     _translate_segments(translator, segments, on_progress)
     return [
         "".join(
-            part if isinstance(part, str) else _join_flow(part, document_format)
+            part if isinstance(part, str) else join_flow(part, document_format)
             for part in parts
         )
         for parts in documents
@@ -130,7 +130,7 @@ def _accept(segment, translation):
     return True
 
 
-def _join_flow(flow, document_format):
+def join_flow(flow, document_format):
     """Returns the text of a flow whose Segments are translated."""
     parts = [*_flatten(flow)]
     for index, segment in enumerate(parts):

@@ -57,7 +57,7 @@ _MAX_WINDOW = 1000
 
 
 class Kind(enum.Enum):
-    """What an item of a flow is; the last four are marks, without text."""
+    """What an item of a flow is; the last three are marks, without text."""
 
     TEXT = enum.auto()
     # White space other than one blank, or what has the effect of it.
@@ -66,8 +66,7 @@ class Kind(enum.Enum):
     ATOM = enum.auto()
     # A line break of HTML, before it is decided what it separates.
     BREAK = enum.auto()
-    # Emoji, and placeholders that the model does not copy.
-    REMOVED = enum.auto()
+    # An empty tag, emoji, or a placeholder that the model does not copy.
     VOID = enum.auto()
     OPEN = enum.auto()
     CLOSE = enum.auto()
@@ -95,7 +94,7 @@ class Item:
         return self.kind in _MARKS
 
 
-_MARKS = (Kind.REMOVED, Kind.VOID, Kind.OPEN, Kind.CLOSE)
+_MARKS = (Kind.VOID, Kind.OPEN, Kind.CLOSE)
 
 
 def text_items(raw, document_format="text"):
@@ -114,7 +113,7 @@ def text_items(raw, document_format="text"):
         elif found.isspace():
             kind, text = Kind.SPACE, " "
         elif match["emoji"]:
-            kind, text = Kind.REMOVED, ""
+            kind, text = Kind.VOID, ""
         else:
             kind, text = Kind.ATOM, ATOM
         if start < match.start():
@@ -180,7 +179,7 @@ class Segment:
     def remove_atoms(self):
         """Takes placeholders out of the text."""
         self.items = [
-            Item(Kind.REMOVED, item.raw) if item.kind is Kind.ATOM else item
+            Item(Kind.VOID, item.raw) if item.kind is Kind.ATOM else item
             for item in self.items
         ]
 

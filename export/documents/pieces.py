@@ -34,7 +34,8 @@ class AlignedPieces:
     """
 
     def __init__(self, source, target, links, cuts):
-        self._source, self._cuts = source, sorted(set(cuts))
+        self._source, self._target = source, target
+        self._cuts = sorted(set(cuts))
         source_words, target_words = word_spans(source), word_spans(target)
         self._source_pieces, by_source_word = [], []
         for start, end in source_words:
@@ -95,7 +96,8 @@ class AlignedPieces:
                 for each in self.origins[index]
             )
         }
-        return self._trim(mostly, sources, shares) or set(counts)
+        pieces = self._trim(mostly, sources, shares) or set(counts)
+        return self._settle_article(pieces, sources)
 
     def neighbors(self, start, end):
         """Returns two lists: pieces aligned with what is before and after."""
@@ -169,6 +171,38 @@ class AlignedPieces:
                 self.origins[targets[0]] = {sources[0]}
         return copies
 
+    def _settle_article(self, pieces, sources):
+        """Adds or drops a short word before the others.
+
+        It is the article (or the like) of the source without a piece, at the
+        beginning of the part or before it, that decides.
+        """
+        if not pieces:
+            return pieces
+        first = min(pieces)
+        if len(sources) > 1 and self._is_lost_article(sources.start):
+            has_article = len(pieces) > 1 and self._fits(first)
+            is_added = self._fits(first - 1) and not has_article
+            return pieces | {first - 1} if is_added else pieces
+        origins = self.origins[first]
+        if self._is_lost_article(sources.start - 1) and self._fits(first):
+            others = [self.origins[each] for each in pieces - {first}]
+            if all(
+                any(origin in each for each in others) for origin in origins
+            ):
+                return pieces - {first}
+        return pieces
+
+    def _is_lost_article(self, source):
+        return (
+            0 <= source < len(self._targets)
+            and not self._targets[source]
+            and _is_short(self._source, *self._source_pieces[source])
+        )
+
+    def _fits(self, index):
+        return index >= 0 and _is_short(self._target, *self.pieces[index])
+
     def _trim(self, pieces, sources, shares):
         """Drops pieces at the edges that seem to be aligned by mistake.
 
@@ -185,7 +219,11 @@ class AlignedPieces:
         def is_mistake(index):
             origins = [each for each in self.origins[index] if each in sources]
             return all(counts[origin] > 1 for origin in origins) and (
-                shares[index] < 1 or all(map(self._is_short, origins))
+                shares[index] < 1
+                or all(
+                    _is_short(self._source, *self._source_pieces[origin])
+                    for origin in origins
+                )
             )
 
         for pop, edge in ((ordered.popleft, 0), (ordered.pop, -1)):
@@ -193,10 +231,14 @@ class AlignedPieces:
                 counts.subtract(self.origins[pop()])
         return set(ordered)
 
-    def _is_short(self, source):
-        start, end = self._source_pieces[source]
-        is_spaced = not _NO_SPACE.match(self._source, start)
-        return is_spaced and end - start <= _MAX_ARTICLE_LENGTH
+
+def _is_short(text, start, end):
+    """Whether a piece is a word as short as articles are."""
+    return (
+        WORD.match(text, start) is not None
+        and not _NO_SPACE.match(text, start)
+        and end - start <= _MAX_ARTICLE_LENGTH
+    )
 
 
 def word_spans(text):

@@ -23,17 +23,17 @@ class _Node:
         right: index after its last piece.
         anchor: "left" if it must begin with its parent, "right" if it must end
             with it, else "".
-        is_word: whether spaces separate it from words.
+        is_void: whether it is an empty tag.
     """
 
     __slots__ = (
         *("open", "close", "start", "end", "left", "right", "anchor"),
-        *("is_word", "children"),
+        *("is_void", "children"),
     )
 
-    def __init__(self, start, open_tag="", anchor="", is_word=False):
+    def __init__(self, start, open_tag="", anchor=""):
         self.open, self.close, self.anchor = open_tag, "", anchor
-        self.is_word = is_word
+        self.is_void = False
         self.start = self.end = start
         self.left = self.right = 0
         self.children = []
@@ -86,7 +86,9 @@ def _encoder(items, document_format):
             found[item.text].append(item.raw)
         else:
             for char in pattern.findall(item.text):
-                found[char].append(_ESCAPES.get(char, char))
+                found[char].append(
+                    char if char == ">" else _ESCAPES.get(char, char)
+                )
     spellings |= found
     counts = collections.Counter()
 
@@ -178,8 +180,8 @@ def _build_tree(items, length):
     elements = []
     for item in items:
         if item.is_mark and item.kind is not Kind.CLOSE:
-            is_word = item.kind is Kind.REMOVED
-            node = _Node(offset, item.raw, is_word=is_word)
+            node = _Node(offset, item.raw)
+            node.is_void = item.kind is Kind.VOID
             stack[-1].children.append(node)
             if item.kind is Kind.OPEN:
                 stack.append(node)
@@ -314,7 +316,7 @@ class _Placer:
     def _write(self):
         edits, position = [], 0
 
-        def add(place, raw, is_word=False):
+        def add(place, raw):
             nonlocal position
             position = max(position, place)
             if raw:
@@ -327,7 +329,7 @@ class _Placer:
 
         def enter(node, parent):
             add(self._start(node, parent), node.open)
-            if node.is_word:
+            if node.is_void:
                 self._add_spaces(node, edits)
             children = sorted(enumerate(node.children), key=key)
             stack.append((node, iter(children)))

@@ -62,7 +62,9 @@ def invert_case(text):
     changed = "".join(
         each.swapcase() if len(each.swapcase()) == 1 else each for each in text
     )
-    return re.sub("tOM|bOSTON", lambda name: name[0].title(), changed), keep(text)[1]
+    return re.sub("tOM|bOSTON", lambda name: name[0].title(), changed), keep(
+        text
+    )[1]
 
 
 def shuffle(text):
@@ -86,14 +88,36 @@ def shuffle(text):
     return " ".join(target), tuple(sorted(links))
 
 
-WORDS = (
-    "the cat house. It's 3.5 Dr. wasn't, word-for-word \u00e9t\u00e9 "
-    "\u00fcber? \u042d\u0442\u043e \u0434\u043e\u043c! "
-    "\u0645\u0631\u062d\u0628\u0627. \u0915\u0940 \u0939\u0948\u0964 "
-    "\u6211\u559c\u6b22\u72d7\u3002 \u732b\u304c\u3044\u308b "
-    "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35 (so) \u00abnon\u00bb Tom "
-    "100% \U0001f642 {name} %s %(x)d {{y}} a@b.org"
-).split()
+WORDS = [
+    "the",
+    "cat",
+    "house.",
+    "It's",
+    "3.5",
+    "Dr.",
+    "wasn't,",
+    "word-for-word",
+    "été",
+    "über?",
+    "Это",
+    "дом!",
+    "مرحبا.",
+    "की",
+    "है।",
+    "我喜欢狗。",
+    "猫がいる",
+    "สวัสดี",
+    "(so)",
+    "«non»",
+    "Tom",
+    "100%",
+    "🙂",
+    "{name}",
+    "%s",
+    "%(x)d",
+    "{{y}}",
+    "a@b.org",
+]
 LINE_ENDS = ("\n", "\r\n", "\r", "\u2028", "\u2029", "\x0b", "\x0c", "\x85")
 
 _line = st.builds(
@@ -112,10 +136,28 @@ _leaves = st.sampled_from(
     [
         *(f"{word} " for word in WORDS),
         *("un", "happy ", "\n  ", "  ", ". ", "? What ", "(", ") ", "\u72d7"),
-        *("&amp;", "&lt;b&gt; ", "&eacute;t\u00e9 ", "&nbsp;", "&foo; ", "AT&T"),
+        *(
+            "&amp;",
+            "&lt;b&gt; ",
+            "&eacute;t\u00e9 ",
+            "&nbsp;",
+            "&foo; ",
+            "AT&T",
+        ),
         *("<img>", "<wbr>", "<!-- <b> -->", "<br>", "<code>x&lt;y</code> "),
-        *('<x id="1"/>', '<x id="2"/> ', "<sup>1</sup> ", "<i></i>", "<b> </b>"),
-        *('<q translate="no">as <b>it</b></q> ', "</p>\n<p>", "<hr>", "<ul><li>"),
+        *(
+            '<x id="1"/>',
+            '<x id="2"/> ',
+            "<sup>1</sup> ",
+            "<i></i>",
+            "<b> </b>",
+        ),
+        *(
+            '<q translate="no">as <b>it</b></q> ',
+            "</p>\n<p>",
+            "<hr>",
+            "<ul><li>",
+        ),
     ]
 )
 _elements = st.recursive(
