@@ -233,30 +233,30 @@ def cut_items(items, spans):
     spans = iter(spans)
     start, end = next(spans, (None, None))
     for item in items:
+        # References to several characters are never cut.
+        is_whole = item.raw != item.text
+        length, done = len(item.text), 0
         while True:
             if start is not None and offset >= end:
                 # Marks at the end of a sentence come after it.
                 parts += [Segment(inside), []]
                 inside = []
                 start, end = next(spans, (None, None))
-            if start is None or offset < start or not (inside or item.text):
-                target, edge = parts[-1], start
-            else:
-                target, edge = inside, end
-            rest = None
-            length = len(item.text)
-            # References to several characters are never cut.
-            if edge is not None and item.raw == item.text:
-                length = min(length, max(edge - offset, 0))
-                if length < len(item.text):
-                    rest = Item(item.kind, *(2 * [item.text[length:]]))
-                    item = Item(item.kind, *(2 * [item.text[:length]]))
-            if item.raw:
+            is_before = start is None or offset < start
+            is_outside = is_before or not (inside or item.text)
+            target, edge = (parts[-1], start) if is_outside else (inside, end)
+            stop = length
+            if edge is not None and not is_whole:
+                stop = min(length, done + max(edge - offset, 0))
+            if stop - done == length:
                 target.append(item)
-            offset += length
-            if rest is None:
+            elif done < stop:
+                text = item.text[done:stop]
+                target.append(Item(item.kind, text, text))
+            offset += stop - done
+            done = stop
+            if done == length:
                 break
-            item = rest
     if inside:
         parts += [Segment(inside), []]
     return parts
