@@ -74,6 +74,13 @@ class ModelDirectory:
         """Returns run.json as a dict."""
         return self._read_json(self.run_path, dict)
 
+    @property
+    def source_language(self):
+        """Code of the source language in run.json; None if unknown."""
+        if not self.run_path.exists():
+            return None
+        return self.read_run().get("source_language")
+
     def write_run(self, run):
         """Writes run.json."""
         write_json(self.run_path, run)

@@ -25,6 +25,10 @@ line N of FILE, whose last word may continue; a blank line is no prefix.
 Translations are truncated to their maximum length even within a prefix.
 Prefixes with characters that the vocabulary lacks are errors; prefixes that the
 vocabulary spells differently are listed at the end.
+
+With --document the input is one text, of which paragraphs, line ends,
+indentation and lists stay as they are; with --format=html or xml also tags and
+everything that is not text.
 """
 
 from absl import flags

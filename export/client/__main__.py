@@ -3,7 +3,8 @@
   python -m export.client --url=http://host:8501 < in > out
   python -m export.client --grpc=host:8500 --n_best=4 < in > out
 
-The output lines have the formats of export.translate. --url runs without
+The output lines have the formats of export.translate; --document and --format
+translate documents as it does. --url runs without
 TensorFlow; --grpc, which is not encrypted, needs TensorFlow.
 """
 

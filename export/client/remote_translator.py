@@ -7,7 +7,7 @@ import typing
 import numpy as np
 
 from export.common.errors import InputError
-from export.translators.text_translator import Sentence, SignatureTranslator
+from export.translators.text_translator import SignatureTranslator
 
 # In bytes; far more than the alignments of a batch take.
 MAX_RESPONSE_BYTES = 1 << 30
@@ -126,13 +126,6 @@ class RemoteTranslator(SignatureTranslator):
         self.batch_size = batch_size
         self._retries = retries
         self._sleep = sleep
-
-    def _tokenize(self, texts):
-        # Only the server can count tokens; characters sort texts equally well.
-        return [
-            Sentence(text, (), len(text) + 1 if text.strip() else 1, False)
-            for text in texts
-        ]
 
     def _predict(self, signature, texts):
         outputs = self._predict_with_retries(signature, texts)

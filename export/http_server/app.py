@@ -4,6 +4,7 @@ Errors are JSON, {"error": message}, with a status of 400 to 504.
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import dataclasses
 import hmac
@@ -19,12 +20,19 @@ from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from export.documents.document import translate_documents
 from export.http_server.batcher import Batcher, QueueFullError
-from export.translators.text_translator import MIN_POSSIBLE_SCORE
+from export.translators.text_translator import (
+    MIN_POSSIBLE_SCORE,
+    SignatureTranslator,
+)
 
 _PAGE = pathlib.Path(__file__).parent / "page" / "index.html"
 _LOGGER = logging.getLogger(__name__)
 _FORM = "application/x-www-form-urlencoded"
+_FORMATS = ("text", "html")
+# Requests whose documents are translated at the same time.
+_MAX_DOCUMENT_THREADS = 128
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +85,7 @@ def create_app(model, model_name="translator", limits=None, api_key=None):
     async def close_at_the_end(app):
         del app
         yield
-        await asyncio.to_thread(server.batcher.close)
+        await asyncio.to_thread(server.close)
 
     return Starlette(
         routes=[
@@ -101,6 +109,9 @@ class _Server:
         self.batcher = Batcher(
             model.run, limits.max_batch, limits.max_waiting, limits.num_threads
         )
+        self._document_threads = concurrent.futures.ThreadPoolExecutor(
+            _MAX_DOCUMENT_THREADS
+        )
         self._metrics = prometheus_client.CollectorRegistry()
         self._requests = prometheus_client.Counter(
             "requests", "Requests.", ["path", "status"], registry=self._metrics
@@ -114,6 +125,11 @@ class _Server:
         prometheus_client.Gauge(
             "waiting_texts", "Texts that wait.", registry=self._metrics
         ).set_function(lambda: self.batcher.num_waiting)
+
+    def close(self):
+        """Finishes the requests, then ends the threads."""
+        self._document_threads.shutdown()
+        self.batcher.close()
 
     def handle(self, path, function):
         """Returns an endpoint that counts requests and responds to errors."""
@@ -176,31 +192,45 @@ class _Server:
             raise RequestError(400, f"source must be {source} or auto.")
         if fields.get("target") != target:
             raise RequestError(400, f"target must be {target}.")
-        if fields.get("format", "text") != "text":
-            raise RequestError(400, "format must be text.")
+        document_format = fields.get("format", "text")
+        if document_format not in _FORMATS:
+            raise RequestError(400, f"format must be {' or '.join(_FORMATS)}.")
         count = _parse_count(fields.get("alternatives", 0))
         if not 0 <= count < self._model.beam_size:
             raise RequestError(
                 400,
                 f"alternatives must be from 0 to {self._model.beam_size - 1}.",
             )
-        if count:
-            outputs = await self._run("n_best", texts)
-            is_possible = outputs["scores"] > MIN_POSSIBLE_SCORE
-            rows = [
-                texts[possible].tolist()[: count + 1]
-                for texts, possible in zip(outputs["translations"], is_possible)
-            ]
-        else:
-            outputs = await self._run("serving_default", texts)
-            rows = [[text] for text in outputs["translation"].tolist()]
-        rows = [[text.decode("utf-8") for text in row] for row in rows]
+        if not count:
+            best = await self._translate_documents(texts, document_format)
+            return JSONResponse(
+                {"translatedText": best[0] if isinstance(query, str) else best}
+            )
+        if document_format != "text":
+            raise RequestError(400, "alternatives need the format text.")
+        outputs = await self._run("n_best", texts)
+        is_possible = outputs["scores"] > MIN_POSSIBLE_SCORE
+        rows = [
+            [each.decode("utf-8") for each in row[possible][: count + 1]]
+            for row, possible in zip(outputs["translations"], is_possible)
+        ]
         best, others = [row[0] for row in rows], [row[1:] for row in rows]
         if isinstance(query, str):
             best, others = best[0], others[0]
-        content = {"translatedText": best}
-        return JSONResponse(
-            content | ({"alternatives": others} if count else {})
+        return JSONResponse({"translatedText": best, "alternatives": others})
+
+    async def _translate_documents(self, texts, document_format):
+        """Returns the translations of whole documents."""
+        loop = asyncio.get_running_loop()
+        translator = _DocumentTranslator(
+            self._run, loop, self._limits, self._model.source_language
+        )
+        return await loop.run_in_executor(
+            self._document_threads,
+            translate_documents,
+            translator,
+            texts,
+            document_format,
         )
 
     async def predict(self, request):
@@ -259,7 +289,9 @@ class _Server:
                     400, f"{name} has half of a surrogate pair."
                 ) from None
 
-    async def _run(self, signature, texts):
+    async def _run(self, signature, texts, timeout=None):
+        """Returns a signature's outputs for texts, a dict of arrays."""
+        timeout = self._limits.timeout if timeout is None else timeout
         try:
             future = self.batcher.submit(signature, texts)
         except QueueFullError:
@@ -267,9 +299,7 @@ class _Server:
                 429, "Too many requests are waiting.", Retry_After="1"
             ) from None
         try:
-            return await asyncio.wait_for(
-                asyncio.wrap_future(future), self._limits.timeout
-            )
+            return await asyncio.wait_for(asyncio.wrap_future(future), timeout)
         except TimeoutError:
             raise RequestError(
                 504, f"No result within {self._limits.timeout:g} s."
@@ -320,6 +350,30 @@ class _Server:
             str(given).encode("utf-8", "replace"), self._api_key.encode("utf-8")
         ):
             raise RequestError(403, "The api_key is missing or wrong.")
+
+
+class _DocumentTranslator(SignatureTranslator):
+    """A TextTranslator for another thread, with the batches of a _Server.
+
+    Args:
+        run: coroutine function of a signature's name, texts and a timeout.
+        loop: the event loop of the server.
+        limits: ServerLimits.
+        source_language: its code, or None.
+    """
+
+    num_threads = 1
+
+    def __init__(self, run, loop, limits, source_language):
+        self._run, self._loop = run, loop
+        self.batch_size = limits.max_batch
+        self.source_language = source_language
+        self._deadline = time.monotonic() + limits.timeout
+
+    def _predict(self, signature, texts):
+        seconds = self._deadline - time.monotonic()
+        result = self._run(signature, texts, max(seconds, 0.0))
+        return asyncio.run_coroutine_threadsafe(result, self._loop).result()
 
 
 def _parse_count(value):

@@ -6,7 +6,11 @@ The functions define_* define flags for the module that calls them.
 from absl import flags
 
 from export.common.errors import InputError
-from export.lines.streams import line_format, process_lines
+from export.lines.streams import (
+    line_format,
+    process_document,
+    process_lines,
+)
 
 FLAGS = flags.FLAGS
 # --help shows the flags under the module that calls a function.
@@ -54,6 +58,19 @@ def define_translation():
         "Write the log-probability of each word of the translation at the end "
         "of the line.",
     )
+    flags.DEFINE_boolean(
+        "document",
+        False,
+        "Translate the sentences of a whole document instead of lines; "
+        "paragraphs, line ends, indentation and lists stay.",
+    )
+    flags.DEFINE_enum(
+        "format",
+        "text",
+        ["text", "html", "xml"],
+        "Format of the document; html and xml imply --document. Tags and "
+        "placeholders are kept.",
+    )
 
 
 def validate_format():
@@ -64,14 +81,41 @@ def validate_format():
                 f"--{name} is for the best translation only; omit --n_best, or "
                 "run the command twice."
             )
+    if _is_document():
+        given = [
+            f"--{name}"
+            for name in (
+                *("n_best", "scores", "alignments", "confidence", "prefixes"),
+            )
+            if name in FLAGS and FLAGS[name].present
+        ]
+        if given:
+            raise InputError(
+                f"A document has no lines for {', '.join(given)}: omit it, or "
+                "--document and --format."
+            )
+
+
+def _is_document():
+    return FLAGS.document or FLAGS.format != "text"
 
 
 def translate_stream(translator, prefix_file=None, on_prefixes=None):
-    """Translates --input to --output with a TextTranslator.
+    """Translates the lines or the document of --input to --output.
 
     With `prefix_file`, the path of --prefixes, `on_prefixes` is called with the
     list of prefixes of each chunk of lines.
     """
+    if _is_document():
+        process_document(
+            "Translating",
+            FLAGS.input,
+            FLAGS.output,
+            lambda text, on_progress: translator.translate_document(
+                text, FLAGS.format, on_progress
+            ),
+        )
+        return
     parallel = None if prefix_file is None else ("prefixes", prefix_file)
 
     def translate(chunk, on_progress):

@@ -11,6 +11,7 @@ import time
 
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
+from export.common.storage import error_reason
 from export.lines.files import DecodedLines, join_lines, read_lines
 
 # Linux' PIPE_BUF: writes of at most this many bytes to a pipe are atomic.
@@ -81,6 +82,10 @@ class LineWriter:
                 block = b""
             block += line
         self._write(block)
+
+    def write_text(self, text):
+        """Writes text as it is; raises as `write`."""
+        self._write(text.encode("utf-8"))
 
     def _write(self, block):
         written = 0
@@ -204,11 +209,7 @@ def process_lines(
             paths.append(path)
             lines = pair_lines(lines, others, flag)
         writer = _open_output(stack, output_path, paths, num_processed > 0)
-        on_progress = None
-        # A bar between the output lines would make both unreadable.
-        if output_path not in _STANDARD or not sys.stdout.isatty():
-            bar = ProgressBar(description, None, "sentences")
-            on_progress = stack.enter_context(bar).update
+        on_progress = _show_progress(stack, description, output_path)
         num_truncated, examples = process_chunks(
             read_chunks(itertools.islice(lines, num_processed, None), sources),
             lambda chunk: translate(chunk, on_progress),
@@ -219,6 +220,39 @@ def process_lines(
     print_line_warning(
         "Truncated to the model's maximum length", num_truncated, examples
     )
+
+
+def process_document(description, input_path, output_path, translate):
+    """Translates a whole file or standard input; see `process_lines`.
+
+    `translate` is a function of a str and of a progress function (or None) that
+    returns a str. Raises InputError if the input is not UTF-8.
+    """
+    with contextlib.ExitStack() as stack:
+        stream = _open_input(stack, input_path, "input")
+        writer = _open_output(stack, output_path, [input_path], append=False)
+        try:
+            text = stream.read().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"The input is not UTF-8 ({error.reason} at byte "
+                f"{error.start + 1}); convert it first, with iconv for example."
+            ) from None
+        except OSError as error:
+            raise InputError(
+                f"Cannot read the input: {error_reason(error)}."
+            ) from error
+        on_progress = _show_progress(stack, description, output_path)
+        writer.write_text(translate(text, on_progress))
+
+
+def _show_progress(stack, description, output_path):
+    """Returns the function that moves a progress bar, or None."""
+    # A bar between the output lines would make both unreadable.
+    if output_path in _STANDARD and sys.stdout.isatty():
+        return None
+    bar = ProgressBar(description, None, "sentences")
+    return stack.enter_context(bar).update
 
 
 def _open_input(stack, path, flag):

@@ -1,9 +1,14 @@
 """Translates with an export, and loads the translator for --model."""
 
+import contextlib
 import pathlib
 
 from export.common.errors import InputError
-from export.serving.export_directory import newest_version, read_task
+from export.serving.export_directory import (
+    newest_version,
+    read_description,
+    read_task,
+)
 from export.translators.batches import BATCH_TOKENS, map_in_batches
 from export.translators.search_flags import SEARCH
 from export.translators.text_translator import Sentence, SignatureTranslator
@@ -21,6 +26,7 @@ class ExportedTranslator(SignatureTranslator):
 
         self.batch_tokens = batch_tokens
         self.name = str(path)
+        self._path = pathlib.Path(path)
         try:
             self._session = ServerSession(path)
         except SERVER_ERRORS as error:
@@ -32,6 +38,13 @@ class ExportedTranslator(SignatureTranslator):
         if "n_best" in self._signatures:
             scores = self._signatures["n_best"].outputs["scores"]
             self.beam_size = scores.tensor_shape.dim[1].size
+
+    @property
+    def source_language(self):
+        """See TextTranslator; None without a description of the export."""
+        with contextlib.suppress(InputError):
+            return read_description(self._path).get("source_language")
+        return None
 
     def score(self, texts, translations):
         """Scores given translations; see `Translator.score`."""
@@ -127,6 +140,7 @@ def _load_model_translator(paths, batch_tokens, search, compiled, has_prefixes):
 
     if keras.backend.backend() == "jax":
         return _load_jax_translator(paths, batch_tokens, search)
+    from export.model_directory import ModelDirectory
     from export.translators.output_vocabulary_files import (
         load_output_vocabulary,
     )
@@ -140,13 +154,15 @@ def _load_model_translator(paths, batch_tokens, search, compiled, has_prefixes):
                 "tokens of translations: omit one of them."
             )
     model, tokenizer = load_models(paths, search.pop("ensemble_mean", None))
-    return Translator(
+    translator = Translator(
         model,
         tokenizer,
         batch_tokens=batch_tokens,
         compiled=compiled,
         **load_output_vocabulary(search, tokenizer, model.config),
     )
+    translator.source_language = ModelDirectory(paths[0]).source_language
+    return translator
 
 
 def _load_jax_translator(paths, batch_tokens, search):

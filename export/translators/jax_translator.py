@@ -35,6 +35,7 @@ class JaxTranslator(ModelTranslator):
             max_extra_tokens and stop_criterion.
     """
 
+    has_alignments = False
     # XLA uses all processors for one batch.
     num_threads = 1
 
@@ -60,7 +61,9 @@ class JaxTranslator(ModelTranslator):
         """Returns the JaxTranslator of a model directory."""
         directory = ModelDirectory(path)
         tokenizer = directory.load_tokenizer()
-        return cls(directory.load_model(), tokenizer, **settings)
+        translator = cls(directory.load_model(), tokenizer, **settings)
+        translator.source_language = directory.source_language
+        return translator
 
     def _search_best(self, sentences):
         return self._search_ids(sentences)[0][:, 0]

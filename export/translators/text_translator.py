@@ -7,6 +7,7 @@ import typing
 import numpy as np
 
 from export.common.errors import InputError
+from export.documents.document import translate_documents
 from export.translators.batches import (
     BATCH_TOKENS,
     NUM_THREADS,
@@ -102,8 +103,13 @@ class TextTranslator(abc.ABC):
         beam_size: maximum number of translations of a sentence; None if it
             is unknown before the first result.
         num_threads: number of batches that are translated in parallel.
+        source_language: code of the language whose rules find the sentences of
+            documents; those of English if None.
+        has_alignments: whether `align` is there.
     """
 
+    has_alignments = True
+    source_language = None
     batch_tokens = BATCH_TOKENS
     batch_size = None
     beam_size = 1
@@ -144,6 +150,18 @@ class TextTranslator(abc.ABC):
         """
         rows = self._search_batches(texts, 1, on_progress, prefixes, align=True)
         return [translations[0] for translations in rows]
+
+    def translate_document(self, text, format="text", on_progress=None):
+        """Translates a whole document, a str; returns a str.
+
+        Everything but its sentences stays as it is. The `format` is "text",
+        with paragraphs, lists and line ends, or "html" or "xml", whose inline
+        tags are put around the aligned words. A sentence above the model's
+        limit is split at clauses. Raises InputError for XML that is not
+        well-formed and for another format.
+        """
+        texts = validate_texts([text], "document")
+        return translate_documents(self, texts, format, on_progress)[0]
 
     def lengths(self, texts):
         """Returns the number of ids of each text; None above the limit."""
@@ -222,6 +240,13 @@ class SignatureTranslator(TextTranslator):
     @abc.abstractmethod
     def _predict(self, signature, texts):
         """Returns a signature's outputs, a dict of arrays; text is bytes."""
+
+    def _tokenize(self, texts):
+        # Only the model can count tokens; characters sort texts equally well.
+        return [
+            Sentence(text, (), len(text) + 1 if text.strip() else 1, False)
+            for text in texts
+        ]
 
     def _search(self, sentences, n, align):
         texts = [sentence.text for sentence in sentences]

@@ -85,7 +85,9 @@ class Translator(ModelTranslator):
     def from_directory(cls, path, **settings):
         """Returns the Translator of a model directory."""
         model, tokenizer = load_models([path])
-        return cls(model, tokenizer, **settings)
+        translator = cls(model, tokenizer, **settings)
+        translator.source_language = ModelDirectory(path).source_language
+        return translator
 
     def score(self, texts, translations):
         """Returns a list of the log-probabilities of given translations.

@@ -53,6 +53,29 @@ def test_libretranslate(url):
     assert request(f"{url}/health") == (200, {"status": "ok"})
 
 
+def test_documents_are_translated_sentence_by_sentence(url):
+    path = f"{url}/translate"
+    text = "one two. three four!\r\n\r\n  - five six\n7"
+    assert request(path, {"q": text, "target": "fr"}) == (
+        200,
+        {"translatedText": "TWO. ONE FOUR! THREE\r\n\r\n  - SIX FIVE\n7"},
+    )
+    html = '<p title="x">one <b>two</b> &amp; three<hr>{x}'
+    fields = {"q": [html, "a b"], "target": "fr", "format": "html"}
+    assert request(path, fields) == (
+        200,
+        {
+            "translatedText": [
+                '<p title="x">THREE &amp; <b>TWO</b> ONE<hr>{x}',
+                "B A",
+            ]
+        },
+    )
+    fields["alternatives"] = 1
+    status, response = request(path, fields)
+    assert (status, "alternatives" in response["error"]) == (400, True)
+
+
 def test_tensorflow_serving(url):
     expected = {"translation": "B A", "score": -3.0, "truncated": False}
     for row in ("a b", {"text": "a b"}):
@@ -98,7 +121,7 @@ def test_tensorflow_serving(url):
         ),
         (
             "/translate",
-            {"q": "a", "target": "fr", "format": "html"},
+            {"q": "a", "target": "fr", "format": "xml"},
             400,
             "format",
         ),
@@ -214,7 +237,10 @@ def test_concurrent_requests_are_merged_and_none_is_mixed_up():
     model = MadeUpModel()
     generator = np.random.default_rng(1)
     texts = [
-        " ".join(map(str, generator.integers(0, 99, generator.integers(1, 9))))
+        " ".join(
+            f"w{word}"
+            for word in generator.integers(0, 99, generator.integers(1, 9))
+        )
         for _ in range(300)
     ]
 

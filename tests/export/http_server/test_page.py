@@ -66,6 +66,10 @@ def test_typing_choosing_and_pointing(driver):
         box.send_keys(HOSTILE)
         wait_for(driver, "best", "A&AMP;B <IMG/SRC=X>")
         box.clear()
+        box.send_keys("One two. Three four.", Keys.ENTER, Keys.ENTER, "Five")
+        wait_for(driver, "best", "TWO. ONE FOUR. THREE\n\nFIVE")
+        assert text_of(driver, "words") == text_of(driver, "others") == ""
+        box.clear()
         box.send_keys("fail")
         WebDriverWait(driver, 60).until(
             lambda _: text_of(driver, "state").startswith("Error: ")

@@ -1,0 +1,194 @@
+"""Translates documents sentence by sentence; everything else stays."""
+
+import re
+
+from export.common.errors import InputError
+from export.documents.flow import ATOM, Kind, Segment, split_flow
+from export.documents.markup import read_markup
+from export.documents.placement import place_items
+from export.documents.plain_text import read_text
+
+FORMATS = ("text", "html", "xml")
+# Words that models copy, for placeholders; the next if one is not copied.
+_SURROGATES = ("Tom", "Boston")
+
+
+def translate_documents(translator, texts, document_format, on_progress=None):
+    """Translates a list of documents; see `TextTranslator`.
+
+    `translator` is a TextTranslator, whose `source_language` is that of the
+    rules for sentences; each of the sentences is translated once.
+    """
+    if document_format not in FORMATS:
+        raise InputError(
+            f"Expected {', '.join(FORMATS)} as the format of documents, got "
+            f"{document_format}."
+        )
+    language = translator.source_language or "en"
+    documents = []
+    for text in texts:
+        if document_format == "text":
+            parts = read_text(text)
+        else:
+            parts = read_markup(text, document_format)
+        documents.append(
+            [
+                part if isinstance(part, str) else split_flow(part, language)
+                for part in parts
+            ]
+        )
+    segments = [
+        segment
+        for parts in documents
+        for flow in parts
+        if not isinstance(flow, str)
+        for segment in flow
+        if isinstance(segment, Segment)
+    ]
+    _translate_segments(translator, segments, on_progress)
+    return [
+        "".join(
+            part if isinstance(part, str) else join_flow(part, document_format)
+            for part in parts
+        )
+        for parts in documents
+    ]
+
+
+def _translate_segments(translator, segments, on_progress):
+    """Sets the translations of Segments; splits those that are too long."""
+    for surrogate in (*_SURROGATES, None):
+        not_copied = []
+        for segment in segments:
+            if surrogate is None:
+                segment.remove_atoms()
+            else:
+                segment.surrogate = surrogate
+        while segments:
+            segments = _split_long(translator, segments)
+            translations = _translate(translator, segments, on_progress)
+            # Only then does a server tell that it truncated a sentence.
+            halves = []
+            for segment, translation in zip(segments, translations):
+                found = ()
+                if translation.source_truncated:
+                    found = segment.split()
+                    halves += found
+                if not (found or _accept(segment, translation)):
+                    not_copied.append(segment)
+            segments = halves
+        segments = not_copied
+
+
+def _split_long(translator, segments):
+    """Splits Segments until the model takes them; returns all of them."""
+    fitting = []
+    while segments:
+        lengths = translator.lengths([each.source for each in segments])
+        halves = []
+        for segment, length in zip(segments, lengths):
+            found = segment.split() if length is None else ()
+            halves += found
+            if not found:
+                fitting.append(segment)
+        segments = halves
+    return fitting
+
+
+def _translate(translator, segments, on_progress):
+    """Returns the Translations of Segments, with alignments for tags."""
+    translations = {}
+    for has_marks in (False, True):
+        translate = translator.translate
+        if has_marks and translator.has_alignments:
+            translate = translator.align
+        # Each sentence once.
+        sources = dict.fromkeys(
+            segment.source
+            for segment in segments
+            if segment.has_marks == has_marks
+        )
+        found = translate([*sources], on_progress) if sources else []
+        for source, translation in zip(sources, found):
+            translations[source, has_marks] = translation
+    return [translations[each.source, each.has_marks] for each in segments]
+
+
+def _accept(segment, translation):
+    """Sets a Segment's translation; returns whether it has all atoms."""
+    text, num_atoms = translation.text, segment.num_atoms
+    if num_atoms:
+        surrogate = rf"\b{segment.surrogate}\b"
+        # Another one of the source may be the one that was copied.
+        is_clear = not re.search(surrogate, segment.text)
+        text, count = re.subn(surrogate, ATOM, text)
+        if not is_clear or count != num_atoms:
+            return False
+    segment.links = translation.alignment
+    if text != segment.text:
+        segment.translation = text
+    return True
+
+
+def join_flow(flow, document_format):
+    """Returns the text of a flow whose Segments are translated."""
+    parts = [*_flatten(flow)]
+    for index, segment in enumerate(parts):
+        is_segment = isinstance(segment, Segment)
+        if is_segment and segment.translation is not None:
+            _move_tags(parts[index - 1], segment, parts[index + 1])
+    output = []
+    for part in parts:
+        if isinstance(part, list) or part.translation is None:
+            items = part if isinstance(part, list) else part.items
+            output += [item.raw for item in items]
+        else:
+            output.append(
+                place_items(
+                    part.items, part.translation, part.links, document_format
+                )
+            )
+    return "".join(output)
+
+
+def _flatten(parts):
+    """Yields lists of Item and, between two of them, a Segment."""
+    stack = [iter(parts)]
+    between = []
+    while stack:
+        part = next(stack[-1], None)
+        if part is None:
+            stack.pop()
+        elif isinstance(part, list):
+            between += part
+        elif part.parts is not None:
+            stack.append(iter(part.parts))
+        else:
+            yield between
+            yield part
+            between = []
+    yield between
+
+
+def _move_tags(before, segment, after):
+    """Moves tags beside a Segment whose partner it has into the Segment.
+
+    Others enclose all of it, or nothing.
+    """
+    elements = [{}, {}]
+    for item in segment.items:
+        if item.kind in (Kind.OPEN, Kind.CLOSE):
+            elements[item.kind is Kind.CLOSE][item.element] = True
+    opened, closed = elements
+    starts = [i for i, item in enumerate(before) if item.element in closed]
+    ends = [i for i, item in enumerate(after) if item.element in opened]
+    if starts:
+        moved = [item for item in before[starts[0] :] if item.is_mark]
+        before[starts[0] :] = [
+            item for item in before[starts[0] :] if not item.is_mark
+        ]
+        segment.items = moved + segment.items
+    if ends:
+        end = ends[-1] + 1
+        segment.items += [item for item in after[:end] if item.is_mark]
+        after[:end] = [item for item in after[:end] if not item.is_mark]

@@ -1,0 +1,284 @@
+"""Flows: text that is translated in one go, with what it has besides words."""
+
+import enum
+import html
+import re
+
+import sentencex
+
+# Stands for a placeholder in the text of a flow.
+ATOM = "\ufffc"
+
+# Scripts without spaces between words, and marks that belong to a character.
+NO_SPACE = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
+    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a"
+    "\u064b-\u065f\u0670\u06d6-\u06ed\u0730-\u074a\u0900-\u0903\u093a-\u094f"
+    "\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09cd\u09d7\u0a01-\u0a03"
+    "\u0a3c-\u0a51\u0a81-\u0a83\u0abc-\u0acd\u0b01-\u0b03\u0b3c-\u0b57\u0b82"
+    "\u0bbe-\u0bcd\u0c00-\u0c04\u0c3c-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6"
+    "\u0d00-\u0d03\u0d3b-\u0d4d\u0d57\u0dca-\u0df3\u0e31\u0e34-\u0e3a"
+    "\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u1056-\u1059"
+    "\u17b4-\u17d3\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\u20d0-\u20ff"
+    "\u3099\u309a\ufe00-\ufe0f\ufe20-\ufe2f\U0001f3fb-\U0001f3ff"
+)
+
+_PLACEHOLDER = (
+    # URLs and addresses.
+    r"\b(?:https?://|www\.)[^\s<>\"]*[\w/]|\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
+    # {{x}}, {% x %}; {name}, {0:.2f}, {a!r}, ${x}, %{x}.
+    r"|\{\{[^{}]*\}\}|\{%[^{}]*%\}"
+    r"|[$#%]?\{[\w.\[\]-]*(?:[!:,][^{}]*)?\}"
+    # %s, %d, %1$s, %(x)d, %.2f, %@, %%, but not the blank of "100% sure".
+    r"|%(?:\(\w+\)|\d+\$)?[-+0#]*(?:\d+|\*)?(?:\.(?:\d+|\*))?"
+    r"(?:hh|ll|[hljztL])?[sdiuoxXfFeEgGcra@](?!\w)|%%|\ufffc"
+)
+_PICTURE = "[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+_EMOJI = rf"{_PICTURE}(?:{_PICTURE}|[\ufe0f\u200d\u20e3\U000e0020-\U000e007f])*"
+_REFERENCE = r"&(?:\#\d+|\#[xX][\da-fA-F]+|[a-zA-Z][a-zA-Z\d]*);?"
+_TEXT_SPECIAL = re.compile(rf"\s+|(?P<emoji>{_EMOJI})|{_PLACEHOLDER}")
+_MARKUP_SPECIAL = re.compile(rf"{_TEXT_SPECIAL.pattern}|{_REFERENCE}")
+_XML_ENTITIES = ("&amp;", "&lt;", "&gt;", "&quot;", "&apos;")
+
+# Ends of clauses, the boundaries within a sentence that is too long.
+_CLAUSE = re.compile(
+    r"[,;:)\]\u2013\u2014\u060c\u061b](?=\s)|[\u3001\uff0c\uff1b\uff1a]"
+    r"|\s(?=[(\[\u2013\u2014])"
+)
+_SPACE = re.compile(r"\s+")
+_BOUNDARY = re.compile(rf"(?!^|[{MARKS}])")
+# Longer sentences are split there, before the model's limit is known.
+_MAX_SENTENCE_CHARACTERS = 4000
+# Characters on each side of the middle among which a boundary is sought.
+_MAX_WINDOW = 1000
+
+
+class Kind(enum.Enum):
+    """What an item of a flow is; the last three are marks, without text."""
+
+    TEXT = enum.auto()
+    # White space other than one blank, or what has the effect of it.
+    SPACE = enum.auto()
+    # A placeholder, which stands for words.
+    ATOM = enum.auto()
+    # A line break of HTML, before it is decided what it separates.
+    BREAK = enum.auto()
+    # An empty tag, emoji, or a placeholder that the model does not copy.
+    VOID = enum.auto()
+    OPEN = enum.auto()
+    CLOSE = enum.auto()
+
+
+class Item:
+    """A part of a flow.
+
+    Attributes:
+        kind: a Kind.
+        raw: its characters in the document.
+        text: the characters that it means.
+        element: of OPEN and CLOSE, what both tags have in common.
+    """
+
+    __slots__ = ("kind", "raw", "text", "element")
+
+    def __init__(self, kind, raw, text="", element=None):
+        self.kind, self.raw, self.text = kind, raw, text
+        self.element = element
+
+    @property
+    def is_mark(self):
+        """Whether it has no place in the text, as tags."""
+        return self.kind in _MARKS
+
+
+_MARKS = (Kind.VOID, Kind.OPEN, Kind.CLOSE)
+
+
+def text_items(raw, document_format="text"):
+    """Yields the items of a text without tags."""
+    is_text = document_format == "text"
+    special = _TEXT_SPECIAL if is_text else _MARKUP_SPECIAL
+    start = 0
+    for match in special.finditer(raw):
+        found = match[0]
+        if found == " ":
+            continue
+        if found[0] == "&" and not is_text:
+            kind, text = _read_reference(found, document_format)
+            if text == found:
+                continue
+        elif found.isspace():
+            kind, text = Kind.SPACE, " "
+        elif match["emoji"]:
+            kind, text = Kind.VOID, ""
+        else:
+            kind, text = Kind.ATOM, ATOM
+        if start < match.start():
+            between = raw[start : match.start()]
+            yield Item(Kind.TEXT, between, between)
+        yield Item(kind, found, text)
+        start = match.end()
+    if start < len(raw):
+        yield Item(Kind.TEXT, raw[start:], raw[start:])
+
+
+def _read_reference(raw, document_format):
+    """Returns a reference's kind and text; its own raw text if it is none."""
+    is_known = document_format == "html" or (
+        raw.startswith("&#") or raw in _XML_ENTITIES
+    )
+    text = html.unescape(raw) if is_known else raw
+    if text.isspace():
+        return Kind.SPACE, " "
+    if text == raw and raw.endswith(";"):
+        # The entity of a DTD, or an error of the author.
+        return Kind.ATOM, ATOM
+    return Kind.TEXT, text
+
+
+class Segment:
+    """A sentence of a flow, or a part of one that was too long.
+
+    Attributes:
+        items: list of Item.
+        surrogate: word that is translated in place of each placeholder.
+        parts: what it was split into, see `split_flow`; else None.
+        translation: str; None before, or if nothing is to be changed.
+        links: the translation's word alignment.
+    """
+
+    def __init__(self, items):
+        self.items = items
+        self.surrogate = ATOM
+        self.parts = self.translation = None
+        self.links = ()
+
+    @property
+    def text(self):
+        """The text, with U+FFFC for placeholders."""
+        return "".join(item.text for item in self.items)
+
+    @property
+    def source(self):
+        """What is given to the translator."""
+        return self.text.replace(ATOM, self.surrogate)
+
+    @property
+    def num_atoms(self):
+        """Number of placeholders."""
+        return sum(item.kind is Kind.ATOM for item in self.items)
+
+    @property
+    def has_marks(self):
+        """Whether there are tags, which need an alignment."""
+        return any(item.is_mark for item in self.items)
+
+    def remove_atoms(self):
+        """Takes placeholders out of the text."""
+        self.items = [
+            Item(Kind.VOID, item.raw) if item.kind is Kind.ATOM else item
+            for item in self.items
+        ]
+
+    def split(self):
+        """Splits it in two; returns both, or () if it is one character."""
+        text = self.text
+        position = _middle_boundary(text)
+        if position is None:
+            return ()
+        spans = [(0, position), (position, len(text))]
+        self.parts = cut_items(self.items, [_strip(text, *s) for s in spans])
+        halves = [each for each in self.parts if isinstance(each, Segment)]
+        for half in halves:
+            half.surrogate = self.surrogate
+        return halves
+
+
+def split_flow(items, language):
+    """Splits the items of a flow into sentences.
+
+    Returns a list of Segments and, between them, lists of the items that stay
+    as they are: white space, and tags between two sentences.
+    """
+    text = "".join(item.text for item in items)
+    spans, start = [], 0
+    for end in _sentence_ends(text, language):
+        if any(map(str.isalpha, text[start:end])):
+            spans.append(_strip(text, start, end))
+        start = end
+    return cut_items(items, spans)
+
+
+def _sentence_ends(text, language):
+    """Yields the offset of the end of each sentence."""
+    start = 0
+    while start < len(text):
+        # sentencex takes seconds for 50,000 characters of "a.a.a.".
+        end = start + _MAX_SENTENCE_CHARACTERS
+        sentences = sentencex.segment(language, text[start:end])
+        if end < len(text) and len(sentences) > 1:
+            # It may go on after the window.
+            sentences.pop()
+        for sentence in sentences:
+            start += len(sentence)
+            yield start
+
+
+def cut_items(items, spans):
+    """Cuts items at spans of their text; see `split_flow`."""
+    parts, inside, offset = [[]], [], 0
+    spans = iter(spans)
+    start, end = next(spans, (None, None))
+    for item in items:
+        # References to several characters are never cut.
+        is_whole = item.raw != item.text
+        length, done = len(item.text), 0
+        while True:
+            if start is not None and offset >= end:
+                # Marks at the end of a sentence come after it.
+                parts += [Segment(inside), []]
+                inside = []
+                start, end = next(spans, (None, None))
+            is_before = start is None or offset < start
+            is_outside = is_before or not (inside or item.text)
+            target, edge = (parts[-1], start) if is_outside else (inside, end)
+            stop = length
+            if edge is not None and not is_whole:
+                stop = min(length, done + max(edge - offset, 0))
+            if stop - done == length:
+                target.append(item)
+            elif done < stop:
+                text = item.text[done:stop]
+                target.append(Item(item.kind, text, text))
+            offset += stop - done
+            done = stop
+            if done == length:
+                break
+    if inside:
+        parts += [Segment(inside), []]
+    return parts
+
+
+def _strip(text, start, end):
+    found = text[start:end]
+    return (
+        start + len(found) - len(found.lstrip()),
+        end - len(found) + len(found.rstrip()),
+    )
+
+
+def _middle_boundary(text):
+    """Returns where to split: at a clause, else a space, else anywhere."""
+    middle = len(text) // 2
+    width = min(len(text) // 4, _MAX_WINDOW)
+    for pattern in (_CLAUSE, _SPACE, _BOUNDARY):
+        found = pattern.finditer(text, middle - width, middle + width + 1)
+        ends = (match.end() for match in found)
+        ends = (end for end in ends if 0 < end < len(text))
+        best = min(ends, key=lambda end: abs(end - middle), default=None)
+        if best is not None:
+            return best
+    return None

@@ -1,0 +1,286 @@
+"""Pieces of a translation, words and punctuation, aligned with the source."""
+
+import bisect
+import collections
+import re
+
+from export.documents.flow import ATOM, MARKS, NO_SPACE
+
+# A character of a script without spaces, a word, or another visible character.
+_PIECE = re.compile(
+    rf"[{NO_SPACE}][{MARKS}]*|(?:(?![{NO_SPACE}])[\w{MARKS}])+|[^\s]"
+)
+WORD = re.compile(rf"[\w{MARKS}{ATOM}]")
+_NO_SPACE = re.compile(rf"[{NO_SPACE}]")
+# Articles, pronouns and prepositions, which draw false alignments.
+_MAX_ARTICLE_LENGTH = 4
+# Shorter words may mean another thing in the other language.
+_MIN_COPY_LENGTH = 3
+
+
+class AlignedPieces:
+    """Pieces of a translation, aligned with those of its source.
+
+    Args:
+        source: str.
+        target: its translation.
+        links: pairs (source word, target word) of white space separated words.
+        cuts: offsets of the source that are between two pieces.
+
+    Attributes:
+        pieces: list of (start, end) in the translation.
+        origins: of each, the set of the pieces of the source (their indices)
+            that it is aligned with.
+    """
+
+    def __init__(self, source, target, links, cuts):
+        self._source, self._target = source, target
+        self._cuts = sorted(set(cuts))
+        source_words, target_words = word_spans(source), word_spans(target)
+        self._source_pieces, by_source_word = [], []
+        for start, end in source_words:
+            first = len(self._source_pieces)
+            self._source_pieces += self._cut(_pieces(source, start, end))
+            by_source_word.append(range(first, len(self._source_pieces)))
+        partners = collections.defaultdict(list)
+        for source_word, target_word in links:
+            partners[target_word].append(source_word)
+        # Of each piece of the translation: its place, and the indices of the
+        # pieces of the source that it is aligned with.
+        self.pieces, self.origins = [], []
+        for index, (start, end) in enumerate(target_words):
+            self._add_word(
+                target[start:end],
+                start,
+                [
+                    (source[slice(*source_words[word])], by_source_word[word])
+                    for word in partners[index]
+                ],
+            )
+        self._copies = self._align_copies(target)
+        # Of each piece of the source, those aligned with it.
+        self._targets = [[] for _ in self._source_pieces]
+        for index, origins in enumerate(self.origins):
+            for origin in origins:
+                self._targets[origin].append(index)
+
+    def aligned(self, start, end):
+        """Returns the pieces aligned with a part of the source, a set.
+
+        Those of which most is, or else any part.
+        """
+        sources = self._sources(start, end)
+        counts = collections.Counter(
+            index for source in sources for index in self._targets[source]
+        )
+        copies = {
+            self._copies.get(source)
+            for source in sources
+            if WORD.match(self._source, self._source_pieces[source][0])
+        }
+        if copies and None not in copies:
+            return copies
+        shares = {
+            index: count / len(self.origins[index])
+            for index, count in counts.items()
+        }
+        mostly = {index for index, share in shares.items() if share > 0.5}
+        covered = {each for index in mostly for each in self.origins[index]}
+        # Half of a piece counts if it is all that there is of a word.
+        mostly |= {
+            index
+            for index, share in shares.items()
+            if share == 0.5
+            and any(
+                each in sources and each not in covered
+                for each in self.origins[index]
+            )
+        }
+        pieces = self._trim(mostly, sources, shares) or set(counts)
+        return self._settle_article(pieces, sources)
+
+    def neighbors(self, start, end):
+        """Returns two lists: pieces aligned with what is before and after."""
+        sources = self._sources(start, end)
+        return [
+            self._targets[index] if 0 <= index < len(self._targets) else []
+            for index in (sources.start - 1, sources.stop)
+        ]
+
+    def _sources(self, start, end):
+        """Returns a range of the pieces of a part of the source."""
+        return range(
+            bisect.bisect_left(self._source_pieces, (start, 0)),
+            bisect.bisect_left(self._source_pieces, (end, 0)),
+        )
+
+    def _cut(self, spans):
+        """Cuts spans at the edges of elements."""
+        for start, end in spans:
+            low = bisect.bisect_right(self._cuts, start)
+            high = bisect.bisect_left(self._cuts, end)
+            edges = [start, *self._cuts[low:high], end]
+            yield from zip(edges, edges[1:])
+
+    def _add_word(self, word, start, partners):
+        for text, pieces in partners:
+            if text == word:
+                # A name or number: its parts are those of the source.
+                shift = start - self._source_pieces[pieces[0]][0]
+                for piece in pieces:
+                    a, b = self._source_pieces[piece]
+                    self.pieces.append((a + shift, b + shift))
+                    self.origins.append({piece})
+                return
+        spans = _pieces(word, 0, len(word))
+        texts = [word[a:b] for a, b in spans]
+        origins = [set() for _ in spans]
+        for _, pieces in partners:
+            source_texts = [
+                self._source[slice(*self._source_pieces[piece])]
+                for piece in pieces
+            ]
+            for source_index, index in _match(source_texts, texts):
+                origins[index].add(pieces[source_index])
+        self.pieces += [(start + a, start + b) for a, b in spans]
+        self.origins += origins
+
+    def _align_copies(self, target):
+        """Aligns names and numbers with their copies, whatever links say.
+
+        Returns a dict of pieces of the source to those of the translation.
+        """
+        indices = []
+        for text, pieces in (
+            (self._source, self._source_pieces),
+            (target, self.pieces),
+        ):
+            words = collections.defaultdict(list)
+            for index, (start, end) in enumerate(pieces):
+                words[text[start:end]].append(index)
+            indices.append(words)
+        copies = {}
+        for word, sources in indices[0].items():
+            targets = indices[1].get(word, ())
+            if len(sources) == len(targets) == 1 and (
+                word == ATOM
+                or word.isdecimal()
+                or (len(word) >= _MIN_COPY_LENGTH and word[0].isupper())
+            ):
+                copies[sources[0]] = targets[0]
+                self.origins[targets[0]] = {sources[0]}
+        return copies
+
+    def _settle_article(self, pieces, sources):
+        """Adds or drops a short word before the others.
+
+        It is the article (or the like) of the source without a piece, at the
+        beginning of the part or before it, that decides.
+        """
+        if not pieces:
+            return pieces
+        first = min(pieces)
+        if len(sources) > 1 and self._is_lost_article(sources.start):
+            has_article = len(pieces) > 1 and self._fits(first)
+            is_added = self._fits(first - 1) and not has_article
+            return pieces | {first - 1} if is_added else pieces
+        origins = self.origins[first]
+        if self._is_lost_article(sources.start - 1) and self._fits(first):
+            others = [self.origins[each] for each in pieces - {first}]
+            if all(
+                any(origin in each for each in others) for origin in origins
+            ):
+                return pieces - {first}
+        return pieces
+
+    def _is_lost_article(self, source):
+        return (
+            0 <= source < len(self._targets)
+            and not self._targets[source]
+            and _is_short(self._source, *self._source_pieces[source])
+        )
+
+    def _fits(self, index):
+        return index >= 0 and _is_short(self._target, *self.pieces[index])
+
+    def _trim(self, pieces, sources, shares):
+        """Drops pieces at the edges that seem to be aligned by mistake.
+
+        What they are aligned with has other pieces, and it is short, as
+        articles are, or they are also aligned with something outside.
+        """
+        if len(pieces) < 3:
+            return pieces
+        ordered = collections.deque(sorted(pieces))
+        counts = collections.Counter(
+            origin for index in pieces for origin in self.origins[index]
+        )
+
+        def is_mistake(index):
+            origins = [each for each in self.origins[index] if each in sources]
+            return all(counts[origin] > 1 for origin in origins) and (
+                shares[index] < 1
+                or all(
+                    _is_short(self._source, *self._source_pieces[origin])
+                    for origin in origins
+                )
+            )
+
+        for pop, edge in ((ordered.popleft, 0), (ordered.pop, -1)):
+            while len(ordered) > 1 and is_mistake(ordered[edge]):
+                counts.subtract(self.origins[pop()])
+        return set(ordered)
+
+
+def _is_short(text, start, end):
+    """Whether a piece is a word as short as articles are."""
+    return (
+        WORD.match(text, start) is not None
+        and not _NO_SPACE.match(text, start)
+        and end - start <= _MAX_ARTICLE_LENGTH
+    )
+
+
+def word_spans(text):
+    """Returns the (start, end) of the words of a text."""
+    return [match.span() for match in re.finditer(r"\S+", text)]
+
+
+def _pieces(text, start, end):
+    return [match.span() for match in _PIECE.finditer(text, start, end)]
+
+
+def _match(source, target):
+    """Yields pairs of indices of the pieces of two aligned words.
+
+    Punctuation at the beginning is matched with such, and that at the end;
+    what is between, in proportion.
+    """
+    first, last = 0, min(len(source), len(target))
+
+    def is_pair(one, other):
+        if one == other:
+            return True
+        return not (WORD.match(one) or WORD.match(other))
+
+    while first < last and is_pair(source[first], target[first]):
+        yield first, first
+        first += 1
+    ends = 0
+    while ends < last - first and is_pair(
+        source[len(source) - 1 - ends], target[len(target) - 1 - ends]
+    ):
+        yield len(source) - 1 - ends, len(target) - 1 - ends
+        ends += 1
+    words = [
+        [i for i in range(first, len(texts) - ends) if WORD.match(texts[i])]
+        for texts in (source, target)
+    ]
+    sources, targets = words
+    # A word whose match is punctuation is aligned with the whole.
+    sources = sources or [*range(len(source))]
+    for number, index in enumerate(targets):
+        start = number * len(sources) // len(targets)
+        end = -(-(number + 1) * len(sources) // len(targets))
+        for source_index in sources[start:end]:
+            yield source_index, index

@@ -1,0 +1,380 @@
+"""Puts tags and white space of a sentence into its translation."""
+
+import bisect
+import collections
+import re
+
+from export.documents.flow import ATOM, NO_SPACE, Kind
+from export.documents.pieces import WORD, AlignedPieces, word_spans
+
+_NO_SPACE = re.compile(rf"[{NO_SPACE}]")
+_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+class _Node:
+    """An element, an empty tag, or the part of an element in a sentence.
+
+    Attributes:
+        open: its start tag; "" if that is in an earlier sentence.
+        close: its end tag; "" if that is in a later sentence.
+        start: offset of its beginning in the source.
+        end: offset of its end.
+        left: index of its first piece of the translation.
+        right: index after its last piece.
+        anchor: "left" if it must begin with its parent, "right" if it must end
+            with it, else "".
+        is_void: whether it is an empty tag.
+    """
+
+    __slots__ = (
+        *("open", "close", "start", "end", "left", "right", "anchor"),
+        *("is_void", "children"),
+    )
+
+    def __init__(self, start, open_tag="", anchor=""):
+        self.open, self.close, self.anchor = open_tag, "", anchor
+        self.is_void = False
+        self.start = self.end = start
+        self.left = self.right = 0
+        self.children = []
+
+
+def place_items(items, target, links, document_format):
+    """Returns a translation with the marks, spaces and atoms of its source.
+
+    `items` are those of the sentence, `target` is its translation, with U+FFFC
+    for each atom, and `links` are pairs (source word, target word) of white
+    space separated words, () if there are no marks. Every item occurs once,
+    and elements are well nested. An element is put around the pieces of the
+    translation (words and punctuation) most of which are aligned with what it
+    had; one of which none is, and empty tags, are put between the pieces that
+    are aligned with its neighbours.
+    """
+    source = "".join(item.text for item in items)
+    edits = _place_spaces(items, source, target)
+    if any(item.is_mark for item in items):
+        root = _build_tree(items, len(source))
+        placer = _Placer(root, source, target, links)
+        edits += placer.place()
+    edits += _order_atoms(items, source, target, links)
+    # Tags at the beginning of a space come before it.
+    edits.sort(key=lambda edit: edit[:2])
+    encode = _encoder(items, document_format)
+    output, position = [], 0
+    for start, end, raw in edits:
+        output += [encode(target[position:start]), raw]
+        position = max(position, end)
+    return "".join([*output, encode(target[position:])])
+
+
+def _encoder(items, document_format):
+    """Returns a function that writes text as the document does.
+
+    The first occurrence of a character is written as its first one in the
+    source, for example as an entity, the second as its second, and so on.
+    """
+    if document_format == "text":
+        return str
+    texts = [item for item in items if item.kind is Kind.TEXT]
+    special = {item.text for item in texts if item.raw != item.text}
+    special = {text for text in special if len(text) == 1}
+    spellings = {char: [escape] for char, escape in _ESCAPES.items()}
+    pattern = re.compile(f"[{re.escape(''.join({*special, *_ESCAPES}))}]")
+    found = collections.defaultdict(list)
+    for item in texts:
+        if item.raw != item.text:
+            found[item.text].append(item.raw)
+        else:
+            for char in pattern.findall(item.text):
+                found[char].append(
+                    char if char == ">" else _ESCAPES.get(char, char)
+                )
+    spellings |= found
+    counts = collections.Counter()
+
+    def encode(match):
+        char = match[0]
+        counts[char] += 1
+        options = spellings[char]
+        return options[min(counts[char], len(options)) - 1]
+
+    return lambda text: pattern.sub(encode, text)
+
+
+def _place_spaces(items, source, target):
+    """Returns edits that write the spaces of the source.
+
+    Each takes the place of the space of the translation after as great a part
+    of the text as in the source, in the same order.
+    """
+    spaces, offset = [], 0
+    for item in items:
+        if item.kind is Kind.SPACE:
+            spaces.append((offset, item.raw))
+        offset += len(item.text)
+    if not spaces:
+        return []
+    gaps = [match.span() for match in re.finditer(r"\s+", target)]
+    gaps += [
+        (match.start(), match.start())
+        for match in _NO_SPACE.finditer(target)
+        if match.start() and not target[match.start() - 1].isspace()
+    ]
+    gaps.sort()
+    starts = [start for start, _ in gaps]
+    edits, first = [], 0
+    for index, (offset, raw) in enumerate(spaces):
+        # The last gap that leaves one for each later space.
+        last = len(gaps) - (len(spaces) - index)
+        if first > last:
+            edits.append((len(target), len(target), raw))
+            continue
+        wanted = offset * len(target) / len(source)
+        after = bisect.bisect_left(starts, wanted, first, last + 1)
+        nearest = min(
+            range(max(after - 1, first), min(after, last) + 1),
+            key=lambda gap: abs(starts[gap] - wanted),
+        )
+        edits.append((*gaps[nearest], raw))
+        first = nearest + 1
+    return edits
+
+
+def _order_atoms(items, source, target, links):
+    """Returns edits that write the atoms, aligned or else in order."""
+    atoms = [item.raw for item in items if item.kind is Kind.ATOM]
+    places = [match.start() for match in re.finditer(ATOM, target)]
+    order = [*range(len(atoms))]
+    if links and len(atoms) > 1:
+        source_words, target_words = word_spans(source), word_spans(target)
+        origins = collections.defaultdict(list)
+        for number, match in enumerate(re.finditer(ATOM, source)):
+            origins[_find(source_words, match.start())].append(number)
+        aligned = []
+        for place in places:
+            word = _find(target_words, place)
+            aligned += [
+                number
+                for source_word, target_word in links
+                if target_word == word
+                for number in origins.get(source_word, ())
+            ]
+        if sorted(aligned) == order:
+            order = aligned
+    return [
+        (place, place + 1, atoms[number])
+        for place, number in zip(places, order)
+    ]
+
+
+def _find(spans, offset):
+    """Returns the index of the span that has an offset."""
+    return bisect.bisect(spans, (offset, float("inf"))) - 1
+
+
+def _build_tree(items, length):
+    """Returns the root _Node of the marks."""
+    root = _Node(0)
+    root.end = length
+    stack, offset = [root], 0
+    elements = []
+    for item in items:
+        if item.is_mark and item.kind is not Kind.CLOSE:
+            node = _Node(offset, item.raw)
+            node.is_void = item.kind is Kind.VOID
+            stack[-1].children.append(node)
+            if item.kind is Kind.OPEN:
+                stack.append(node)
+                elements.append(item.element)
+        elif item.kind is Kind.CLOSE:
+            if elements and elements[-1] is item.element:
+                node = stack.pop()
+                elements.pop()
+            else:
+                # It began in an earlier sentence.
+                node = _Node(0, anchor="left")
+                node.children, root.children = root.children, [node]
+            node.end, node.close = offset, item.raw
+        offset += len(item.text)
+    for node in stack[1:]:
+        node.end, node.anchor = length, "right"
+    return root
+
+
+class _Placer:
+    """Finds the pieces of a translation that each element is put around."""
+
+    def __init__(self, root, source, target, links):
+        self._root, self._source, self._target = root, source, target
+        cuts = [edge for node in _walk(root) for edge in (node.start, node.end)]
+        self._aligned = AlignedPieces(source, target, links, cuts)
+        self._pieces = self._aligned.pieces
+        # The innermost element of each piece.
+        self._owners = [root] * len(self._pieces)
+        root.right = len(self._pieces)
+
+    def place(self):
+        """Returns edits (start, end, raw) of the translation, in order."""
+        waiting = [self._root]
+        while waiting:
+            parent = waiting.pop()
+            # Those with few pieces first: a larger element can do without.
+            aligned = [
+                (self._aligned.aligned(node.start, node.end), node)
+                for node in parent.children
+            ]
+            aligned.sort(key=lambda pair: (not pair[1].anchor, len(pair[0])))
+            unplaced = []
+            for pieces, node in aligned:
+                self._place_element(node, parent, pieces)
+                if node.left == node.right and not node.anchor:
+                    unplaced.append(node)
+            for node in unplaced:
+                node.left = node.right = self._find_gap(node, parent)
+            waiting += parent.children
+        return self._write()
+
+    def _place_element(self, node, parent, pieces):
+        """Sets left and right to the span with the most aligned pieces."""
+        pieces = [
+            index
+            for index in pieces
+            if parent.left <= index < parent.right
+            and self._owners[index] is parent
+        ]
+        left, right = parent.left, parent.right
+        node.left = node.right = right if node.anchor == "right" else left
+        if not pieces:
+            return
+        left = left if node.anchor == "left" else min(pieces)
+        right = right if node.anchor == "right" else max(pieces) + 1
+        pieces = set(pieces)
+        if node.anchor == "right":
+            order = range(right - 1, left - 1, -1)
+        else:
+            order = range(left, right)
+        best, total, start = (0, 0), 0, order[0]
+        middle = self._share(node, parent) * (parent.right - parent.left)
+        for index in order:
+            if self._owners[index] is not parent:
+                if node.anchor:
+                    break
+                total = 0
+                continue
+            if total <= 0 and not node.anchor:
+                total, start = 0, index
+            if index in pieces:
+                total += 1
+            elif self._aligned.origins[index]:
+                total -= 1
+            # Of several the nearest to the place of the source.
+            distance = abs((start + index) / 2 - parent.left - middle)
+            if total > 0 and (total, -distance) > best:
+                best = (total, -distance)
+                node.left, node.right = sorted((start, index))
+                node.right += 1
+        if node.left < node.right:
+            self._owners[node.left : node.right] = [node] * (
+                node.right - node.left
+            )
+
+    def _share(self, node, parent):
+        """Returns the part of an element's parent that is before its middle."""
+        length = max(parent.end - parent.start, 1)
+        return ((node.start + node.end) / 2 - parent.start) / length
+
+    def _find_gap(self, node, parent):
+        """Returns the index of the piece before which an empty tag is put."""
+        before, after = (
+            [each for each in pieces if parent.left <= each < parent.right]
+            for pieces in self._aligned.neighbors(node.start, node.end)
+        )
+        gaps = [min(after)] if after else []
+        if before:
+            position = 0 if self._is_attached(node) else len(gaps)
+            gaps.insert(position, max(before) + 1)
+        length = parent.right - parent.left
+        gap = parent.left + round(self._share(node, parent) * length)
+        gap = gaps[0] if gaps else gap
+        # Not within another element.
+        while (
+            parent.left < gap < parent.right
+            and self._owners[gap] is self._owners[gap - 1]
+            and self._owners[gap] is not parent
+        ):
+            sibling = self._owners[gap]
+            is_first = node.start <= sibling.start
+            gap = sibling.left if is_first else sibling.right
+        return gap
+
+    def _is_attached(self, node):
+        """Whether a tag follows a word, and no word follows it."""
+        before = self._source[node.start - 1 : node.start]
+        after = self._source[node.end : node.end + 1]
+        return bool(before.strip()) and not WORD.match(after)
+
+    def _write(self):
+        edits, position = [], 0
+
+        def add(place, raw):
+            nonlocal position
+            position = max(position, place)
+            if raw:
+                edits.append((position, position, raw))
+
+        def key(numbered):
+            number, node = numbered
+            side = {"left": 0, "": 1, "right": 2}[node.anchor]
+            return side, node.left, node.right, number
+
+        def enter(node, parent):
+            add(self._start(node, parent), node.open)
+            if node.is_void:
+                self._add_spaces(node, edits)
+            children = sorted(enumerate(node.children), key=key)
+            stack.append((node, iter(children)))
+
+        stack = []
+        enter(self._root, self._root)
+        while stack:
+            node, children = stack[-1]
+            _, child = next(children, (None, None))
+            if child is not None:
+                enter(child, node)
+                continue
+            stack.pop()
+            is_empty = node.left == node.right
+            add(0 if is_empty else self._pieces[node.right - 1][1], node.close)
+        return edits
+
+    def _add_spaces(self, node, edits):
+        """Adds spaces between words to the last edit, unless none were."""
+        position, _, raw = edits.pop()
+        source, target = self._source, self._target
+        if WORD.match(target[position - 1 : position]) and not WORD.match(
+            source[node.start - 1 : node.start]
+        ):
+            raw = f" {raw}"
+        if WORD.match(target[position : position + 1]) and not WORD.match(
+            source[node.start : node.start + 1]
+        ):
+            raw = f"{raw} "
+        edits.append((position, position, raw))
+
+    def _start(self, node, parent):
+        """Returns the offset in the translation of an element's beginning."""
+        left = node.left
+        if not self._pieces or parent.left == parent.right:
+            return 0
+        is_at_end = left == parent.right or self._is_attached(node)
+        if left == node.right and left and is_at_end:
+            return self._pieces[left - 1][1]
+        return self._pieces[left][0]
+
+
+def _walk(root):
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += node.children

@@ -1,0 +1,65 @@
+"""Plain text: which of its lines belong together, and what is not text."""
+
+import re
+
+from export.documents.flow import Item, Kind, text_items
+
+# Narrower lines are not wrapped: poems, addresses, lists without bullets.
+_MIN_WRAP_WIDTH = 40
+_LINE = re.compile(
+    # Indentation, with the ">" of quoted mail.
+    r"(?P<indent>[\s>|\ufeff]*)"
+    r"(?P<bullet>(?:(?:[-*+#\u2022\u2023\u2043\u25aa\u25cf\u25e6\u00b7\u2013"
+    r"\u2014]+|\(?(?:\d{1,3}|[a-zA-Z])\)|\d{1,3}\.)\s+)*)"
+    r"(?P<body>.*?)(?P<end>\s*)",
+    re.DOTALL,
+)
+
+
+def read_text(text):
+    """Returns a list of str, which stay as they are, and flows.
+
+    A flow, a list of Item, is a line without indentation and bullet, or those
+    of a wrapped paragraph. A line is wrapped if it was as full as the widest
+    line of its paragraph, of 40 characters or more: the first word of the next
+    line, which has no bullet, did not fit.
+    """
+    parts, paragraph = [], []
+    for line in text.splitlines(keepends=True):
+        if line.isspace():
+            _add_paragraph(parts, paragraph)
+            paragraph = []
+            parts.append(line)
+        else:
+            paragraph.append(line)
+    _add_paragraph(parts, paragraph)
+    return parts
+
+
+def _add_paragraph(parts, lines):
+    matches = [_LINE.fullmatch(line) for line in lines]
+    widths = [match.end("body") for match in matches]
+    width = max(widths, default=0)
+    flow, separator = [], ""
+    for index, match in enumerate(matches):
+        indent, bullet, body, end = match.groups()
+        first_word = body.split(None, 1)[0] if body else ""
+        is_continued = (
+            index > 0
+            and not bullet
+            and width >= _MIN_WRAP_WIDTH
+            and width < widths[index - 1] + 1 + len(first_word)
+            and "\t" not in matches[index - 1]["body"] + body
+        )
+        if is_continued:
+            flow.append(Item(Kind.SPACE, separator + indent, " "))
+        else:
+            parts += [flow, separator + indent + bullet]
+            flow = []
+        # Tabs separate columns.
+        *columns, body = re.split(r"(\t+)", body)
+        for column, tabs in zip(columns[::2], columns[1::2]):
+            parts += [[*text_items(column)], tabs]
+        flow += text_items(body)
+        separator = end
+    parts += [flow, separator]
