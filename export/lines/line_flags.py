@@ -82,11 +82,10 @@ def validate_format():
                 "run the command twice."
             )
     if _is_document():
+        names = "n_best", "scores", "alignments", "confidence", "prefixes"
         given = [
             f"--{name}"
-            for name in (
-                *("n_best", "scores", "alignments", "confidence", "prefixes"),
-            )
+            for name in names
             if name in FLAGS and FLAGS[name].present
         ]
         if given:
