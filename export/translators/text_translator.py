@@ -24,16 +24,16 @@ class Translation:
         score: log-probability / length penalty.
         alignment: pairs (source word, target word) in ascending order, counted
             from 0; words are separated by white space. () if not requested.
+        source_truncated: whether the source exceeded the model's limit.
         word_log_probs: log-probability of each word, the sum of its tokens';
             () if no alignment was requested.
-        source_truncated: whether the source exceeded the model's limit.
     """
 
     text: str
     score: float
     alignment: tuple[tuple[int, int], ...] = ()
-    word_log_probs: tuple[float, ...] = ()
     source_truncated: bool = False
+    word_log_probs: tuple[float, ...] = ()
 
 
 # The translation of blank text.

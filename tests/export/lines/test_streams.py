@@ -23,7 +23,9 @@ from export.lines.streams import (
 from export.translators.text_translator import BLANK, Translation
 
 FOUND = [
-    Translation("le chat", -0.25, ((0, 0), (2, 1)), (-0.5, -2.0)),
+    Translation(
+        "le chat", -0.25, ((0, 0), (2, 1)), word_log_probs=(-0.5, -2.0)
+    ),
     Translation("un\nch\tat", -1.5),
 ]
 
