@@ -215,6 +215,12 @@ def read_vocab_size(proto):
     return model.trainer_spec.vocab_size
 
 
+def has_byte_fallback(proto):
+    """Returns whether characters without a token become byte tokens."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+    return model.trainer_spec.byte_fallback
+
+
 def has_crashing_piece(pieces):
     """Returns whether a piece is empty or begins with NUL, which crashes."""
     return any(piece[:1] in ("", "\0") for piece in pieces)

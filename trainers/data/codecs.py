@@ -15,6 +15,7 @@ import numpy as np
 
 from export.common.errors import InputError
 from export.tokenizers import load_tokenizer
+from export.tokenizers.python_tokenizers import has_byte_fallback
 from keras_transformer.config import END_ID, UNKNOWN_ID
 from trainers.data.prepared_corpus import (
     NUM_EXAMPLES,
@@ -55,6 +56,7 @@ class TextCodec:
     def __init__(self, files):
         tokenizer = load_tokenizer(files[VOCABULARY_FILE])
         self.models = tokenizer.source.proto, tokenizer.target.proto
+        self._has_bytes = all(map(has_byte_fallback, self.models))
         self.encode_sources = tokenizer.source.encode
         self.encode_targets = tokenizer.target.encode
         self.source_vocabulary_size = tokenizer.source.vocabulary_size
@@ -64,6 +66,13 @@ class TextCodec:
         """Returns why a target cannot be encoded, or "" if it can."""
         del target
         return ""
+
+    def has_no_unknown(self, text):
+        """Returns whether a str has no unknown token on either side."""
+        return self._has_bytes or not any(
+            UNKNOWN_ID in encode([text])[0]
+            for encode in (self.encode_sources, self.encode_targets)
+        )
 
 
 class TreeCodec:

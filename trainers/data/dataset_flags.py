@@ -40,9 +40,9 @@ flags.DEFINE_integer(
 
 
 def define_preparation_flags():
-    """Defines --normalization and --max_unknown."""
+    """Defines --normalization, --copy_rate and --max_unknown."""
     # Both load TensorFlow.
-    from trainers.data.preparation import MAX_UNKNOWN
+    from trainers.data.preparation import COPY_RATE, MAX_UNKNOWN
     from trainers.data.vocabulary import NORMALIZATIONS
 
     flags.DEFINE_enum(
@@ -54,13 +54,22 @@ def define_preparation_flags():
         "characters of the text. See docs/data.md.",
     )
     flags.DEFINE_float(
+        "copy_rate",
+        COPY_RATE,
+        "Share of training pairs to which text is added that is copied: emoji, "
+        "rare letters, numbers, addresses, foreign words. See "
+        "docs/characters.md.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    flags.DEFINE_float(
         "max_unknown",
         MAX_UNKNOWN,
         "Maximum share of unknown tokens on a side; 1 accepts any text.",
         lower_bound=0.0,
         upper_bound=1.0,
     )
-    command.mark_flags_as_finite("max_unknown")
+    command.mark_flags_as_finite("copy_rate", "max_unknown")
 
 
 def workers():

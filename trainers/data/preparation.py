@@ -21,6 +21,7 @@ from trainers.data.codecs import (
     make_codec_files,
     tokenize,
 )
+from trainers.data.copies import add_copies
 from trainers.data.corpus import describe_fingerprint_change
 from trainers.data.prepared_corpus import (
     MANIFEST_FILE,
@@ -47,13 +48,17 @@ from trainers.data.vocabulary import (
 MAX_STORED_TOKENS = 1024
 # Vocabularies trained on the same text have hundreds of times fewer.
 MAX_UNKNOWN = 0.05
+# Default share of training pairs with copied text.
+COPY_RATE = 0.05
 
 # Tokenized chunks per shard: the most that an interruption loses.
 _CHUNKS_PER_SHARD = 20
 _MAX_UINT16_VOCABULARY = 1 << 16
 
 
-def make_data_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
+def make_data_source(
+    corpus, vocabulary_size, max_tokens, normalization="auto", copy_rate=0.0
+):
     """Returns the DataSource of a corpus prepared with these settings."""
     return DataSource(
         dataset=corpus.name,
@@ -63,6 +68,7 @@ def make_data_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
         vocabulary_size=vocabulary_size,
         max_tokens=max_tokens,
         normalization=normalization,
+        copy_rate=copy_rate,
     )
 
 
@@ -230,6 +236,9 @@ class _Preparation:
         """Writes the missing shards of a split; returns the new Manifest."""
         split = manifest.splits.get(name, Split())
         pairs = itertools.islice(self._corpus.pairs(name), split.num_read, None)
+        if name == "train" and self._corpus.kind == "text":
+            rate = self._data_source.copy_rate
+            pairs = add_copies(pairs, rate, codec.has_no_unknown)
         size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
         dtype = np.uint16 if size <= _MAX_UINT16_VOCABULARY else np.int32
         with (

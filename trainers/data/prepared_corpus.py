@@ -53,6 +53,7 @@ class DataSource:
     vocabulary_size: int
     max_tokens: int
     normalization: str = "auto"
+    copy_rate: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -321,7 +322,11 @@ def _from_json(name, annotation, value):
     if expected is dict:
         types = typing.get_type_hints(origin)
         return origin(
-            **{key: _from_json(key, types[key], value[key]) for key in types}
+            **{
+                key: _from_json(key, types[key], value[key])
+                for key in types
+                if key in value
+            }
         )
     return value
 

@@ -32,6 +32,8 @@ NORMALIZATIONS = ("auto", NFKC_RULES, NFC_RULES, *_OTHER_RULES)
 _MAX_CHANGED_SHARE = 0.002
 _NUM_CODE_POINTS = 0x110000
 _NUM_EXAMPLES = 8
+# Smaller vocabularies have no byte tokens: 256 would be too many of them.
+MIN_BYTE_FALLBACK_SIZE = 2048
 _BYTE_ORDER_MARK = "\ufeff"
 
 # Rarer characters occur too seldom to learn their translation.
@@ -168,8 +170,9 @@ def train_vocabulary(sentences, size, characters="", normalization=NFKC_RULES):
 
     As in section 5.1, `sentences` come from both languages. `size` includes the
     four special tokens. Each of `characters` gets a token, however rare, as do
-    the most frequent characters, 99.95 % of the text. `normalization` is a name
-    for `make_normalizer`. Raises InputError if the text gives too few or needs
+    the most frequent characters, 99.95 % of the text. Other characters become
+    their UTF-8 bytes, which have 256 tokens, unless `size` is below 2,048.
+    `normalization` is a name for `make_normalizer`. Raises InputError if the text gives too few or needs
     too many tokens.
     """
     model, errors = io.BytesIO(), []
@@ -182,6 +185,7 @@ def train_vocabulary(sentences, size, characters="", normalization=NFKC_RULES):
                 model_writer=model,
                 model_type="bpe",
                 vocab_size=size,
+                byte_fallback=size >= MIN_BYTE_FALLBACK_SIZE,
                 required_chars=characters,
                 pad_id=PAD_ID,
                 unk_id=UNKNOWN_ID,

@@ -271,18 +271,30 @@ def _open_data(task, config, options, init_directory):
 def _source_from_flags(corpus, manifest, config, options):
     """Returns the DataSource of a Corpus, by default like the prepared one."""
     max_tokens = max(MAX_STORED_TOKENS, options.max_tokens)
-    normalization = FLAGS.normalization
+    normalization, copy_rate = FLAGS.normalization, FLAGS.copy_rate
     if manifest:
         max_tokens = manifest.source.max_tokens
         if not FLAGS["normalization"].present:
             normalization = manifest.source.normalization
+        if not FLAGS["copy_rate"].present:
+            copy_rate = manifest.source.copy_rate
     return make_data_source(
-        corpus, config.encoder_vocabulary_size, max_tokens, normalization
+        corpus,
+        config.encoder_vocabulary_size,
+        max_tokens,
+        normalization,
+        copy_rate,
     )
 
 
 def _validate_data_flags(folder, source):
-    names = ("dataset", "source_language", "target_language", "normalization")
+    names = (
+        "dataset",
+        "source_language",
+        "target_language",
+        "normalization",
+        "copy_rate",
+    )
     for name in names:
         value = getattr(source, name)
         if FLAGS[name].present and FLAGS[name].value != value:
