@@ -61,12 +61,15 @@ class PythonTokenizer:
 
     def ids(self, text):
         """Returns a list of int, with the end id."""
+        text = text.replace("\0", "")
         return [*self._processor.encode(text), self._processor.eos_id()]
 
     def text(self, ids):
-        """Returns the text of a list of int, without special ids."""
-        is_control = self._processor.IsControl
-        return self._processor.decode([i for i in ids if not is_control(i)])
+        """Returns the text of a list of int, without special ids.
+
+        Bytes that are not UTF-8 become U+FFFD.
+        """
+        return self._processor.decode(ids)
 
     def id_to_token(self, token_id):
         """Returns the token of one id, such as "▁the"."""

@@ -35,6 +35,8 @@ from trainers.data.vocabulary import (
 _MAX_SAMPLED_PAIRS = 1_000_000
 # Maximum share of tokens for rare characters: Chinese has thousands of them.
 _MAX_CHARACTER_SHARE = 0.25
+# In smaller vocabularies, 256 tokens for bytes would be over an eighth.
+_MIN_BYTE_FALLBACK_SIZE = 2048
 _COUNTING_BATCH = 10_000
 # Pairs per chunk: large enough to make call overhead negligible.
 _CHUNK_PAIRS = 5_000
@@ -151,7 +153,11 @@ def make_codec_files(
         rules = choose_normalization(data_source.normalization, counts)
         limit = int(_MAX_CHARACTER_SHARE * size)
         characters = frequent_characters(sampled_texts(), limit, rules)
-        vocabulary = train_vocabulary(sampled_texts(), size, characters, rules)
+        # Trees are parsed, not copied.
+        has_bytes = corpus.kind == "text" and size >= _MIN_BYTE_FALLBACK_SIZE
+        vocabulary = train_vocabulary(
+            sampled_texts(), size, characters, rules, has_bytes
+        )
     files = {VOCABULARY_FILE: vocabulary}
     if corpus.kind == "trees":
         if symbols is None:

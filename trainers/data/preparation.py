@@ -68,7 +68,7 @@ def make_data_source(
         vocabulary_size=vocabulary_size,
         max_tokens=max_tokens,
         normalization=normalization,
-        copy_rate=copy_rate,
+        copy_rate=copy_rate if corpus.kind == "text" else 0.0,
     )
 
 
@@ -236,8 +236,8 @@ class _Preparation:
         """Writes the missing shards of a split; returns the new Manifest."""
         split = manifest.splits.get(name, Split())
         pairs = itertools.islice(self._corpus.pairs(name), split.num_read, None)
-        if name == "train" and self._corpus.kind == "text":
-            rate = self._data_source.copy_rate
+        rate = self._data_source.copy_rate
+        if name == "train" and rate:
             pairs = add_copies(pairs, rate, codec.has_no_unknown)
         size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
         dtype = np.uint16 if size <= _MAX_UINT16_VOCABULARY else np.int32

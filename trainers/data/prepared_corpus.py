@@ -290,7 +290,10 @@ def read_manifest(folder):
             return None
         content = path.read_bytes()
     try:
-        manifest = _from_json("manifest", Manifest, json.loads(content))
+        value = json.loads(content)
+        # Older manifests have no copies.
+        value["source"] = {"copy_rate": 0.0} | value["source"]
+        manifest = _from_json("manifest", Manifest, value)
         for split in manifest.splits.values():
             for shard in split.shards:
                 # The name becomes part of a path.
@@ -322,11 +325,7 @@ def _from_json(name, annotation, value):
     if expected is dict:
         types = typing.get_type_hints(origin)
         return origin(
-            **{
-                key: _from_json(key, types[key], value[key])
-                for key in types
-                if key in value
-            }
+            **{key: _from_json(key, types[key], value[key]) for key in types}
         )
     return value
 

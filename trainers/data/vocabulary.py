@@ -32,8 +32,6 @@ NORMALIZATIONS = ("auto", NFKC_RULES, NFC_RULES, *_OTHER_RULES)
 _MAX_CHANGED_SHARE = 0.002
 _NUM_CODE_POINTS = 0x110000
 _NUM_EXAMPLES = 8
-# Smaller vocabularies have no byte tokens: 256 would be too many of them.
-MIN_BYTE_FALLBACK_SIZE = 2048
 _BYTE_ORDER_MARK = "\ufeff"
 
 # Rarer characters occur too seldom to learn their translation.
@@ -165,15 +163,21 @@ def frequent_characters(sentences, limit, normalization=NFKC_RULES):
     return "".join(map(chr, frequent))
 
 
-def train_vocabulary(sentences, size, characters="", normalization=NFKC_RULES):
+def train_vocabulary(
+    sentences,
+    size,
+    characters="",
+    normalization=NFKC_RULES,
+    byte_fallback=False,
+):
     """Trains a byte-pair encoding; returns the bytes of its model.
 
     As in section 5.1, `sentences` come from both languages. `size` includes the
     four special tokens. Each of `characters` gets a token, however rare, as do
     the most frequent characters, 99.95 % of the text. Other characters become
-    their UTF-8 bytes, which have 256 tokens, unless `size` is below 2,048.
-    `normalization` is a name for `make_normalizer`. Raises InputError if the text gives too few or needs
-    too many tokens.
+    the unknown token, or with `byte_fallback` their UTF-8 bytes, which have 256
+    of the tokens. `normalization` is a name for `make_normalizer`. Raises
+    InputError if the text gives too few or needs too many tokens.
     """
     model, errors = io.BytesIO(), []
     # SentencePiece's callbacks may swallow a KeyboardInterrupt.
@@ -185,7 +189,7 @@ def train_vocabulary(sentences, size, characters="", normalization=NFKC_RULES):
                 model_writer=model,
                 model_type="bpe",
                 vocab_size=size,
-                byte_fallback=size >= MIN_BYTE_FALLBACK_SIZE,
+                byte_fallback=byte_fallback,
                 required_chars=characters,
                 pad_id=PAD_ID,
                 unk_id=UNKNOWN_ID,
