@@ -6,6 +6,7 @@ so a model cannot learn from it to copy them.
 
 import functools
 import random
+import re
 import string
 import sys
 import unicodedata
@@ -13,18 +14,19 @@ import zlib
 
 import numpy as np
 
-_MAX_ITEMS = 4
-# Letters come in blocks of about this many code points, mostly of one script.
-_BLOCK_BITS = 7
-# Before it lie most alphabets, after it mostly ideographs and syllables.
-_LAST_ALPHABET = 0x3000
-_VOWELS, _CONSONANTS = "aeiouy", "bcdfghjklmnpqrstvwxz"
-_DOMAINS = ("com", "org", "net", "fr", "de", "io", "co.uk")
+# Numbers of items in a pair, equally likely.
+_NUM_ITEMS = (1, 1, 1, 2, 2, 3, 4)
+_END_PROBABILITY = 0.4
+# SentencePiece writes them for white space and for unknown text.
+_RESERVED = "\u2581\u2585"
 _SYMBOL_RANGES = ((0x2190, 0x2C00), (0x1F000, 0x1FB00))
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
 _VARIATION_SELECTOR = "\ufe0f"
-# SentencePiece writes them for white space and for unknown text.
-_RESERVED = "\u2581\u2585"
+# Letters come in blocks of 2**7 code points, mostly of one script. Up to the
+# code point there are most alphabets, then mostly ideographs and syllables.
+_BLOCK_BITS, _LAST_ALPHABET = 7, 0x3000
+_VOWELS, _CONSONANTS = "aeiouy", "bcdfghjklmnpqrstvwxz"
+_DOMAINS = ("com", "org", "net", "info", "eu", "fr", "de", "io", "co.uk")
 
 
 def add_copies(pairs, rate, can_encode=None):
@@ -32,43 +34,44 @@ def add_copies(pairs, rate, can_encode=None):
 
     Up to four items are inserted in the same order on both sides: at the ends,
     beside words that are the same on both sides, and otherwise at the same
-    share of the words. It depends on the pair alone. `can_encode` gets an item;
-    those for which it returns False are omitted.
+    share of the words between those. They depend on the pair alone. Items for
+    which the function `can_encode` returns False are omitted.
     """
     limit = rate * 2**32
     for source, target in pairs:
         text = f"{source}\t{target}"
         if zlib.crc32(text.encode("utf-8", "surrogatepass")) < limit:
-            rng = random.Random(text)
-            items = _make_items(rng)
-            if can_encode:
-                items = [*filter(can_encode, items)]
-            source, target = _insert(items, source, target, rng)
+            # A str is hashed in the same way by every Python.
+            items = _Items(random.Random(text), text)
+            source, target = _insert(items, source, target, can_encode)
         yield source, target
 
 
-def _insert(items, source, target, rng):
+def _insert(items, source, target, can_encode):
+    rng = items.rng
+    inserted = [items.make() for _ in range(rng.choice(_NUM_ITEMS))]
     source_words, target_words = source.split(" "), target.split(" ")
-    places = np.interp(
-        range(len(source_words) + 1), *_anchors(source_words, target_words)
-    )
-    # The ends are right in every language.
     ends = 0, len(source_words)
     indices = sorted(
-        rng.choice(ends) if rng.random() < 0.4 else rng.randint(*ends)
-        for _ in items
+        rng.choice(ends)
+        if rng.random() < _END_PROBABILITY
+        else rng.randint(*ends)
+        for _ in inserted
     )
-    # From the end, since insertions move what follows.
-    for item, index in zip(reversed(items), reversed(indices)):
-        source_words.insert(index, item)
-        target_words.insert(round(places[index]), item)
+    anchors = _anchors(source_words, target_words)
+    others = np.interp(indices, *zip(*anchors)).round().astype(int)
+    # From the end, since an insertion moves what follows.
+    for item, index, other in reversed([*zip(inserted, indices, others)]):
+        if can_encode is None or can_encode(item):
+            source_words.insert(index, item)
+            target_words.insert(other, item)
     return " ".join(source_words), " ".join(target_words)
 
 
 def _anchors(source_words, target_words):
-    """Returns ascending indices of words at the same place on each side.
+    """Returns ascending pairs of word indices at the same place.
 
-    Those of words that occur once on both sides, and of the words after them.
+    Those of the ends, and before and after words that occur once on each side.
     """
     anchors = [(0, 0)]
     for index, word in enumerate(source_words):
@@ -76,27 +79,99 @@ def _anchors(source_words, target_words):
             other = target_words.index(word)
             if other >= anchors[-1][1]:
                 anchors += [(index, other), (index + 1, other + 1)]
-    return zip(*anchors, (len(source_words), len(target_words)))
+    return [*anchors, (len(source_words), len(target_words))]
 
 
-def _make_items(rng):
-    count = rng.choice(range(1, _MAX_ITEMS + 1))
-    makers = (_emoji, _rare_word, _number, _address, _name)
-    return [rng.choice(makers)(rng) for _ in range(count)]
+class _Items:
+    """Makes items to copy; `text` has words to use in addresses."""
 
+    def __init__(self, rng, text):
+        self.rng = rng
+        self._words = re.findall("[a-z]{3,}", text.lower())
 
-def _emoji(rng):
-    character = rng.choice(_emoji_characters())
-    kind = rng.random()
-    if kind < 0.1:
-        return character + chr(rng.choice(_SKIN_TONES))
-    if kind < 0.2:
-        return character + _VARIATION_SELECTOR
-    return character * rng.choice((1, 1, 1, 2, 3))
+    def make(self):
+        """Returns a str without white space."""
+        makers = (
+            self._emoji,
+            self._rare_word,
+            self._number,
+            self._address,
+            self._name,
+        )
+        return self.rng.choice(makers)()
+
+    def _emoji(self):
+        rng = self.rng
+        character = rng.choice(_symbols())
+        kind = rng.random()
+        if kind < 0.1:
+            return character + chr(rng.choice(_SKIN_TONES))
+        if kind < 0.2:
+            return character + _VARIATION_SELECTOR
+        return character * rng.choice((1, 1, 1, 1, 2, 3))
+
+    def _rare_word(self):
+        """Returns letters of one script."""
+        rng = self.rng
+        letters = rng.choice(rng.choice(_letter_blocks()))
+        length = rng.choice((1, 1, 1, 2, 3, 5))
+        return "".join(rng.choice(letters) for _ in range(length))
+
+    def _number(self):
+        rng = self.rng
+        digits = str(rng.randrange(10 ** rng.randint(1, 8)))
+        if rng.random() < 0.6:
+            return digits
+        separator = rng.choice(".,:-/")
+        return f"{digits}{separator}{rng.randrange(10 ** rng.randint(1, 3))}"
+
+    def _address(self):
+        """Returns a URL, an e-mail address, or a name of the web."""
+        rng = self.rng
+        host = f"{self._word()}.{rng.choice(_DOMAINS)}"
+        kind = rng.random()
+        if kind < 0.1:
+            return f"{self._word()}@{host}"
+        if kind < 0.2:
+            return rng.choice("@#") + self._word()
+        if rng.random() < 0.2:
+            host = f"{self._word()}-{host}"
+        schemes = ("https://", "https://www.", "http://", "http://www.", "www.")
+        parts = [rng.choice(schemes), host]
+        for _ in range(rng.choice((0, 1, 1, 2))):
+            parts += rng.choice("//-"), rng.choice((self._word, self._code))()
+        if rng.random() < 0.2:
+            parts += "?", rng.choice(("q", "id", "page")), "=", self._code()
+        return "".join(parts)
+
+    def _name(self):
+        word = self._made_up_word()
+        forms = (word, word.capitalize(), word.upper(), self._code())
+        return self.rng.choice(forms)
+
+    def _word(self):
+        if self._words and self.rng.random() < 0.6:
+            return self.rng.choice(self._words)
+        return self._made_up_word()
+
+    def _made_up_word(self):
+        rng = self.rng
+        return "".join(
+            rng.choice(_CONSONANTS) + rng.choice(_VOWELS)
+            for _ in range(rng.randint(1, 4))
+        )
+
+    def _code(self):
+        rng = self.rng
+        characters = string.digits
+        if rng.random() < 0.5:
+            characters += string.ascii_letters
+        return "".join(rng.choices(characters, k=rng.randint(1, 5)))
 
 
 @functools.cache
-def _emoji_characters():
+def _symbols():
+    """Returns emoji and symbols like them."""
     return [
         chr(code)
         for first, end in _SYMBOL_RANGES
@@ -106,64 +181,13 @@ def _emoji_characters():
     ]
 
 
-def _rare_word(rng):
-    """Returns letters of one script."""
-    letters = rng.choice(_letter_blocks()[rng.random() < 0.5])
-    length = rng.choice((1, 1, 2, 3, 4, 6))
-    return "".join(rng.choice(letters) for _ in range(length))
-
-
 @functools.cache
 def _letter_blocks():
-    """Returns blocks of letters of alphabets, and of other scripts."""
+    """Returns blocks of letters of alphabets, and those of other scripts."""
     blocks = {}
     for code in range(0x80, sys.maxunicode + 1):
         if unicodedata.category(chr(code)) in ("Ll", "Lo", "Lu"):
             blocks.setdefault(code >> _BLOCK_BITS, []).append(chr(code))
-    first = _LAST_ALPHABET >> _BLOCK_BITS
-    alphabets = [block for i, block in blocks.items() if i < first]
-    return [block for i, block in blocks.items() if i >= first], alphabets
-
-
-def _number(rng):
-    digits = str(rng.randrange(10 ** rng.randint(1, 10)))
-    kind = rng.random()
-    if kind < 0.7:
-        return digits
-    separator = rng.choice(".,:-/")
-    return f"{digits}{separator}{rng.randrange(10 ** rng.randint(1, 3))}"
-
-
-def _address(rng):
-    """Returns a URL, an e-mail address, or a name of the web."""
-    host = f"{_word(rng)}.{rng.choice(_DOMAINS)}"
-    kind = rng.random()
-    if kind < 0.15:
-        return f"{_word(rng)}@{host}"
-    if kind < 0.25:
-        return rng.choice("@#") + _word(rng)
-    parts = [rng.choice(("https://", "https://www.", "http://", "www."))]
-    parts.append(host)
-    for _ in range(rng.randint(0, 2)):
-        parts += rng.choice("/-"), rng.choice((_word, _code))(rng)
-    if rng.random() < 0.2:
-        parts.append(f"?{rng.choice(string.ascii_lowercase)}={_code(rng)}")
-    return "".join(parts)
-
-
-def _name(rng):
-    word = _word(rng)
-    return rng.choice((word, word.capitalize(), word.upper(), _code(rng)))
-
-
-def _word(rng):
-    """Returns a word that could be of a foreign language."""
-    return "".join(
-        rng.choice(_CONSONANTS) + rng.choice(_VOWELS)
-        for _ in range(rng.randint(1, 4))
-    )
-
-
-def _code(rng):
-    characters = string.ascii_letters + string.digits
-    return "".join(rng.choices(characters, k=rng.randint(1, 6)))
+    last = _LAST_ALPHABET >> _BLOCK_BITS
+    alphabets = [letters for i, letters in blocks.items() if i < last]
+    return alphabets, [letters for i, letters in blocks.items() if i >= last]
