@@ -59,12 +59,13 @@ def prepare(
     vocabulary_size=SIZE,
     max_tokens=100,
     normalization="auto",
+    copy_rate=0.0,
     **changes,
 ):
     """`prepare_corpus`, of `splits` with `vocabulary` by default."""
     corpus = corpus or MemoryCorpus(splits())
     source = make_data_source(
-        corpus, vocabulary_size, max_tokens, normalization
+        corpus, vocabulary_size, max_tokens, normalization, copy_rate
     )
     arguments = {"workers": 1, "vocabulary": vocabulary()}
     return prepare_corpus(folder, corpus, source, **arguments | changes)

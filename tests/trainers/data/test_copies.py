@@ -1,0 +1,112 @@
+"""Text that both sides of some training pairs have in common."""
+
+import collections
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.trainers import cipher
+from tests.trainers.data.memory_corpus import (
+    SIZE,
+    MemoryCorpus,
+    contents,
+    prepare,
+    splits,
+    vocabulary,
+)
+from trainers.data.codecs import make_codec
+from trainers.data.copies import add_copies
+from trainers.data.prepared_corpus import VOCABULARY_FILE
+
+WORDS = st.lists(st.sampled_from(["Tom", "ba", "ka,", "5", "é"]), min_size=1)
+SENTENCES = WORDS.map(" ".join)
+PAIRS = [
+    (f"{s} {i}", f"{t} {i}") for i, (s, t) in enumerate(cipher.sentences(2000))
+]
+
+
+def _added(text, changed):
+    """The words that `changed` has more than `text`, in order."""
+    missing, added = text.split(" "), []
+    for word in changed.split(" "):
+        if missing and word == missing[0]:
+            del missing[0]
+        else:
+            added.append(word)
+    assert not missing
+    return added
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(SENTENCES, SENTENCES), max_size=4))
+def test_both_sides_get_the_same_words_in_the_same_order(pairs):
+    for pair, changed in zip(pairs, add_copies(pairs, 1.0), strict=True):
+        items = _added(pair[0], changed[0])
+        assert items == _added(pair[1], changed[1])
+        assert 1 <= len(items) <= 4
+        # A pair's items do not depend on other pairs.
+        assert [changed] == [*add_copies([pair], 1.0)]
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5])
+def test_the_rate_is_the_share_of_changed_pairs(rate):
+    changed = [*add_copies(PAIRS, rate)]
+    count = sum(a != b for a, b in zip(PAIRS, changed, strict=True))
+    assert count == pytest.approx(rate * len(PAIRS), rel=0.2)
+    # The same pairs change, and more at a higher rate.
+    for pair, one, other in zip(PAIRS, changed, add_copies(PAIRS, 0.6)):
+        assert one in (pair, other)
+
+
+def test_words_that_are_the_same_on_both_sides_keep_their_neighbours():
+    pairs = [(f"a{i} b Tom g", f"c Tom d e f{i}") for i in range(300)]
+    found = 0
+    for pair, changed in zip(pairs, add_copies(pairs, 1.0)):
+        source, target = (side.split(" ") for side in changed)
+        for one in _added(pair[0], changed[0]):
+            if len(one) > 3 and source[source.index(one) - 1] == "Tom":
+                assert target[target.index(one) - 1] == "Tom"
+                found += 1
+    assert found > 30
+
+
+def test_items_are_of_many_kinds():
+    added = [
+        word
+        for pair, changed in zip(PAIRS, add_copies(PAIRS, 1.0))
+        for word in _added(pair[0], changed[0])
+    ]
+    kinds = collections.Counter()
+    for word in added:
+        kinds["address"] += "." in word and not word[0].isdigit()
+        kinds["number"] += word[0].isdigit()
+        kinds["emoji"] += unicodedata.category(word[0]) == "So"
+        kinds["letters"] += word[0].isalpha() and not word.isascii()
+        kinds["name"] += word.isascii() and word.isalpha()
+    assert len(kinds) == 5
+    assert min(kinds.values()) > len(added) / 10
+    assert len({*added}) > 0.7 * len(added)
+
+
+def test_only_training_pairs_are_changed_and_no_token_is_unknown(tmp_path):
+    corpus = MemoryCorpus(splits())
+    plain = prepare(tmp_path / "plain", corpus)
+    copied = prepare(tmp_path / "copied", corpus, copy_rate=0.5)
+    assert copied.manifest.source.copy_rate == 0.5
+    before, after = contents(tmp_path / "plain"), contents(tmp_path / "copied")
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {
+        "manifest.json",
+        "train-00000.ids.npy",
+        "train-00000.lengths.npy",
+    }
+    train = copied.manifest.splits["train"]
+    # This vocabulary has no byte tokens: other items are omitted.
+    assert train.source.num_unknown == train.target.num_unknown == 0
+    tokens = plain.manifest.splits["train"].source.num_tokens
+    assert train.source.num_tokens > tokens
+    codec = make_codec("text", {VOCABULARY_FILE: vocabulary(size=SIZE)})
+    assert not codec.has_no_unknown("\u01ef")
+    assert codec.has_no_unknown(splits()["train"][0][0])
