@@ -35,8 +35,8 @@ from trainers.data.vocabulary import (
 _MAX_SAMPLED_PAIRS = 1_000_000
 # Maximum share of tokens for rare characters: Chinese has thousands of them.
 _MAX_CHARACTER_SHARE = 0.25
-# In smaller vocabularies, 256 tokens for bytes would be over an eighth.
-_MIN_BYTE_FALLBACK_SIZE = 2048
+# In smaller vocabularies, the 256 tokens for bytes cost BLEU.
+_MIN_BYTE_FALLBACK_SIZE = 8000
 _COUNTING_BATCH = 10_000
 # Pairs per chunk: large enough to make call overhead negligible.
 _CHUNK_PAIRS = 5_000
@@ -49,8 +49,8 @@ class TextCodec:
     `files` come from `make_codec_files`; invalid files raise ValueError.
     `encode_sources` and `encode_targets` turn a list of str into a list of
     int32 arrays. `models` has the bytes of each SentencePiece model, the source
-    model first. The vocabulary is trained on the first `num_trained_sides` of
-    (source, target).
+    model first. `has_byte_fallback` is whether no character is unknown. The
+    vocabulary is trained on the first `num_trained_sides` of (source, target).
     """
 
     num_trained_sides = 2
@@ -58,7 +58,7 @@ class TextCodec:
     def __init__(self, files):
         tokenizer = load_tokenizer(files[VOCABULARY_FILE])
         self.models = tokenizer.source.proto, tokenizer.target.proto
-        self._has_bytes = all(map(has_byte_fallback, self.models))
+        self.has_byte_fallback = all(map(has_byte_fallback, self.models))
         self.encode_sources = tokenizer.source.encode
         self.encode_targets = tokenizer.target.encode
         self.source_vocabulary_size = tokenizer.source.vocabulary_size
@@ -69,13 +69,6 @@ class TextCodec:
         del target
         return ""
 
-    def has_no_unknown(self, text):
-        """Returns whether a str has no unknown token on either side."""
-        return self._has_bytes or not any(
-            UNKNOWN_ID in encode([text])[0]
-            for encode in (self.encode_sources, self.encode_targets)
-        )
-
 
 class TreeCodec:
     """Encodes sources with SentencePiece and targets as tree symbols.
@@ -85,6 +78,7 @@ class TreeCodec:
     """
 
     num_trained_sides = 1
+    has_byte_fallback = False
 
     def __init__(self, files):
         # nltk takes seconds to import.
@@ -153,10 +147,13 @@ def make_codec_files(
         rules = choose_normalization(data_source.normalization, counts)
         limit = int(_MAX_CHARACTER_SHARE * size)
         characters = frequent_characters(sampled_texts(), limit, rules)
-        # Trees are parsed, not copied.
-        has_bytes = corpus.kind == "text" and size >= _MIN_BYTE_FALLBACK_SIZE
+        byte_fallback = data_source.byte_fallback == "on" or (
+            data_source.byte_fallback == "auto"
+            and corpus.kind == "text"
+            and size >= _MIN_BYTE_FALLBACK_SIZE
+        )
         vocabulary = train_vocabulary(
-            sampled_texts(), size, characters, rules, has_bytes
+            sampled_texts(), size, characters, rules, byte_fallback
         )
     files = {VOCABULARY_FILE: vocabulary}
     if corpus.kind == "trees":

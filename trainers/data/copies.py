@@ -29,13 +29,12 @@ _VOWELS, _CONSONANTS = "aeiouy", "bcdfghjklmnpqrstvwxz"
 _DOMAINS = ("com", "org", "net", "info", "eu", "fr", "de", "io", "co.uk")
 
 
-def add_copies(pairs, rate, can_encode=None):
+def add_copies(pairs, rate):
     """Yields (source, target) pairs, about `rate` of them with copied text.
 
     Up to four items are inserted in the same order on both sides: at the ends,
     beside words that are the same on both sides, and otherwise at the same
-    share of the words between those. They depend on the pair alone. Items for
-    which the function `can_encode` returns False are omitted.
+    share of the words between those. They depend on the pair alone.
     """
     limit = rate * 2**32
     for source, target in pairs:
@@ -43,11 +42,11 @@ def add_copies(pairs, rate, can_encode=None):
         if zlib.crc32(text.encode("utf-8", "surrogatepass")) < limit:
             # A str is hashed in the same way by every Python.
             items = _Items(random.Random(text), text)
-            source, target = _insert(items, source, target, can_encode)
+            source, target = _insert(items, source, target)
         yield source, target
 
 
-def _insert(items, source, target, can_encode):
+def _insert(items, source, target):
     rng = items.rng
     inserted = [items.make() for _ in range(rng.choice(_NUM_ITEMS))]
     source_words, target_words = source.split(" "), target.split(" ")
@@ -62,9 +61,8 @@ def _insert(items, source, target, can_encode):
     others = np.interp(indices, *zip(*anchors)).round().astype(int)
     # From the end, since an insertion moves what follows.
     for item, index, other in reversed([*zip(inserted, indices, others)]):
-        if can_encode is None or can_encode(item):
-            source_words.insert(index, item)
-            target_words.insert(other, item)
+        source_words.insert(index, item)
+        target_words.insert(other, item)
     return " ".join(source_words), " ".join(target_words)
 
 

@@ -56,10 +56,11 @@ _CHUNKS_PER_SHARD = 20
 _MAX_UINT16_VOCABULARY = 1 << 16
 
 
-def make_data_source(
-    corpus, vocabulary_size, max_tokens, normalization="auto", copy_rate=0.0
-):
-    """Returns the DataSource of a corpus prepared with these settings."""
+def make_data_source(corpus, vocabulary_size, max_tokens, **choices):
+    """Returns the DataSource of a corpus prepared with these settings.
+
+    `choices` come from `dataset_flags.preparation_choices`.
+    """
     return DataSource(
         dataset=corpus.name,
         source_language=corpus.source_language,
@@ -67,8 +68,7 @@ def make_data_source(
         fingerprint=corpus.fingerprint(),
         vocabulary_size=vocabulary_size,
         max_tokens=max_tokens,
-        normalization=normalization,
-        copy_rate=copy_rate if corpus.kind == "text" else 0.0,
+        **choices,
     )
 
 
@@ -196,6 +196,12 @@ class _Preparation:
                 f"The vocabulary to use was trained with --normalization="
                 f"{rules}, not {expected.normalization}; omit the flag."
             )
+        has_bytes = "on" if codec.has_byte_fallback else "off"
+        if vocabulary and expected.byte_fallback not in ("auto", has_bytes):
+            raise InputError(
+                "The vocabulary to use was trained with --byte_fallback="
+                f"{has_bytes}, not {expected.byte_fallback}; omit the flag."
+            )
         print(describe_normalization(counts, codec.models), flush=True)
         digests = {
             name: _write(folder / name, content)
@@ -236,9 +242,9 @@ class _Preparation:
         """Writes the missing shards of a split; returns the new Manifest."""
         split = manifest.splits.get(name, Split())
         pairs = itertools.islice(self._corpus.pairs(name), split.num_read, None)
-        rate = self._data_source.copy_rate
-        if name == "train" and rate:
-            pairs = add_copies(pairs, rate, codec.has_no_unknown)
+        # Otherwise the copies would be unknown tokens.
+        if name == "train" and codec.has_byte_fallback:
+            pairs = add_copies(pairs, self._data_source.copy_rate)
         size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
         dtype = np.uint16 if size <= _MAX_UINT16_VOCABULARY else np.int32
         with (

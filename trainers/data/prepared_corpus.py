@@ -53,6 +53,7 @@ class DataSource:
     vocabulary_size: int
     max_tokens: int
     normalization: str = "auto"
+    byte_fallback: str = "auto"
     copy_rate: float = 0.0
 
 
@@ -291,8 +292,9 @@ def read_manifest(folder):
         content = path.read_bytes()
     try:
         value = json.loads(content)
-        # Older manifests have no copies.
-        value["source"] = {"copy_rate": 0.0} | value["source"]
+        # Of older manifests, which lack these fields.
+        defaults = {"byte_fallback": "auto", "copy_rate": 0.0}
+        value["source"] = defaults | value["source"]
         manifest = _from_json("manifest", Manifest, value)
         for split in manifest.splits.values():
             for shard in split.shards:

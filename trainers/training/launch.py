@@ -274,21 +274,15 @@ def _open_data(task, config, options, init_directory):
 def _source_from_flags(corpus, manifest, directory, config, options):
     """Returns the DataSource of a Corpus, by default like the prepared one."""
     max_tokens = max(MAX_STORED_TOKENS, options.max_tokens)
-    normalization, copy_rate = FLAGS.normalization, FLAGS.copy_rate
+    choices = dataset_flags.preparation_choices(
+        manifest.source if manifest else None
+    )
     if manifest:
         max_tokens = manifest.source.max_tokens
-        if not FLAGS["normalization"].present:
-            normalization = manifest.source.normalization
-        if not FLAGS["copy_rate"].present:
-            copy_rate = manifest.source.copy_rate
     elif not FLAGS["copy_rate"].present and directory.config_path.exists():
-        copy_rate = directory.read_run().get("copy_rate", 0.0)
+        choices["copy_rate"] = directory.read_run().get("copy_rate", 0.0)
     return make_data_source(
-        corpus,
-        config.encoder_vocabulary_size,
-        max_tokens,
-        normalization,
-        copy_rate,
+        corpus, config.encoder_vocabulary_size, max_tokens, **choices
     )
 
 
@@ -297,8 +291,7 @@ def _validate_data_flags(folder, source):
         "dataset",
         "source_language",
         "target_language",
-        "normalization",
-        "copy_rate",
+        *dataset_flags.PREPARATION_CHOICES,
     )
     for name in names:
         value = getattr(source, name)

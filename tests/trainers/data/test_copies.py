@@ -3,22 +3,23 @@
 import collections
 import unicodedata
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from export.tokenizers.tokenizer import Tokenizer
 from tests.trainers import cipher
 from tests.trainers.data.memory_corpus import (
-    SIZE,
     MemoryCorpus,
+    byte_vocabulary,
     contents,
     prepare,
     splits,
-    vocabulary,
 )
-from trainers.data.codecs import make_codec
+from trainers.batches.token_pairs import decode_pairs
 from trainers.data.copies import add_copies
-from trainers.data.prepared_corpus import VOCABULARY_FILE
+from trainers.data.vocabulary import make_normalizer
 
 WORDS = st.lists(st.sampled_from(["Tom", "ba", "ka,", "5", "é"]), min_size=1)
 SENTENCES = WORDS.map(" ".join)
@@ -90,23 +91,37 @@ def test_items_are_of_many_kinds():
     assert len({*added}) > 0.7 * len(added)
 
 
-def test_only_training_pairs_are_changed_and_no_token_is_unknown(tmp_path):
-    corpus = MemoryCorpus(splits())
-    plain = prepare(tmp_path / "plain", corpus)
-    copied = prepare(tmp_path / "copied", corpus, copy_rate=0.5)
-    assert copied.manifest.source.copy_rate == 0.5
+def test_only_training_pairs_are_changed(tmp_path):
+    settings = byte_vocabulary() | {"max_tokens": 200}
+    for name, rate in {"plain": 0.0, "copied": 0.5}.items():
+        prepared = prepare(tmp_path / name, copy_rate=rate, **settings)
+    assert prepared.manifest.source.copy_rate == 0.5
     before, after = contents(tmp_path / "plain"), contents(tmp_path / "copied")
-    changed = {name for name in before if before[name] != after[name]}
-    assert changed == {
+    assert {name for name in before if before[name] != after[name]} == {
         "manifest.json",
         "train-00000.ids.npy",
         "train-00000.lengths.npy",
     }
-    train = copied.manifest.splits["train"]
-    # This vocabulary has no byte tokens: other items are omitted.
+    pairs = prepared.pairs("train")
+    texts = decode_pairs(
+        Tokenizer(prepared.vocabulary), pairs, np.arange(len(pairs))
+    )
+    expected = [*add_copies(MemoryCorpus(splits()).pairs("train"), 0.5)]
+    normalizer = make_normalizer("nmt_nfkc")
+    assert [*zip(*texts)] == [
+        tuple(
+            normalizer.normalize(side).replace("\u2581", " ").strip()
+            for side in pair
+        )
+        for pair in expected
+    ]
+    train = prepared.manifest.splits["train"]
     assert train.source.num_unknown == train.target.num_unknown == 0
-    tokens = plain.manifest.splits["train"].source.num_tokens
-    assert train.source.num_tokens > tokens
-    codec = make_codec("text", {VOCABULARY_FILE: vocabulary(size=SIZE)})
-    assert not codec.has_no_unknown("\u01ef")
-    assert codec.has_no_unknown(splits()["train"][0][0])
+
+
+def test_a_vocabulary_without_bytes_gets_no_copies(tmp_path):
+    for name, rate in {"plain": 0.0, "copied": 0.5}.items():
+        prepare(tmp_path / name, copy_rate=rate)
+    before, after = contents(tmp_path / "plain"), contents(tmp_path / "copied")
+    del before["manifest.json"], after["manifest.json"]
+    assert before == after

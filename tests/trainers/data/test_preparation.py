@@ -18,6 +18,7 @@ from tests.trainers.data.interruptions import Killed, at_write
 from tests.trainers.data.memory_corpus import (
     MemoryCorpus,
     assert_refused,
+    byte_vocabulary,
     contents,
     prepare,
     rows,
@@ -306,7 +307,7 @@ def test_refusals_leave_nothing(tmp_path, match, content, changes):
 
 
 # Some pairs of every shard are longer.
-SETTINGS = {"max_tokens": 9, "copy_rate": 0.5}
+SETTINGS = {"max_tokens": 9, "copy_rate": 0.5, **byte_vocabulary()}
 
 
 @pytest.fixture
