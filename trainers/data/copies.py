@@ -39,7 +39,7 @@ def add_copies(pairs, rate):
     limit = rate * 2**32
     for source, target in pairs:
         text = f"{source}\t{target}"
-        if zlib.crc32(text.encode("utf-8", "surrogatepass")) < limit:
+        if zlib.crc32(text.encode()) < limit:
             # A str is hashed in the same way by every Python.
             items = _Items(random.Random(text), text)
             source, target = _insert(items, source, target)

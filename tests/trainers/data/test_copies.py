@@ -8,16 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from export.tokenizers.python_tokenizers import has_byte_fallback
 from export.tokenizers.tokenizer import Tokenizer
 from tests.trainers import cipher
 from tests.trainers.data.memory_corpus import (
+    SIZE,
     MemoryCorpus,
+    assert_refused,
     byte_vocabulary,
     contents,
     prepare,
     splits,
 )
 from trainers.batches.token_pairs import decode_pairs
+from trainers.data import codecs
 from trainers.data.copies import add_copies
 from trainers.data.vocabulary import make_normalizer
 
@@ -125,3 +129,31 @@ def test_a_vocabulary_without_bytes_gets_no_copies(tmp_path):
     before, after = contents(tmp_path / "plain"), contents(tmp_path / "copied")
     del before["manifest.json"], after["manifest.json"]
     assert before == after
+
+
+@pytest.mark.parametrize(
+    ("least", "choice", "has_bytes"),
+    [
+        (8000, "auto", False),
+        (8000, "on", True),
+        (64, "auto", True),
+        (64, "off", False),
+    ],
+)
+def test_large_vocabularies_have_byte_tokens(
+    tmp_path, monkeypatch, least, choice, has_bytes
+):
+    monkeypatch.setattr(codecs, "_MIN_BYTE_FALLBACK_SIZE", least)
+    size = SIZE + 256 * has_bytes
+    settings = {"byte_fallback": choice, "vocabulary_size": size}
+    prepared = prepare(tmp_path, vocabulary=None, **settings)
+    assert has_byte_fallback(prepared.vocabulary) == has_bytes
+    other = {"on": "off", "off": "on"}.get(choice, "on")
+    assert_refused(
+        "byte_fallback", tmp_path, **settings | {"byte_fallback": other}
+    )
+    if choice != "auto":
+        settings |= {"byte_fallback": other, "vocabulary": prepared.vocabulary}
+        assert_refused(
+            f"--byte_fallback={choice}", tmp_path / "new", **settings
+        )
