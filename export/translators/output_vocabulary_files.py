@@ -29,7 +29,7 @@ _LINES_PER_CHUNK = 4096
 # Number of likeliest target tokens stored for each source token.
 _NUM_BEST = 100
 # After these comes the target token with the same text, with this probability,
-# since names are copied. Bytes and single characters spell them: certain.
+# since names are copied. Bytes have no other translation.
 _COPY_COLUMN = _NUM_BEST
 _COPY_PROBABILITY = 0.01
 _BYTE_TOKEN = "<0x[0-9A-F]{2}>"
@@ -156,10 +156,9 @@ def read_shortlist(path, tokenizer, config, size=None):
     for token, source in source_ids.items():
         if token in target_ids:
             targets[source, _COPY_COLUMN] = target_ids[token]
-            is_spelling = len(token) == 1 or re.fullmatch(_BYTE_TOKEN, token)
-            probabilities[source, _COPY_COLUMN] = (
-                1.0 if is_spelling else _COPY_PROBABILITY
-            )
+            is_byte = re.fullmatch(_BYTE_TOKEN, token)
+            probability = 1.0 if is_byte else _COPY_PROBABILITY
+            probabilities[source, _COPY_COLUMN] = probability
     return kt.OutputVocabulary.shortlist(
         targets, probabilities, frequencies, size
     )
