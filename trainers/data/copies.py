@@ -4,6 +4,7 @@ A corpus has few emoji, rare letters, long numbers, addresses and foreign words,
 so a model cannot learn from it to copy them.
 """
 
+import collections
 import functools
 import random
 import re
@@ -71,10 +72,14 @@ def _anchors(source_words, target_words):
 
     Those of the ends, and before and after words that occur once on each side.
     """
+    counts = [
+        collections.Counter(each) for each in (source_words, target_words)
+    ]
+    others = {word: index for index, word in enumerate(target_words)}
     anchors = [(0, 0)]
     for index, word in enumerate(source_words):
-        if source_words.count(word) == target_words.count(word) == 1:
-            other = target_words.index(word)
+        if counts[0][word] == counts[1][word] == 1:
+            other = others[word]
             if other >= anchors[-1][1]:
                 anchors += [(index, other), (index + 1, other + 1)]
     return [*anchors, (len(source_words), len(target_words))]
