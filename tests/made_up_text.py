@@ -31,3 +31,10 @@ def sentences(count: int = 100, seed: int = 1) -> list[str]:
 def vocabulary(size: int = 200, seed: int = 1) -> bytes:
     """A SentencePiece model of a hundred such sentences."""
     return train_vocabulary(sentences(100, seed), size)
+
+
+@functools.cache
+def byte_vocabulary(size: int = 320) -> bytes:
+    """One with byte tokens, which leaves text unchanged."""
+    rules = {"normalization": "identity", "byte_fallback": True}
+    return train_vocabulary(sentences(100), size, **rules)

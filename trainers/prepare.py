@@ -71,7 +71,12 @@ def main(arguments):
     prepared = prepare_corpus(
         FLAGS.output_dir,
         corpus,
-        make_data_source(corpus, size, FLAGS.max_tokens, FLAGS.normalization),
+        make_data_source(
+            corpus,
+            size,
+            FLAGS.max_tokens,
+            **dataset_flags.preparation_choices(),
+        ),
         workers=dataset_flags.workers(),
         vocabulary=_read_file_of_flag("vocabulary"),
         symbols=_read_symbols(corpus.kind),

@@ -61,12 +61,15 @@ class PythonTokenizer:
 
     def ids(self, text):
         """Returns a list of int, with the end id."""
+        text = text.replace("\0", "")
         return [*self._processor.encode(text), self._processor.eos_id()]
 
     def text(self, ids):
-        """Returns the text of a list of int, without special ids."""
-        is_control = self._processor.IsControl
-        return self._processor.decode([i for i in ids if not is_control(i)])
+        """Returns the text of a list of int, without special ids.
+
+        Bytes that are not UTF-8 become U+FFFD.
+        """
+        return self._processor.decode(ids)
 
     def id_to_token(self, token_id):
         """Returns the token of one id, such as "▁the"."""
@@ -213,6 +216,12 @@ def read_vocab_size(proto):
     """Returns V of a Vocabulary's `proto`; further pieces count as unknown."""
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     return model.trainer_spec.vocab_size
+
+
+def has_byte_fallback(proto):
+    """Returns whether characters without a token become byte tokens."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+    return model.trainer_spec.byte_fallback
 
 
 def has_crashing_piece(pieces):

@@ -130,7 +130,8 @@ class Tokenizer(tf.Module):
     def detokenize(self, ids):
         """Joins ids, int32 [B, T], to text, string [B].
 
-        Skips pad, begin and end ids, and ids outside the vocabulary.
+        Skips pad, begin and end ids, and ids outside the vocabulary. Byte
+        tokens that are not UTF-8 become U+FFFD.
         """
         is_valid = (ids >= 0) & (ids < self.vocabulary_size)
         text = self._id_tokenizer.detokenize(tf.where(is_valid, ids, PAD_ID))

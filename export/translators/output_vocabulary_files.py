@@ -9,6 +9,7 @@ translates the second. The source token "NULL" is part of every sentence.
 import gzip
 import itertools
 import pathlib
+import re
 
 import numpy as np
 import sentencepiece
@@ -28,9 +29,10 @@ _LINES_PER_CHUNK = 4096
 # Number of likeliest target tokens stored for each source token.
 _NUM_BEST = 100
 # After these comes the target token with the same text, with this probability,
-# since names are copied.
+# since names are copied. Bytes have no other translation.
 _COPY_COLUMN = _NUM_BEST
 _COPY_PROBABILITY = 0.01
+_BYTE_TOKEN = "<0x[0-9A-F]{2}>"
 
 
 def load_output_vocabulary(search, tokenizer, config):
@@ -154,7 +156,9 @@ def read_shortlist(path, tokenizer, config, size=None):
     for token, source in source_ids.items():
         if token in target_ids:
             targets[source, _COPY_COLUMN] = target_ids[token]
-            probabilities[source, _COPY_COLUMN] = _COPY_PROBABILITY
+            is_byte = re.fullmatch(_BYTE_TOKEN, token)
+            probability = 1.0 if is_byte else _COPY_PROBABILITY
+            probabilities[source, _COPY_COLUMN] = probability
     return kt.OutputVocabulary.shortlist(
         targets, probabilities, frequencies, size
     )

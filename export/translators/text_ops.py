@@ -13,6 +13,8 @@ from keras_transformer.config import END_ID, PAD_ID
 # The white space of `str.split` for RE2, whose \s is ASCII only.
 _SPACES = r"\p{Z}\t-\r\x{1c}-\x{1f}\x{85}"
 _WHITE_SPACE = f"[{_SPACES}]+"
+# The token of a byte of a character in UTF-8, but the first.
+_CONTINUATION_BYTE = "<0x[89AB][0-9A-F]>"
 # With "▁", SentencePiece's symbol for a space.
 _WHITE_SPACE_OR_SYMBOL = rf"[{_SPACES}\x{{2581}}]+"
 
@@ -130,6 +132,11 @@ def target_word_spans(tokenizer, ids):
     later_counts = tf.where(tf.transpose(is_within), counts, counts.dtype.max)
     after = tf.reduce_min(later_counts, axis=2)
     before = tf.pad(after[:, :-1], [[0, 0], [1, 0]])[:, :length]
+    # So only the first byte adds a character, to which the next ones belong.
+    tokens = tokenizer.ids_to_tokens(ids)
+    is_next_byte = tf.strings.regex_full_match(tokens, _CONTINUATION_BYTE)
+    is_next_byte &= (after == before) & (before > 0)
+    before -= tf.cast(is_next_byte, before.dtype)
     text = tokenizer.detokenize(ids)
     words = tf.strings.split(tf.strings.regex_replace(text, _WHITE_SPACE, " "))
     word_lengths = words.with_values(_count_characters(words.values))

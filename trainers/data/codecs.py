@@ -15,6 +15,7 @@ import numpy as np
 
 from export.common.errors import InputError
 from export.tokenizers import load_tokenizer
+from export.tokenizers.python_tokenizers import has_byte_fallback
 from keras_transformer.config import END_ID, UNKNOWN_ID
 from trainers.data.prepared_corpus import (
     NUM_EXAMPLES,
@@ -34,6 +35,8 @@ from trainers.data.vocabulary import (
 _MAX_SAMPLED_PAIRS = 1_000_000
 # Maximum share of tokens for rare characters: Chinese has thousands of them.
 _MAX_CHARACTER_SHARE = 0.25
+# In smaller vocabularies, the 256 tokens for bytes cost BLEU.
+_MIN_BYTE_FALLBACK_SIZE = 8000
 _COUNTING_BATCH = 10_000
 # Pairs per chunk: large enough to make call overhead negligible.
 _CHUNK_PAIRS = 5_000
@@ -46,8 +49,8 @@ class TextCodec:
     `files` come from `make_codec_files`; invalid files raise ValueError.
     `encode_sources` and `encode_targets` turn a list of str into a list of
     int32 arrays. `models` has the bytes of each SentencePiece model, the source
-    model first. The vocabulary is trained on the first `num_trained_sides` of
-    (source, target).
+    model first. `has_byte_fallback` is whether no character is unknown. The
+    vocabulary is trained on the first `num_trained_sides` of (source, target).
     """
 
     num_trained_sides = 2
@@ -55,6 +58,7 @@ class TextCodec:
     def __init__(self, files):
         tokenizer = load_tokenizer(files[VOCABULARY_FILE])
         self.models = tokenizer.source.proto, tokenizer.target.proto
+        self.has_byte_fallback = all(map(has_byte_fallback, self.models))
         self.encode_sources = tokenizer.source.encode
         self.encode_targets = tokenizer.target.encode
         self.source_vocabulary_size = tokenizer.source.vocabulary_size
@@ -74,6 +78,7 @@ class TreeCodec:
     """
 
     num_trained_sides = 1
+    has_byte_fallback = False
 
     def __init__(self, files):
         # nltk takes seconds to import.
@@ -142,7 +147,14 @@ def make_codec_files(
         rules = choose_normalization(data_source.normalization, counts)
         limit = int(_MAX_CHARACTER_SHARE * size)
         characters = frequent_characters(sampled_texts(), limit, rules)
-        vocabulary = train_vocabulary(sampled_texts(), size, characters, rules)
+        byte_fallback = data_source.byte_fallback == "on" or (
+            data_source.byte_fallback == "auto"
+            and corpus.kind == "text"
+            and size >= _MIN_BYTE_FALLBACK_SIZE
+        )
+        vocabulary = train_vocabulary(
+            sampled_texts(), size, characters, rules, byte_fallback
+        )
     files = {VOCABULARY_FILE: vocabulary}
     if corpus.kind == "trees":
         if symbols is None:

@@ -9,6 +9,7 @@ from export.common import command, processes
 from trainers.data import open_corpus
 
 FLAGS = flags.FLAGS
+PREPARATION_CHOICES = ("normalization", "byte_fallback", "copy_rate")
 
 flags.DEFINE_string(
     "dataset",
@@ -40,9 +41,9 @@ flags.DEFINE_integer(
 
 
 def define_preparation_flags():
-    """Defines --normalization and --max_unknown."""
+    """Defines the `preparation_choices` and --max_unknown."""
     # Both load TensorFlow.
-    from trainers.data.preparation import MAX_UNKNOWN
+    from trainers.data.preparation import COPY_RATE, MAX_UNKNOWN
     from trainers.data.vocabulary import NORMALIZATIONS
 
     flags.DEFINE_enum(
@@ -53,6 +54,23 @@ def define_preparation_flags():
         "nmt_nfkc, or nmt_nfc if nmt_nfkc would change more than a few "
         "characters of the text. See docs/data.md.",
     )
+    flags.DEFINE_enum(
+        "byte_fallback",
+        "auto",
+        ("auto", "on", "off"),
+        "Whether a new vocabulary spells characters without a token as bytes, "
+        "so that none is unknown; auto is on from 8,000 tokens, for text. See "
+        "docs/characters.md.",
+    )
+    flags.DEFINE_float(
+        "copy_rate",
+        COPY_RATE,
+        "Share of training pairs to which text is added that is copied: emoji, "
+        "rare letters, numbers, addresses, foreign words. Without effect if "
+        "the vocabulary has no bytes. See docs/characters.md.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
     flags.DEFINE_float(
         "max_unknown",
         MAX_UNKNOWN,
@@ -60,7 +78,20 @@ def define_preparation_flags():
         lower_bound=0.0,
         upper_bound=1.0,
     )
-    command.mark_flags_as_finite("max_unknown")
+    command.mark_flags_as_finite("copy_rate", "max_unknown")
+
+
+def preparation_choices(source=None):
+    """Returns the flags that determine prepared data, a dict.
+
+    Of flags that are not given, those of a DataSource replace the defaults.
+    """
+    return {
+        name: FLAGS[name].value
+        if source is None or FLAGS[name].present
+        else getattr(source, name)
+        for name in PREPARATION_CHOICES
+    }
 
 
 def workers():

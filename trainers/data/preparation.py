@@ -21,6 +21,7 @@ from trainers.data.codecs import (
     make_codec_files,
     tokenize,
 )
+from trainers.data.copies import add_copies
 from trainers.data.corpus import describe_fingerprint_change
 from trainers.data.prepared_corpus import (
     MANIFEST_FILE,
@@ -47,14 +48,19 @@ from trainers.data.vocabulary import (
 MAX_STORED_TOKENS = 1024
 # Vocabularies trained on the same text have hundreds of times fewer.
 MAX_UNKNOWN = 0.05
+# Default share of training pairs with copied text.
+COPY_RATE = 0.05
 
 # Tokenized chunks per shard: the most that an interruption loses.
 _CHUNKS_PER_SHARD = 20
 _MAX_UINT16_VOCABULARY = 1 << 16
 
 
-def make_data_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
-    """Returns the DataSource of a corpus prepared with these settings."""
+def make_data_source(corpus, vocabulary_size, max_tokens, **choices):
+    """Returns the DataSource of a corpus prepared with these settings.
+
+    `choices` come from `dataset_flags.preparation_choices`.
+    """
     return DataSource(
         dataset=corpus.name,
         source_language=corpus.source_language,
@@ -62,7 +68,7 @@ def make_data_source(corpus, vocabulary_size, max_tokens, normalization="auto"):
         fingerprint=corpus.fingerprint(),
         vocabulary_size=vocabulary_size,
         max_tokens=max_tokens,
-        normalization=normalization,
+        **choices,
     )
 
 
@@ -190,6 +196,12 @@ class _Preparation:
                 f"The vocabulary to use was trained with --normalization="
                 f"{rules}, not {expected.normalization}; omit the flag."
             )
+        has_bytes = "on" if codec.has_byte_fallback else "off"
+        if vocabulary and expected.byte_fallback not in ("auto", has_bytes):
+            raise InputError(
+                "The vocabulary to use was trained with --byte_fallback="
+                f"{has_bytes}, not {expected.byte_fallback}; omit the flag."
+            )
         print(describe_normalization(counts, codec.models), flush=True)
         digests = {
             name: _write(folder / name, content)
@@ -230,6 +242,9 @@ class _Preparation:
         """Writes the missing shards of a split; returns the new Manifest."""
         split = manifest.splits.get(name, Split())
         pairs = itertools.islice(self._corpus.pairs(name), split.num_read, None)
+        # Otherwise the copies would be unknown tokens.
+        if name == "train" and codec.has_byte_fallback:
+            pairs = add_copies(pairs, self._data_source.copy_rate)
         size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
         dtype = np.uint16 if size <= _MAX_UINT16_VOCABULARY else np.int32
         with (

@@ -53,6 +53,8 @@ class DataSource:
     vocabulary_size: int
     max_tokens: int
     normalization: str = "auto"
+    byte_fallback: str = "auto"
+    copy_rate: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,7 +291,11 @@ def read_manifest(folder):
             return None
         content = path.read_bytes()
     try:
-        manifest = _from_json("manifest", Manifest, json.loads(content))
+        value = json.loads(content)
+        # Of older manifests, which lack these fields.
+        defaults = {"byte_fallback": "auto", "copy_rate": 0.0}
+        value["source"] = defaults | value["source"]
+        manifest = _from_json("manifest", Manifest, value)
         for split in manifest.splits.values():
             for shard in split.shards:
                 # The name becomes part of a path.

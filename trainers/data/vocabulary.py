@@ -163,14 +163,21 @@ def frequent_characters(sentences, limit, normalization=NFKC_RULES):
     return "".join(map(chr, frequent))
 
 
-def train_vocabulary(sentences, size, characters="", normalization=NFKC_RULES):
+def train_vocabulary(
+    sentences,
+    size,
+    characters="",
+    normalization=NFKC_RULES,
+    byte_fallback=False,
+):
     """Trains a byte-pair encoding; returns the bytes of its model.
 
     As in section 5.1, `sentences` come from both languages. `size` includes the
     four special tokens. Each of `characters` gets a token, however rare, as do
-    the most frequent characters, 99.95 % of the text. `normalization` is a name
-    for `make_normalizer`. Raises InputError if the text gives too few or needs
-    too many tokens.
+    the most frequent characters, 99.95 % of the text. Other characters become
+    the unknown token, or with `byte_fallback` their UTF-8 bytes, which have 256
+    of the tokens. `normalization` is a name for `make_normalizer`. Raises
+    InputError if the text gives too few or needs too many tokens.
     """
     model, errors = io.BytesIO(), []
     # SentencePiece's callbacks may swallow a KeyboardInterrupt.
@@ -182,6 +189,7 @@ def train_vocabulary(sentences, size, characters="", normalization=NFKC_RULES):
                 model_writer=model,
                 model_type="bpe",
                 vocab_size=size,
+                byte_fallback=byte_fallback,
                 required_chars=characters,
                 pad_id=PAD_ID,
                 unk_id=UNKNOWN_ID,

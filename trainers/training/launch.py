@@ -238,13 +238,16 @@ def _open_data(task, config, options, init_directory):
     if is_prepared:
         corpus = PreparedCorpus(folder)
         source = corpus.manifest.source
+        directory = _model_directory(source, init_directory)
         validate_kind(folder, corpus.manifest.kind, task.corpus_kind)
         _validate_data_flags(folder, source)
     else:
         raw_corpus = dataset_flags.corpus()
         validate_kind(raw_corpus.name, raw_corpus.kind, task.corpus_kind)
-        source = _source_from_flags(raw_corpus, manifest, config, options)
-    directory = _model_directory(source, init_directory)
+        directory = _model_directory(raw_corpus, init_directory)
+        source = _source_from_flags(
+            raw_corpus, manifest, directory, config, options
+        )
     options = task.finalize_options(options, directory, source)
     vocabulary, symbols = _read_vocabularies(task, directory, init_directory)
     if is_prepared:
@@ -268,21 +271,28 @@ def _open_data(task, config, options, init_directory):
     return corpus, directory, options
 
 
-def _source_from_flags(corpus, manifest, config, options):
+def _source_from_flags(corpus, manifest, directory, config, options):
     """Returns the DataSource of a Corpus, by default like the prepared one."""
     max_tokens = max(MAX_STORED_TOKENS, options.max_tokens)
-    normalization = FLAGS.normalization
+    choices = dataset_flags.preparation_choices(
+        manifest.source if manifest else None
+    )
     if manifest:
         max_tokens = manifest.source.max_tokens
-        if not FLAGS["normalization"].present:
-            normalization = manifest.source.normalization
+    elif not FLAGS["copy_rate"].present and directory.config_path.exists():
+        choices["copy_rate"] = directory.read_run().get("copy_rate", 0.0)
     return make_data_source(
-        corpus, config.encoder_vocabulary_size, max_tokens, normalization
+        corpus, config.encoder_vocabulary_size, max_tokens, **choices
     )
 
 
 def _validate_data_flags(folder, source):
-    names = ("dataset", "source_language", "target_language", "normalization")
+    names = (
+        "dataset",
+        "source_language",
+        "target_language",
+        *dataset_flags.PREPARATION_CHOICES,
+    )
     for name in names:
         value = getattr(source, name)
         if FLAGS[name].present and FLAGS[name].value != value:
@@ -294,6 +304,7 @@ def _validate_data_flags(folder, source):
 
 
 def _model_directory(source, init_directory):
+    """Returns the ModelDirectory for a DataSource, or for a Corpus."""
     model = FLAGS.preset
     if init_directory and not FLAGS["preset"].present:
         model = f"{init_directory.path.resolve().name}-tuned"

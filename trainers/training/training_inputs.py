@@ -97,7 +97,9 @@ def validate_same_training(directory, config, source, options):
     """Raises InputError if a ModelDirectory holds another training."""
     if not directory.config_path.exists():
         return
-    old = dataclasses.asdict(directory.read_config()) | directory.read_run()
+    # Older trainings have no copies.
+    old = {"copy_rate": 0.0} | directory.read_run()
+    old |= dataclasses.asdict(directory.read_config())
     new = dataclasses.asdict(config) | _run_facts(source, options)
     may_change = field_names("duration", "decoding")
     for name, value in new.items():
@@ -124,6 +126,7 @@ def _run_facts(source, options):
         "source_language": source.source_language,
         "target_language": source.target_language,
         "fingerprint": source.fingerprint,
+        "copy_rate": source.copy_rate,
         "seed": options.seed,
         # The lower limit decides which pairs are missing.
         "max_tokens": min(options.max_tokens, source.max_tokens),

@@ -47,10 +47,17 @@ def splits(**changes):
 
 
 @functools.cache
-def vocabulary(seed=1, size=SIZE):
+def vocabulary(seed=1, size=SIZE, **options):
     """A SentencePiece model that fits these sentences."""
-    pairs = cipher.sentences(200, seed)
-    return train_vocabulary([text for pair in pairs for text in pair], size)
+    texts = [text for pair in cipher.sentences(200, seed) for text in pair]
+    return train_vocabulary(texts, size, **options)
+
+
+def byte_vocabulary():
+    """The arguments of `prepare` for one with byte tokens."""
+    size = SIZE + 256
+    model = vocabulary(size=size, byte_fallback=True)
+    return {"vocabulary": model, "vocabulary_size": size}
 
 
 def prepare(
@@ -59,12 +66,19 @@ def prepare(
     vocabulary_size=SIZE,
     max_tokens=100,
     normalization="auto",
+    byte_fallback="auto",
+    copy_rate=0.0,
     **changes,
 ):
     """`prepare_corpus`, of `splits` with `vocabulary` by default."""
     corpus = corpus or MemoryCorpus(splits())
     source = make_data_source(
-        corpus, vocabulary_size, max_tokens, normalization
+        corpus,
+        vocabulary_size,
+        max_tokens,
+        normalization=normalization,
+        byte_fallback=byte_fallback,
+        copy_rate=copy_rate,
     )
     arguments = {"workers": 1, "vocabulary": vocabulary()}
     return prepare_corpus(folder, corpus, source, **arguments | changes)

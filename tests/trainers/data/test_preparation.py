@@ -18,6 +18,7 @@ from tests.trainers.data.interruptions import Killed, at_write
 from tests.trainers.data.memory_corpus import (
     MemoryCorpus,
     assert_refused,
+    byte_vocabulary,
     contents,
     prepare,
     rows,
@@ -252,6 +253,7 @@ def test_data_of_another_source(tmp_path, monkeypatch):
     before = contents(tmp_path)
     assert_refused("fingerprint", tmp_path / "data", other)
     assert_refused("max_tokens", tmp_path / "data", max_tokens=50)
+    assert_refused("copy_rate", tmp_path / "data", copy_rate=0.5)
     assert contents(tmp_path) == before
 
 
@@ -305,14 +307,14 @@ def test_refusals_leave_nothing(tmp_path, match, content, changes):
 
 
 # Some pairs of every shard are longer.
-LIMIT = 9
+SETTINGS = {"max_tokens": 9, "copy_rate": 0.5, **byte_vocabulary()}
 
 
 @pytest.fixture
 def uninterrupted(tmp_path, monkeypatch):
     """(contents, names of the files in the order they are written)."""
     with at_write(monkeypatch) as names:
-        prepared = prepare(tmp_path / "uninterrupted", max_tokens=LIMIT)
+        prepared = prepare(tmp_path / "uninterrupted", **SETTINGS)
     for split in prepared.manifest.splits.values():
         # Other pairs are skipped.
         assert all(each.num_pairs > 0 for each in split.shards)
@@ -330,14 +332,14 @@ def test_interrupted_at_any_write_the_same_command_resumes(
     for number, (name, when) in enumerate(zip(names, moments)):
         folder = tmp_path / f"{number}"
         with at_write(monkeypatch, number, when), pytest.raises(Killed):
-            prepare(folder, max_tokens=LIMIT, workers=1 + number % 3)
+            prepare(folder, **SETTINGS, workers=1 + number % 3)
         # SIGKILL leaves nobody to remove its temporary files.
         is_complete = number == len(names) - 1 and when == "after"
         if folder.exists() and not is_complete:
             for left in ("train-00001.ids.npy", "manifest.json"):
                 (folder / f".{os.getpid() + 1}.{left}").write_bytes(b"half")
         with at_write(monkeypatch) as again:
-            prepare(folder, max_tokens=LIMIT, workers=1 + number % 2)
+            prepare(folder, **SETTINGS, workers=1 + number % 2)
         assert contents(folder) == expected, name
         # Except for the test split, which is small, at most a shard and its
         # manifest are repeated.
@@ -358,10 +360,10 @@ def test_a_full_disk_keeps_finished_shards(
             at_write(monkeypatch, number, *failure),
             pytest.raises(InputError, match="No space left on device"),
         ):
-            prepare(folder, max_tokens=LIMIT)
+            prepare(folder, **SETTINGS)
         there = contents(folder) if folder.exists() else {}
         assert not any(each.startswith(".") for each in there)
         shards = [each for each in names[:number] if each.endswith(".npy")]
         assert all(there[each] == expected[each] for each in shards)
-        prepare(folder, max_tokens=LIMIT)
+        prepare(folder, **SETTINGS)
         assert contents(folder) == expected

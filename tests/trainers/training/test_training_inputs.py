@@ -61,6 +61,7 @@ def test_run_files(corpus, claimed):
         "source_language": "en",
         "target_language": "xx",
         "fingerprint": "f",
+        "copy_rate": 0.0,
         "seed": 1,
         "max_tokens": 100,
         "batching": "length",
@@ -105,6 +106,7 @@ def test_what_may_change_when_a_training_resumes(corpus, claimed):
         ("options", {"ema": 0.9}, "ema=0.0, not 0.9"),
         ("source", {"dataset": "text:other"}, "dataset=text:toy, not"),
         ("source", {"max_tokens": 77}, "max_tokens=100, not 77"),
+        ("source", {"copy_rate": 0.5}, "copy_rate=0.0, not 0.5"),
         ("source", {"fingerprint": "g"}, "its fingerprint differs in f, g"),
     ],
 )

@@ -169,13 +169,22 @@ def test_a_directory_of_another_training_is_not_touched(trained, worker):
         }
 
     before = contents()
-    for flag in ("--set=d_ff=24", "--seed=7", "--set=vocabulary_size=60"):
+    flags = "--set=d_ff=24 --seed=7 --set=vocabulary_size=60 --copy_rate=0.3"
+    for flag in flags.split():
         result = worker.wmt(*trained.arguments, flag, folder=trained.folder)
         commands.assert_one_clear_line(result, "--model_dir")
         assert contents() == before
     with folder_lock(trained.path, "training"):
         result = worker.wmt(*trained.arguments, folder=trained.folder)
         commands.assert_one_clear_line(result, "Another training")
+    assert contents() == before
+    # An older training has no copies, and gets none.
+    directory = ModelDirectory(trained.path)
+    run = directory.read_run()
+    directory.write_run({k: v for k, v in run.items() if k != "copy_rate"})
+    result = worker.wmt(*trained.arguments, folder=trained.folder)
+    commands.assert_one_clear_line(result, "copy_rate=0.05, not 0.0")
+    directory.write_run(run)
     assert contents() == before
 
 
