@@ -174,6 +174,8 @@ class Table3Runs:
             *(f"--set={assignment}" for assignment in row.assignments),
             f"--prepared_dir={self._folder / 'data'}",
             "--noscore",
+            # The paper's vocabulary and data.
+            *("--byte_fallback=off", "--copy_rate=0"),
             *self._training_flags,
         ]
         code = self._run("trainers.wmt", flags)
