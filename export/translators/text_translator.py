@@ -49,6 +49,7 @@ class Sentence(typing.NamedTuple):
         truncated: whether ids were dropped; False if only a server knows.
         prefix: int32 array of ids that its translations begin with.
         seed: for sampling.
+        terms: list of Term whose targets its translations contain.
     """
 
     text: str
@@ -57,6 +58,7 @@ class Sentence(typing.NamedTuple):
     truncated: bool
     prefix: typing.Any = ()
     seed: int = 0
+    terms: typing.Any = ()
 
 
 class IdPair(typing.NamedTuple):
@@ -106,19 +108,21 @@ class TextTranslator(abc.ABC):
     beam_size = 1
     num_threads = NUM_THREADS
 
-    def translate(self, texts, on_progress=None, prefixes=None):
+    def translate(self, texts, on_progress=None, prefixes=None, terms=None):
         """Translates a list of str, one sentence each, to Translations.
 
         `prefixes` has the beginning of each translation, "" for none; its last
         word may continue, and it is truncated to the maximum length of a
-        translation. `on_progress` gets the number of newly translated
-        sentences. Raises InputError if an export or server gets prefixes, and
-        UnknownCharacterError if the vocabulary lacks a character of a prefix.
+        translation. With `terms`, Terms, a translation contains the targets of
+        the terms of its text. `on_progress` gets the number of newly translated
+        sentences. Raises InputError if an export or server gets prefixes, or if
+        the vocabulary cannot spell a term, and UnknownCharacterError if it
+        lacks a character of a prefix.
         """
-        rows = self.n_best(texts, 1, on_progress, prefixes)
+        rows = self.n_best(texts, 1, on_progress, prefixes, terms)
         return [translations[0] for translations in rows]
 
-    def n_best(self, texts, n, on_progress=None, prefixes=None):
+    def n_best(self, texts, n, on_progress=None, prefixes=None, terms=None):
         """Finds the n best translations of each sentence; see `translate`.
 
         Returns a list of lists of Translation, best first; fewer than n if
@@ -131,15 +135,17 @@ class TextTranslator(abc.ABC):
                 f"Expected n from 1 to the beam size, {self.beam_size}, got "
                 f"{n}."
             )
-        return self._search_batches(texts, n, on_progress, prefixes)
+        return self._search_batches(texts, n, on_progress, prefixes, terms)
 
-    def align(self, texts, on_progress=None, prefixes=None):
+    def align(self, texts, on_progress=None, prefixes=None, terms=None):
         """Translates sentences with word alignments; see `translate`.
 
         Each token of a translation is aligned to the source token with the
         largest attention, averaged over heads (`Transformer.alignment`).
         """
-        rows = self._search_batches(texts, 1, on_progress, prefixes, align=True)
+        rows = self._search_batches(
+            texts, 1, on_progress, prefixes, terms, align=True
+        )
         return [translations[0] for translations in rows]
 
     def lengths(self, texts):
@@ -153,13 +159,21 @@ class TextTranslator(abc.ABC):
         """Returns a list of Sentence for a list of str."""
         return self._tokenize(validate_texts(texts))
 
-    def _search_batches(self, texts, n, on_progress, prefixes, align=False):
+    def _search_batches(
+        self, texts, n, on_progress, prefixes, terms, align=False
+    ):
         sentences = self.sentences(texts)
         if prefixes is not None:
             prefix_ids = self._prefix_ids(validate_texts(prefixes, "prefixes"))
             sentences = [
                 sentence._replace(prefix=ids)
                 for sentence, ids in zip(sentences, prefix_ids, strict=True)
+            ]
+        if terms is not None:
+            self._validate_terms(terms)
+            sentences = [
+                sentence._replace(terms=terms.find(sentence.text))
+                for sentence in sentences
             ]
 
         def search_batch(batch):
@@ -169,7 +183,20 @@ class TextTranslator(abc.ABC):
 
     def _translate_batches(self, function, sentences, on_progress):
         """Maps lists of sentences; returns a list of Translations for each."""
-        rows = self._map_batches(function, sentences, on_progress)
+        rows = [None] * len(sentences)
+        # Those with terms in batches of their own: the search of the others is
+        # faster.
+        for has_terms in False, True:
+            indices = [
+                index
+                for index, sentence in enumerate(sentences)
+                if bool(sentence.terms) == has_terms
+            ]
+            batch_rows = self._map_batches(
+                function, [sentences[index] for index in indices], on_progress
+            )
+            for index, row in zip(indices, batch_rows):
+                rows[index] = row
         rows = [[BLANK] if row is None else row for row in rows]
         if not all(rows):
             raise InputError(
@@ -202,6 +229,9 @@ class TextTranslator(abc.ABC):
     @abc.abstractmethod
     def _search(self, sentences, n, align):
         """Returns a list of possible Translations for each sentence."""
+
+    def _validate_terms(self, terms):
+        """Raises InputError for Terms with which it cannot translate."""
 
     def _prefix_ids(self, prefixes):
         """Returns an int32 array for each prefix; here, refuses prefixes."""

@@ -21,6 +21,12 @@ from export.translators.model_translator import (
     ModelTranslator,
     encode_texts,
 )
+from export.translators.term_ops import (
+    tokenize_terms,
+    validate_targets,
+    word_edges,
+)
+from export.translators.terms import request_inputs
 from export.translators.text_ops import (
     source_word_spans,
     target_word_spans,
@@ -66,7 +72,7 @@ class Translator(ModelTranslator):
         self.model = model
         # With a limit of 1 token every batch has one sentence.
         self.batch_tokens = 1 if compiled else batch_tokens
-        self.num_threads = num_threads
+        self.num_threads, self.compiled = num_threads, compiled
         graph_translator = GraphTranslator(model, **search)
         super().__init__(tokenizer, graph_translator.config, max_source_tokens)
         self.target_pieces = graph_translator.target_pieces
@@ -77,6 +83,8 @@ class Translator(ModelTranslator):
         )
         self._graph_translator = graph_translator
         self._samplers = {}
+        # The Terms that were validated, and the kt.WordEdges for them.
+        self._terms, self._word_edges = None, None
 
     @classmethod
     def from_directory(cls, path, **settings):
@@ -153,6 +161,18 @@ class Translator(ModelTranslator):
 
         return self._translate_batches(sample_batch, sentences, on_progress)
 
+    def _validate_terms(self, terms):
+        if terms is self._terms:
+            return
+        if self.compiled:
+            raise InputError(
+                "XLA does not compile searches with terms: omit --compiled or "
+                "--terms."
+            )
+        self._word_edges = word_edges(self.tokenizer.target)
+        validate_targets(self.tokenizer.target, terms)
+        self._terms = terms
+
     def _search_best(self, sentences):
         source = pad_ids([sentence.ids for sentence in sentences])
         return self._traced_search.search(source).tokens[:, 0].numpy()
@@ -162,7 +182,15 @@ class Translator(ModelTranslator):
         prefix = None
         if any(len(sentence.prefix) for sentence in sentences):
             prefix = pad_ids([sentence.prefix for sentence in sentences])
-        output = self._traced_search.search(source, prefix, align)
+        terms = None
+        if sentences[0].terms:
+            targets = request_inputs([each.terms for each in sentences])
+            terms, _ = tokenize_terms(
+                self.tokenizer.target, tf.constant(targets["target_terms"])
+            )
+        output = self._traced_search.search(
+            source, prefix, terms, self._word_edges, align
+        )
         tokens = output.tokens[:, :n]
         scores = output.scores[:, :n].numpy().tolist()
         alignments = [()] * len(sentences)
