@@ -126,6 +126,7 @@ class GraphTranslator:
         prefix=(),
         terms=(),
         word_edges=None,
+        n_best=0,
         align=False,
         decoder=None,
     ):
@@ -140,6 +141,7 @@ class GraphTranslator:
                 any; or (). Maximum lengths are raised for them, up to the
                 number of learned positions.
             word_edges: kt.WordEdges, with terms.
+            n_best: number of needed translations, with terms; 0 for all.
             align: whether to return only the best translation, aligned.
             decoder: from `new_decoder`, for a search that XLA can compile;
                 None for dynamic shapes.
@@ -159,7 +161,7 @@ class GraphTranslator:
             if vocabulary is not None:
                 model, vocabulary = self._model, None
             search_config = dataclasses.replace(
-                search_config, word_edges=word_edges
+                search_config, word_edges=word_edges, n_best=n_best
             )
             limits = tf.maximum(limits, _count_forced(prefix, terms) + 1)
             max_length = output_capacity(source, self.config)
@@ -279,11 +281,10 @@ class TracedSearch:
             disable_ynnpack()
             self._decoder = translator.new_decoder()
 
-    def search(
-        self, source, prefix=None, terms=None, word_edges=None, align=False
-    ):
+    def search(self, source, prefix=None, align=False, terms=None, **options):
         """Searches int32 [B, S]; see `GraphTranslator.search`.
 
+        `options` are arguments for terms, without which there are none.
         Compiled searches take no terms.
         """
         names, inputs = ["source"], [source]
@@ -299,15 +300,15 @@ class TracedSearch:
         if terms is not None:
             names, inputs = [*names, "terms"], [*inputs, terms]
             signature = [*signature, _TERMS_SPEC]
-        key = align, *names, *signature
+        key = align, *names, *signature, *options.values()
         with self._lock:
             if key not in self._graphs:
                 self._graphs[key] = trace_once(
                     lambda *inputs: self._translator.search(
                         **dict(zip(names, inputs)),
-                        word_edges=word_edges,
                         align=align,
                         decoder=self._decoder,
+                        **options,
                     ),
                     *signature,
                     jit_compile=self._limits is not None,

@@ -5,7 +5,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.translators.terms import is_joined
+from export.translators.terms import is_before_word, is_joined
 from keras_transformer.config import END_ID, UNKNOWN_ID
 
 # Text before a term, so that it is split as within a sentence; also its tokens.
@@ -34,7 +34,9 @@ def word_edges(tokenizer):
     joins_previous = [is_joined(text[0]) for text in texts]
     joins_previous[END_ID] = False
     return kt.WordEdges(
-        joins_previous, [is_joined(text[-1]) for text in texts]
+        joins_previous,
+        [is_joined(text[-1]) for text in texts],
+        [is_before_word(text[-1]) for text in texts],
     )
 
 

@@ -19,6 +19,8 @@ _NO_SPACES = re.compile(
     "\uf900-\ufaff\uff66-\uff9f\U00016fe0-\U00018dff\U0001b000-\U0001b16f"
     "\U00020000-\U0003ffff]"
 )
+# Besides dashes and opening brackets and quotes.
+_BEFORE_WORDS = "▁'\"’/¿¡"
 
 
 class Term(typing.NamedTuple):
@@ -52,8 +54,8 @@ class Terms:
             for side, variants in ("source", sources), ("target", targets):
                 if not variants:
                     raise InputError(
-                        f"Line {number} of {name} has an empty {side}; expected "
-                        "a term, a tab and its translation."
+                        f"Line {number} of {name} has an empty {side}; "
+                        "expected a term, a tab and its translation."
                     )
             for variant in sources:
                 key = _key(_units(variant))
@@ -122,6 +124,12 @@ def is_joined(character):
     return kind in "LMN" and not _NO_SPACES.match(character)
 
 
+def is_before_word(character):
+    """Returns whether a word may follow a character without a space."""
+    kind = unicodedata.category(character)
+    return character in _BEFORE_WORDS or kind in ("Pd", "Ps", "Pi")
+
+
 def _read_pairs(path):
     for number, line in enumerate(read_lines(path), 1):
         columns = line.split("\t")
@@ -143,12 +151,11 @@ def _units(text):
     units = []
     for word in text.split():
         start = 0
-        for end in range(1, len(word) + 1):
-            if end < len(word) and is_joined(word[end - 1]):
-                if is_joined(word[end]):
-                    continue
-            units.append((word[start:end], " " if end == len(word) else ""))
-            start = end
+        for end in range(1, len(word)):
+            if not (is_joined(word[end - 1]) and is_joined(word[end])):
+                units.append((word[start:end], ""))
+                start = end
+        units.append((word[start:], " "))
     return units
 
 

@@ -230,6 +230,7 @@ class TextTranslator(abc.ABC):
     def _search(self, sentences, n, align):
         """Returns a list of possible Translations for each sentence."""
 
+    @abc.abstractmethod
     def _validate_terms(self, terms):
         """Raises InputError for Terms with which it cannot translate."""
 

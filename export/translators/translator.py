@@ -182,15 +182,15 @@ class Translator(ModelTranslator):
         prefix = None
         if any(len(sentence.prefix) for sentence in sentences):
             prefix = pad_ids([sentence.prefix for sentence in sentences])
-        terms = None
+        options = {}
         if sentences[0].terms:
             targets = request_inputs([each.terms for each in sentences])
             terms, _ = tokenize_terms(
                 self.tokenizer.target, tf.constant(targets["target_terms"])
             )
-        output = self._traced_search.search(
-            source, prefix, terms, self._word_edges, align
-        )
+            options = {"terms": terms, "n_best": n}
+            options["word_edges"] = self._word_edges
+        output = self._traced_search.search(source, prefix, align, **options)
         tokens = output.tokens[:, :n]
         scores = output.scores[:, :n].numpy().tolist()
         alignments = [()] * len(sentences)

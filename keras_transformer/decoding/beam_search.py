@@ -379,13 +379,15 @@ def should_stop(config, length, max_lengths, best_live, finished_scores):
 
     `best_live` is the log-probability of the best live beam, float32 [B].
     """
+    n_best = config.n_best or config.beam_size
+    if config.stop_criterion != "exact" and config.word_edges is None:
+        n_best = config.beam_size
+    worst_needed = finished_scores[:, n_best - 1]
     if config.stop_criterion == "k_finished":
-        enough = finished_scores[:, -1] > LEAST_POSSIBLE
+        enough = worst_needed > LEAST_POSSIBLE
     elif config.stop_criterion == "heuristic":
-        enough = best_live / config.penalty(length) <= finished_scores[:, -1]
+        enough = best_live / config.penalty(length) <= worst_needed
     else:  # "exact"
-        n_best = config.n_best or config.beam_size
-        worst_needed = finished_scores[:, n_best - 1]
         enough = best_live / config.penalty(max_lengths) <= worst_needed
     # A grammar may leave no live beam.
     return enough | (best_live <= LEAST_POSSIBLE)

@@ -49,17 +49,20 @@ class Grammar(typing.Protocol):
 
 
 class WordEdges:
-    """Tells which tokens begin or end within a word.
+    """Tells which tokens begin or end within a word; boolean arrays [V].
 
     Args:
-        joins_previous: boolean [V], whether a token continues the word of the
-            token before it. False for the end id.
-        joins_next: boolean [V], whether a token's word may continue.
+        joins_previous: whether a token continues the word of the token before
+            it. False for the end id.
+        joins_next: whether a token's word may continue.
+        precedes_word: whether a word may follow a token without a space, as
+            after an apostrophe.
     """
 
-    def __init__(self, joins_previous, joins_next):
+    def __init__(self, joins_previous, joins_next, precedes_word):
         self.joins_previous = np.asarray(joins_previous, "bool")
         self.joins_next = np.asarray(joins_next, "bool")
+        self.precedes_word = np.asarray(precedes_word, "bool")
         ids = np.flatnonzero(~self.joins_previous)
         self.next_word_ids = ids[ids > END_ID][:_NUM_NEXT_WORDS]
 
@@ -108,7 +111,8 @@ class BeamSearchConfig:
             transformers: a fifth fewer steps than "exact", and rarely another
             result (docs/measured/decoding.md). With the last two a hypothesis
             ends only if its end is among the K best candidates.
-        n_best: number of hypotheses that "exact" waits for; 0 for all K.
+        n_best: number of hypotheses that "exact" waits for, with terms also
+            the other criteria; 0 for all K.
         suppress_tokens: ids that are never generated. Neither these nor a
             grammar changes the probabilities of allowed tokens.
         grammar: Grammar, or None.

@@ -13,7 +13,7 @@ import typing
 
 from keras import ops, tree
 
-from keras_transformer.config import END_ID, PAD_ID
+from keras_transformer.config import PAD_ID
 from keras_transformer.decoding.search_config import IMPOSSIBLE, LEAST_POSSIBLE
 
 # Above every number of tokens.
@@ -25,8 +25,9 @@ class TermPatterns(typing.NamedTuple):
 
     tokens: typing.Any  # int32 [B, C, A, L], -1 for padding
     tokens_left: typing.Any  # int32 [B, C, A, L], number of tokens after each
-    after_word_edge: typing.Any  # boolean [B, C, A], begins without a space
-    before_word_edge: typing.Any  # boolean [B, C, A], needs the end of a word
+    is_within_word: typing.Any  # boolean [B, C, A, L], continues a word
+    is_attached: typing.Any  # boolean [B, C, A], begins without a space
+    ends_word: typing.Any  # boolean [B, C, A], ends with the end of a word
     least_tokens: typing.Any  # int32 [B, C], tokens of the shortest alternative
 
 
@@ -35,7 +36,7 @@ class TermState(typing.NamedTuple):
 
     matched: typing.Any  # boolean [B, C, A, L], whether it ends with tokens 0-l
     is_met: typing.Any  # boolean [B, C]
-    is_word_edge: typing.Any  # boolean [B], whether a word may begin here
+    may_attach: typing.Any  # boolean [B], whether a word follows without space
 
 
 def prepare_terms(terms, edges):
@@ -48,21 +49,24 @@ def prepare_terms(terms, edges):
     lengths = ops.sum(ops.cast(is_token, "int32"), axis=-1)  # [B, C, A]
     left = lengths[..., None] - 1 - ops.arange(ops.shape(tokens)[-1])
     last = ops.sum(ops.where(left == 0, tokens, 0), axis=-1)
-    after_word_edge = ops.take(edges.joins_previous, tokens[..., 0], axis=0)
-    begins_word = (lengths > 0) & ~after_word_edge
+    is_within_word = ops.take(edges.joins_previous, tokens, axis=0)
+    is_attached = is_within_word[..., 0]
+    begins_word = (lengths > 0) & ~is_attached
     least = ops.min(ops.where(begins_word, lengths, _MANY), axis=-1)
+    least = ops.minimum(least, ops.max(lengths, axis=-1) + 1)
     is_term = ops.any(lengths > 0, axis=-1)
     patterns = TermPatterns(
         tokens=ops.where(is_token, tokens, -1),
         tokens_left=left,
-        after_word_edge=after_word_edge,
-        before_word_edge=ops.take(edges.joins_next, last, axis=0),
+        is_within_word=is_within_word,
+        is_attached=is_attached,
+        ends_word=ops.take(edges.joins_next, last, axis=0),
         least_tokens=ops.where(is_term, least, 0),
     )
     state = TermState(
         matched=ops.zeros_like(is_token),
         is_met=~is_term,
-        is_word_edge=ops.zeros_like(is_term[:, 0]),
+        may_attach=ops.zeros_like(is_term[:, 0]),
     )
     return patterns, state
 
@@ -95,7 +99,7 @@ class TermBeams:
         progress = ops.max(ops.where(state.matched, numbers, 0), axis=-1)
         is_next = ops.arange(length) == progress[..., None]
         tokens = ops.max(ops.where(is_next, patterns.tokens, -1), axis=-1)
-        begins = patterns.after_word_edge & ~state.is_word_edge[..., None, None]
+        begins = patterns.is_attached & ~state.may_attach[..., None, None]
         is_useful = ~state.is_met[..., None] & ~(begins & (progress == 0))
         tokens = ops.where(is_useful, tokens, -1)
         batch, beams, *_ = ops.shape(tokens)
@@ -117,24 +121,42 @@ class TermBeams:
 
     def may_end(self):
         """Returns whether each beam has all its terms: boolean [B, K]."""
-        end = ops.full_like(self._state.is_word_edge, END_ID, dtype="int32")
-        state = advance_terms(self._edges, self._patterns, self._state, end)
-        return ops.all(state.is_met, axis=-1)
+        return self._count_at_edge() == 0
 
     def count_missing(self, tokens):
-        """Returns the number of tokens that suffice after tokens [B, K, N].
+        """Returns a number of tokens that suffices after tokens [B, K, N].
 
         One term can be continued; the rest must begin, one after the other.
         """
-        state = tree.map_structure(lambda each: each[:, :, None], self._state)
-        patterns = _insert_axis(self._patterns)
-        state = advance_terms(self._edges, patterns, state, tokens)
-        least = patterns.least_tokens[:, None]
-        left = ops.where(state.matched, patterns.tokens_left[:, None], _MANY)
-        left = ops.minimum(ops.min(left, axis=(-2, -1)), least)
-        saved = ops.where(state.is_met, 0, least - left)
+        patterns, state = _insert_axis(self._patterns), self._state
+        within_word = ops.take(self._edges.joins_previous, tokens, axis=0)
+        least = patterns.least_tokens
         missing = ops.sum(ops.where(state.is_met, 0, least), axis=-1)
+        missing = ops.where(
+            within_word, missing[..., None], self._count_at_edge()[..., None]
+        )
+        # What each token of a term saves where it continues the term.
+        is_met = ops.where(
+            patterns.is_within_word,
+            state.is_met[..., None, None],
+            self._is_met_at_edge()[..., None, None],
+        )
+        saved = least[..., None, None] - patterns.tokens_left
+        saved = ops.where(_may_match(patterns, state) & ~is_met, saved, 0)
+        batch, beams, *_ = ops.shape(saved)
+        saved = ops.reshape(saved, (batch, beams, 1, -1))
+        terms = ops.reshape(patterns.tokens, (batch, 1, 1, -1))
+        saved = ops.where(terms == tokens[..., None], saved, 0)
         return missing - ops.max(saved, axis=-1)
+
+    def _count_at_edge(self):
+        """Returns `count_missing` of a token that begins a new word: [B, K]."""
+        least = self._patterns.least_tokens[:, None]
+        return ops.sum(ops.where(self._is_met_at_edge(), 0, least), axis=-1)
+
+    def _is_met_at_edge(self):
+        complete = _is_complete(_insert_axis(self._patterns), self._state)
+        return self._state.is_met | ops.any(complete, axis=-1)
 
     def select(self, log_probs, missing, count):
         """Returns the indices of `count` of N candidates: int32 [B, count].
@@ -161,29 +183,32 @@ class TermBeams:
 
 
 def advance_terms(edges, patterns, state, tokens):
-    """Returns the TermState after int32 [B, K, ...] tokens."""
+    """Returns the TermState after int32 [B, K] tokens."""
     patterns = _insert_axis(patterns)
-    follows_word = ~ops.take(edges.joins_previous, tokens, axis=0)
+    begins_word = ~ops.take(edges.joins_previous, tokens, axis=0)
+    was_complete = _is_complete(patterns, state)  # [B, K, C, A]
     is_equal = patterns.tokens == tokens[..., None, None, None]
-    begins = state.is_word_edge[..., None, None] | ~patterns.after_word_edge
-    is_last = patterns.tokens_left == 0
-    was_complete = ops.any(state.matched & is_last, axis=-1)  # [B, K, C, A]
-    before = ops.concatenate(
-        [
-            ops.broadcast_to(begins[..., None], (*ops.shape(was_complete), 1)),
-            state.matched[..., :-1],
-        ],
-        axis=-1,
-    )
-    matched = before & is_equal
-    is_complete = ops.any(matched & is_last, axis=-1)
-    is_met = was_complete & follows_word[..., None, None]
-    is_met |= is_complete & ~patterns.before_word_edge
-    return TermState(
+    matched = _may_match(patterns, state) & is_equal
+    state = state._replace(
         matched=matched,
-        is_met=state.is_met | ops.any(is_met, axis=-1),
-        is_word_edge=~ops.take(edges.joins_next, tokens, axis=0),
+        may_attach=ops.take(edges.precedes_word, tokens, axis=0),
     )
+    is_met = was_complete & begins_word[..., None, None]
+    is_met |= _is_complete(patterns, state) & ~patterns.ends_word
+    return state._replace(is_met=state.is_met | ops.any(is_met, axis=-1))
+
+
+def _may_match(patterns, state):
+    """Returns whether each token would continue a term: [B, K, C, A, L]."""
+    begins = state.may_attach[..., None, None] | ~patterns.is_attached
+    return ops.concatenate(
+        [begins[..., None], state.matched[..., :-1]], axis=-1
+    )
+
+
+def _is_complete(patterns, state):
+    """Returns whether all tokens were just generated: [B, K, C, A]."""
+    return ops.any(state.matched & (patterns.tokens_left == 0), axis=-1)
 
 
 def _insert_axis(patterns):
