@@ -59,11 +59,13 @@ def validate_format():
         )
 
 
-def translate_stream(translator, prefix_file=None, on_prefixes=None):
+def translate_stream(
+    translator, prefix_file=None, on_prefixes=None, terms=None
+):
     """Translates --input to --output with a TextTranslator.
 
     With `prefix_file`, the path of --prefixes, `on_prefixes` is called with the
-    list of prefixes of each chunk of lines.
+    list of prefixes of each chunk of lines. `terms` are Terms, or None.
     """
     parallel = None if prefix_file is None else ("prefixes", prefix_file)
 
@@ -74,9 +76,11 @@ def translate_stream(translator, prefix_file=None, on_prefixes=None):
             texts, prefixes = map(list, zip(*chunk))
             on_prefixes(prefixes)
         if FLAGS.alignments:
-            translations = translator.align(texts, on_progress, prefixes)
+            translations = translator.align(texts, on_progress, prefixes, terms)
             return [[each] for each in translations]
-        return translator.n_best(texts, FLAGS.n_best, on_progress, prefixes)
+        return translator.n_best(
+            texts, FLAGS.n_best, on_progress, prefixes, terms
+        )
 
     process_lines(
         "Translating",

@@ -5,26 +5,24 @@ from sentencepiece import sentencepiece_model_pb2
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.translators.terms import is_before_word, is_joined
-from keras_transformer.config import END_ID, UNKNOWN_ID
+from export.translators.terms import NO_SPACES, is_before_word, is_joined
+from export.translators.text_ops import WHITE_SPACE
+from keras_transformer.config import END_ID
 
 # Text before a term, so that it is split as within a sentence; also its tokens.
 _CONTEXT = "'"
+_MARK = "\x01"
 _CONTEXT_TOKENS = (_CONTEXT, "▁" + _CONTEXT, "<unk>")
 
 
 def word_edges(tokenizer):
     """Returns the kt.WordEdges of a Tokenizer's tokens.
 
-    Raises InputError if its tokens end with spaces instead of beginning with
-    them.
+    None if its tokens have spaces at their ends, as no terms can be found then.
     """
     model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.proto)
     if model.trainer_spec.treat_whitespace_as_suffix:
-        raise InputError(
-            "Terms need a vocabulary whose tokens begin with spaces; that of "
-            "this model has spaces at their ends."
-        )
+        return None
     pieces = model.pieces[: tokenizer.vocabulary_size]
     texts = [
         # Other pieces, such as bytes, may be anything.
@@ -59,9 +57,10 @@ def tokenize_terms(tokenizer, targets):
 
     Returns `Constraints.terms`, int32 [B, C, A, L], which has each variant as
     it is spelled after a space and after another character; and bool [B, C],
-    whether the vocabulary lacks a character of a term.
+    whether the tokens spell each term otherwise.
     """
     batch, count = tf.unstack(tf.shape(targets))
+    targets = tf.strings.regex_replace(targets, WHITE_SPACE, " ")
     variants = tf.strings.split(tf.reshape(targets, [-1]), "|")
     variants = variants.with_values(tf.strings.strip(variants.values))
     variants = tf.ragged.boolean_mask(variants, variants != "")
@@ -69,13 +68,44 @@ def tokenize_terms(tokenizer, targets):
         variants.with_values(_ids_after(tokenizer, text, variants.values))
         for text in (f"{_CONTEXT} ", _CONTEXT)
     )
-    is_unknown = tf.reduce_any(spaced == UNKNOWN_ID, axis=2)
-    is_unknown = tf.reduce_any(is_unknown, axis=1)
+    spelled = tokenizer.detokenize(spaced.values.to_tensor())
+    is_wrong = variants.with_values(spelled != variants.values)
+    is_wrong = tf.reduce_any(is_wrong, axis=1)
     ids = tf.concat([spaced, attached], axis=1).to_tensor()
     missing = tf.cast(tf.shape(ids)[1:] == 0, tf.int32)
     ids = tf.pad(ids, [[0, 0], [0, missing[0]], [0, missing[1]]])
     shape = [batch, count, tf.shape(ids)[1], tf.shape(ids)[2]]
-    return tf.reshape(ids, shape), tf.reshape(is_unknown, [batch, count])
+    return tf.reshape(ids, shape), tf.reshape(is_wrong, [batch, count])
+
+
+def find_terms(text, terms):
+    """Returns which terms, string [B, C], texts [B] have: boolean [B, C].
+
+    As `Terms.find`; "" is no term.
+    """
+    terms = tf.strings.regex_replace(terms, r"\s*(\|\s*)+", "|")
+    terms = tf.strings.regex_replace(terms, r"^\||\|$", "")
+    quoted = tf.strings.regex_replace(_mark_units(terms), r"\\", r"\\E\\\\\\Q")
+    quoted = tf.strings.regex_replace(quoted, r"\|", r"\\E|\\Q")
+    patterns = tf.strings.join([r"(?s).*(?:\Q", quoted, r"\E).*"])
+    texts = tf.broadcast_to(_mark_units(text)[:, None], tf.shape(terms))
+    found = tf.map_fn(
+        lambda pair: tf.strings.regex_full_match(*pair),
+        (tf.reshape(texts, [-1]), tf.reshape(patterns, [-1])),
+        fn_output_signature=tf.bool,
+    )
+    return tf.reshape(found, tf.shape(terms)) & (terms != "")
+
+
+def _mark_units(text):
+    """Surrounds words and the letters of scripts without spaces by marks."""
+    text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
+    text = tf.strings.regex_replace(text, WHITE_SPACE, " ")
+    text = tf.strings.regex_replace(tf.strings.strip(text), _MARK, "")
+    for pattern in f"({NO_SPACES})", r"([\p{L}\p{M}\p{N}]+)":
+        marked = rf"{_MARK}\1{_MARK}"
+        text = tf.strings.regex_replace(text, pattern, marked)
+    return text
 
 
 def _ids_after(tokenizer, context, texts):

@@ -14,7 +14,7 @@ from export.lines.files import read_lines
 
 # Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer,
 # Chinese and Japanese.
-_NO_SPACES = re.compile(
+NO_SPACES = (
     "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u312f\u31a0-\u9fff"
     "\uf900-\ufaff\uff66-\uff9f\U00016fe0-\U00018dff\U0001b000-\U0001b16f"
     "\U00020000-\U0003ffff]"
@@ -121,7 +121,7 @@ def is_joined(character):
     True for letters, their marks and digits, except in scripts without spaces.
     """
     kind = unicodedata.category(character)[0]
-    return kind in "LMN" and not _NO_SPACES.match(character)
+    return kind in "LMN" and not re.match(NO_SPACES, character)
 
 
 def is_before_word(character):

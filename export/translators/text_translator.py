@@ -13,6 +13,7 @@ from export.translators.batches import (
     map_in_batches,
     validate_texts,
 )
+from export.translators.terms import request_inputs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,6 +199,14 @@ class TextTranslator(abc.ABC):
             for index, row in zip(indices, batch_rows):
                 rows[index] = row
         rows = [[BLANK] if row is None else row for row in rows]
+        for row, sentence in zip(rows, sentences):
+            if not row and sentence.terms:
+                raise InputError(
+                    f"No translation of {sentence.text!r} can have its terms, "
+                    f"{', '.join(term.target for term in sentence.terms)}: the "
+                    "vocabulary cannot spell them, or they are too long; "
+                    "correct or omit them."
+                )
         if not all(rows):
             raise InputError(
                 "No translation is possible: the model's weights must be "
@@ -248,11 +257,24 @@ class SignatureTranslator(TextTranslator):
     name = ""
 
     @abc.abstractmethod
-    def _predict(self, signature, texts):
-        """Returns a signature's outputs, a dict of arrays; text is bytes."""
+    def _predict(self, signature, texts, **inputs):
+        """Returns a signature's outputs, a dict of arrays; text is bytes.
+
+        `inputs` are others than `text`, lists of lists of str.
+        """
+
+    def _validate_terms(self, terms):
+        """Leaves it to the signature."""
 
     def _search(self, sentences, n, align):
         texts = [sentence.text for sentence in sentences]
+        terms = [sentence.terms for sentence in sentences]
+        if any(terms) and (align or n > 1):
+            raise InputError(
+                f"{self.name} is an export, which gives only the best "
+                "translation with terms, without alignments: omit --n_best and "
+                "--alignments, or use the model directory."
+            )
         if n > 1:
             outputs = self._predict("n_best", texts)
             beams = outputs["scores"].shape[1]
@@ -264,8 +286,13 @@ class SignatureTranslator(TextTranslator):
             rows = [_decode_utf8(row[:n]) for row in outputs["translations"]]
             scores = outputs["scores"][:, :n].tolist()
         else:
-            signature = "align" if align else "serving_default"
-            outputs = self._predict(signature, texts)
+            if any(terms):
+                outputs = self._predict(
+                    "translate_with_terms", texts, **request_inputs(terms)
+                )
+            else:
+                signature = "align" if align else "serving_default"
+                outputs = self._predict(signature, texts)
             rows = [[text] for text in _decode_utf8(outputs["translation"])]
             scores = outputs["score"][:, None].tolist()
         alignments = [()] * len(texts)

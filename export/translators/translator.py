@@ -170,6 +170,11 @@ class Translator(ModelTranslator):
                 "--terms."
             )
         self._word_edges = word_edges(self.tokenizer.target)
+        if self._word_edges is None:
+            raise InputError(
+                "Terms need a vocabulary whose tokens begin with spaces; that "
+                "of this model has spaces at their ends."
+            )
         validate_targets(self.tokenizer.target, terms)
         self._terms = terms
 
