@@ -83,8 +83,9 @@ def find_terms(text, terms):
 
     As `Terms.find`; "" is no term.
     """
-    terms = tf.strings.regex_replace(terms, r"\s*(\|\s*)+", "|")
-    terms = tf.strings.regex_replace(terms, r"^\||\|$", "")
+    terms = tf.strings.regex_replace(terms, WHITE_SPACE, " ")
+    terms = tf.strings.regex_replace(terms, r" *(\| *)+", "|")
+    terms = tf.strings.regex_replace(terms, r"^[| ]|[| ]$", "")
     quoted = tf.strings.regex_replace(_mark_units(terms), r"\\", r"\\E\\\\\\Q")
     quoted = tf.strings.regex_replace(quoted, r"\|", r"\\E|\\Q")
     patterns = tf.strings.join([r"(?s).*(?:\Q", quoted, r"\E).*"])

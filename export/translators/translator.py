@@ -169,7 +169,8 @@ class Translator(ModelTranslator):
                 "XLA does not compile searches with terms: omit --compiled or "
                 "--terms."
             )
-        self._word_edges = word_edges(self.tokenizer.target)
+        # Once: each has graphs of its own.
+        self._word_edges = self._word_edges or word_edges(self.tokenizer.target)
         if self._word_edges is None:
             raise InputError(
                 "Terms need a vocabulary whose tokens begin with spaces; that "
