@@ -29,6 +29,9 @@ vocabulary spells differently are listed at the end.
 With --document the input is one text, of which paragraphs, line ends,
 indentation and lists stay as they are; with --format=html or xml also tags and
 everything that is not text.
+
+With --terms=FILE the translation of a line that has a term of FILE, a line of
+source TAB translation, contains that translation (docs/terms.md).
 """
 
 from absl import flags
@@ -39,12 +42,14 @@ from export.lines import line_flags
 from export.lines.streams import print_line_warning
 from export.serving.exported_translator import load_translator
 from export.translators import search_flags
+from export.translators.terms import Terms
 from export.translators.text_translator import UnknownCharacterError
 
 FLAGS = flags.FLAGS
 
 line_flags.define_translation()
 search_flags.define_model_search()
+search_flags.define_terms()
 search_flags.define_ensemble_mean()
 search_flags.define_batch_tokens()
 flags.DEFINE_multi_string(
@@ -93,6 +98,12 @@ def main(arguments):
             f"XLA cannot compile products in {FLAGS.quantization}: omit "
             "--compiled or --quantization."
         )
+    if FLAGS.compiled and FLAGS.terms:
+        raise InputError(
+            "XLA does not compile searches with terms: omit --compiled or "
+            "--terms."
+        )
+    terms = Terms.from_file(FLAGS.terms) if FLAGS.terms else None
     search = search_flags.read_given_flags(
         (*search_flags.MODEL_SEARCH, "min_length", "ensemble_mean")
     )
@@ -109,7 +120,9 @@ def main(arguments):
             f"got {FLAGS.n_best}."
         )
     checker = _PrefixChecker(translator)
-    line_flags.translate_stream(translator, FLAGS.prefixes, checker.check)
+    line_flags.translate_stream(
+        translator, FLAGS.prefixes, checker.check, terms
+    )
     checker.print_warning()
 
 

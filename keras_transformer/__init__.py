@@ -16,6 +16,7 @@ from keras_transformer.decoding.search_config import (
     BeamSearchConfig,
     Constraints,
     Grammar,
+    WordEdges,
 )
 from keras_transformer.decoding.translate import (
     score_ids,
@@ -69,6 +70,7 @@ __all__ = [
     "TransformerConfig",
     "TransformerSchedule",
     "UNKNOWN_ID",
+    "WordEdges",
     "attention_scores",
     "beam_search",
     "force_align",

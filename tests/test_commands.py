@@ -19,7 +19,10 @@ COMMANDS = {
         {"model": "folder", "output": "new file", "svg": "new file"},
     ),
     "export.check": ("e", {"model_dir": "folder"}),
-    "export.client": ("--url=http://localhost:1 --retries=0", _LINES),
+    "export.client": (
+        "--url=http://localhost:1 --retries=0",
+        {"terms": "file", **_LINES},
+    ),
     "export.ctranslate2": (
         "--model_dir=m --output_dir=new",
         {
@@ -62,6 +65,7 @@ COMMANDS = {
             "model": "folder",
             "prefixes": "file",
             "target_pieces": "file",
+            "terms": "file",
             **_LINES,
         },
     ),

@@ -14,10 +14,13 @@ from export.client.remote_translator import RemoteTranslator, ServedModel
 from export.client.rest_server import RestServer
 from export.common import command
 from export.lines import line_flags
+from export.translators import search_flags
+from export.translators.terms import Terms
 
 FLAGS = flags.FLAGS
 
 line_flags.define_translation()
+search_flags.define_terms()
 
 flags.DEFINE_string("url", None, "Address for REST, such as http://host:8501.")
 flags.DEFINE_string("grpc", None, "Host and port for gRPC, such as host:8500.")
@@ -53,6 +56,7 @@ def main(arguments):
     """Translates a file or standard input."""
     del arguments
     line_flags.validate_format()
+    terms = Terms.from_file(FLAGS.terms) if FLAGS.terms else None
     model = ServedModel(FLAGS.model_name, FLAGS.version, FLAGS.label)
     if FLAGS.url is not None:
         server = RestServer(FLAGS.url, model, FLAGS.timeout_seconds)
@@ -62,7 +66,7 @@ def main(arguments):
 
         server = GrpcServer(FLAGS.grpc, model, FLAGS.timeout_seconds)
     translator = RemoteTranslator(server, FLAGS.batch_size, FLAGS.retries)
-    line_flags.translate_stream(translator)
+    line_flags.translate_stream(translator, terms=terms)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class GrpcServer(ModelServer):
         channel = grpc.insecure_channel(address, options=_OPTIONS)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
-    def predict(self, signature, texts):
+    def predict(self, signature, texts, **inputs):
         """Runs a signature, see `ModelServer.predict`; outputs are arrays."""
         request = predict_pb2.PredictRequest()
         spec = request.model_spec
@@ -47,7 +47,9 @@ class GrpcServer(ModelServer):
             spec.version.value = self._model.version
         if self._model.label is not None:
             spec.version_label = self._model.label
-        request.inputs["text"].CopyFrom(tf.make_tensor_proto(texts, tf.string))
+        for name, value in {"text": texts, **inputs}.items():
+            tensor = tf.make_tensor_proto(value, tf.string)
+            request.inputs[name].CopyFrom(tensor)
         try:
             response = self._stub.Predict(request, timeout=self._timeout)
         except grpc.RpcError as error:

@@ -33,6 +33,7 @@ _RETRIED = ("unreachable", "busy")
 _BEST = {"translation": (object, "B"), "score": ("float32", "B")}
 _OUTPUTS = {
     "serving_default": _BEST,
+    "translate_with_terms": _BEST,
     "n_best": {"translations": (object, "BK"), "scores": ("float32", "BK")},
     "align": {
         **_BEST,
@@ -82,8 +83,10 @@ class ModelServer(abc.ABC):
         self._timeout = timeout_seconds
 
     @abc.abstractmethod
-    def predict(self, signature, texts):
+    def predict(self, signature, texts, **inputs):
         """Runs a signature with the input `text`, a list of str.
+
+        `inputs` are others, lists of lists of str.
 
         Returns a dict of output names to arrays or nested lists; text is bytes
         or str. Raises UnavailableError if the server is unreachable or too
@@ -127,8 +130,8 @@ class RemoteTranslator(SignatureTranslator):
         self._retries = retries
         self._sleep = sleep
 
-    def _predict(self, signature, texts):
-        outputs = self._predict_with_retries(signature, texts)
+    def _predict(self, signature, texts, **inputs):
+        outputs = self._predict_with_retries(signature, texts, inputs)
         if {"tree", "trees"} & set(outputs):
             raise InputError(
                 f"Expected translations from {self.name}, got the trees of a "
@@ -147,15 +150,15 @@ class RemoteTranslator(SignatureTranslator):
             raise self._server.error("unreadable", error) from None
         return arrays
 
-    def _predict_with_retries(self, signature, texts):
+    def _predict_with_retries(self, signature, texts, inputs):
         pause = _FIRST_PAUSE_SECONDS
         for _ in range(self._retries):
             try:
-                return self._server.predict(signature, texts)
+                return self._server.predict(signature, texts, **inputs)
             except UnavailableError:
                 self._sleep(pause)
                 pause *= 2
-        return self._server.predict(signature, texts)
+        return self._server.predict(signature, texts, **inputs)
 
 
 def _to_array(name, value, dtype):

@@ -34,9 +34,12 @@ class RestServer(ModelServer):
         prefix = self._url.path.rstrip("/")
         self._path = f"{prefix}{_model_path(model)}:predict"
 
-    def predict(self, signature, texts):
+    def predict(self, signature, texts, **inputs):
         """Runs a signature, see `ModelServer.predict`; outputs are lists."""
-        request = {"signature_name": signature, "inputs": {"text": texts}}
+        request = {
+            "signature_name": signature,
+            "inputs": {"text": texts, **inputs},
+        }
         body = json.dumps(request).encode("utf-8")
         try:
             status, response = _run_with_timeout(

@@ -13,7 +13,9 @@ FORMATS = ("text", "html", "xml")
 _SURROGATES = ("Tom", "Boston")
 
 
-def translate_documents(translator, texts, document_format, on_progress=None):
+def translate_documents(
+    translator, texts, document_format, on_progress=None, terms=None
+):
     """Translates a list of documents; see `TextTranslator`.
 
     `translator` is a TextTranslator, whose `source_language` is that of the
@@ -45,7 +47,7 @@ def translate_documents(translator, texts, document_format, on_progress=None):
         for segment in flow
         if isinstance(segment, Segment)
     ]
-    _translate_segments(translator, segments, on_progress)
+    _translate_segments(translator, segments, on_progress, terms)
     return [
         "".join(
             part if isinstance(part, str) else join_flow(part, document_format)
@@ -55,7 +57,7 @@ def translate_documents(translator, texts, document_format, on_progress=None):
     ]
 
 
-def _translate_segments(translator, segments, on_progress):
+def _translate_segments(translator, segments, on_progress, terms):
     """Sets the translations of Segments; splits those that are too long."""
     for surrogate in (*_SURROGATES, None):
         not_copied = []
@@ -66,7 +68,7 @@ def _translate_segments(translator, segments, on_progress):
                 segment.surrogate = surrogate
         while segments:
             segments = _split_long(translator, segments)
-            translations = _translate(translator, segments, on_progress)
+            translations = _translate(translator, segments, on_progress, terms)
             # Only then does a server tell that it truncated a sentence.
             halves = []
             for segment, translation in zip(segments, translations):
@@ -95,7 +97,7 @@ def _split_long(translator, segments):
     return fitting
 
 
-def _translate(translator, segments, on_progress):
+def _translate(translator, segments, on_progress, terms):
     """Returns the Translations of Segments, with alignments for tags."""
     translations = {}
     for has_marks in (False, True):
@@ -108,7 +110,9 @@ def _translate(translator, segments, on_progress):
             for segment in segments
             if segment.has_marks == has_marks
         )
-        found = translate([*sources], on_progress) if sources else []
+        found = ()
+        if sources:
+            found = translate([*sources], on_progress, terms=terms)
         for source, translation in zip(sources, found):
             translations[source, has_marks] = translation
     return [translations[each.source, each.has_marks] for each in segments]

@@ -99,11 +99,13 @@ def _is_document():
     return FLAGS.document or FLAGS.format != "text"
 
 
-def translate_stream(translator, prefix_file=None, on_prefixes=None):
+def translate_stream(
+    translator, prefix_file=None, on_prefixes=None, terms=None
+):
     """Translates the lines or the document of --input to --output.
 
     With `prefix_file`, the path of --prefixes, `on_prefixes` is called with the
-    list of prefixes of each chunk of lines.
+    list of prefixes of each chunk of lines. `terms` are Terms, or None.
     """
     if _is_document():
         process_document(
@@ -111,7 +113,7 @@ def translate_stream(translator, prefix_file=None, on_prefixes=None):
             FLAGS.input,
             FLAGS.output,
             lambda text, on_progress: translator.translate_document(
-                text, FLAGS.format, on_progress
+                text, FLAGS.format, on_progress, terms
             ),
         )
         return
@@ -124,9 +126,11 @@ def translate_stream(translator, prefix_file=None, on_prefixes=None):
             texts, prefixes = map(list, zip(*chunk))
             on_prefixes(prefixes)
         if FLAGS.alignments or FLAGS.confidence:
-            translations = translator.align(texts, on_progress, prefixes)
+            translations = translator.align(texts, on_progress, prefixes, terms)
             return [[each] for each in translations]
-        return translator.n_best(texts, FLAGS.n_best, on_progress, prefixes)
+        return translator.n_best(
+            texts, FLAGS.n_best, on_progress, prefixes, terms
+        )
 
     process_lines(
         "Translating",

@@ -11,11 +11,13 @@ import typing
 import numpy as np
 
 from export.common.errors import InputError
-from export.serving.export_directory import select_inputs
+from export.serving.export_directory import first_terms, select_inputs
 from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.batches import pad_ids
+from export.translators.terms import Terms
 from export.translators.text_translator import (
     IMPOSSIBLE_SCORE,
+    Translation,
     word_attributes,
 )
 
@@ -180,6 +182,7 @@ class TranslationComparer(ExportComparer):
     def _expectations(self):
         return {
             "serving_default": self._expect_translations,
+            "translate_with_terms": self._expect_terms,
             "n_best": self._expect_n_best,
             "align": self._expect_alignments,
             "tokens": self._expect_n_best,
@@ -192,6 +195,22 @@ class TranslationComparer(ExportComparer):
             _translation_result(each, each.score)
             for each in model.translate(self._texts)
         ]
+
+    def _expect_terms(self, model):
+        impossible = Translation("", IMPOSSIBLE_SCORE)
+        expected = []
+        for text, other in zip(self._texts, self._translations):
+            pairs = first_terms(text, other)
+            try:
+                terms = Terms(pairs) if pairs else None
+                (translation,) = model.translate([text], terms=terms)
+            except InputError:
+                (plain,) = model.translate([text])
+                translation = dataclasses.replace(
+                    impossible, source_truncated=plain.source_truncated
+                )
+            expected.append(_translation_result(translation, translation.score))
+        return expected
 
     def _expect_n_best(self, model):
         expected = []

@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors
+from export.translators.terms import Term, request_inputs
 
 # Relative to a version's folder; TensorFlow Serving ignores them. Which of them
 # exists determines the task of a version.
@@ -135,7 +136,9 @@ def select_inputs(names, texts, translations, ids):
 
     Raises InputError for an unknown name.
     """
+    terms = [first_terms(*pair) for pair in zip(texts, translations)]
     values = {"text": texts, "translation": translations, "ids": ids}
+    values |= request_inputs(terms)
     unknown = set(names).difference(values)
     if unknown:
         raise InputError(
@@ -143,6 +146,14 @@ def select_inputs(names, texts, translations, ids):
             f"{', '.join(sorted(unknown))}: no request can be made for it."
         )
     return {name: values[name] for name in names}
+
+
+def first_terms(text, translation):
+    """Returns the first words of both as a list of one Term, if they exist."""
+    source, target = (
+        each.replace("|", " ").split()[:1] for each in (text, translation)
+    )
+    return [*map(Term, source, target)]
 
 
 def random_texts(vocabulary, lengths):

@@ -77,19 +77,15 @@ class ExportedTranslator(SignatureTranslator):
             for text, length, limit in zip(texts, lengths, limits)
         ]
 
-    def _predict(self, signature, texts):
-        return self._run(signature, text=texts)
+    def _predict(self, signature, texts, **inputs):
+        return self._run(signature, text=texts, **inputs)
 
-    def _run(self, signature, **texts):
+    def _run(self, signature, **inputs):
         if signature not in self._signatures:
             raise InputError(
                 f"{self.name} has no signature {signature}; export its model "
                 "again with export.saved_model."
             )
-        inputs = {
-            name: [text.encode("utf-8") for text in each]
-            for name, each in texts.items()
-        }
         return self._session.run(signature, inputs)
 
 

@@ -7,6 +7,11 @@ import tensorflow as tf
 from export.translators.batches import character_limit, truncation_limit
 from export.translators.graph_translator import GraphTranslator
 from export.translators.int8 import NOT_SUPPORTED, multiplies_exactly
+from export.translators.term_ops import (
+    find_terms,
+    tokenize_terms,
+    word_edges,
+)
 from export.translators.text_ops import (
     padded_ids_to_tokens,
     source_word_spans,
@@ -55,6 +60,7 @@ class ServedTranslator(tf.Module):
             )
         config = translator.config
         self.tokenizer, self.config = tokenizer, config
+        self._word_edges = word_edges(tokenizer.target)
         self._graph_translator = translator
         self.max_source_tokens = truncation_limit(config, max_source_tokens)
         max_target_tokens = self.max_source_tokens + config.max_extra_tokens
@@ -89,7 +95,7 @@ class ServedTranslator(tf.Module):
 
     def signatures(self):
         """Returns the signatures: dict, name to tf.function."""
-        return {
+        signatures = {
             "serving_default": self.translate,
             "n_best": self.n_best,
             "align": self.align,
@@ -97,6 +103,9 @@ class ServedTranslator(tf.Module):
             "tokens": self.tokens,
             "lengths": self.lengths,
         }
+        if self._word_edges is not None:
+            signatures["translate_with_terms"] = self.translate_with_terms
+        return signatures
 
     @_text_signature("text")
     def translate(self, text):
@@ -108,6 +117,45 @@ class ServedTranslator(tf.Module):
         return {
             "translation": tf.where(has_text, translation, ""),
             "score": tf.where(has_text, output.scores[:, 0], 0.0),
+            "truncated": truncated,
+        }
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None], tf.string, name="text"),
+            tf.TensorSpec([None, None], tf.string, name="source_terms"),
+            tf.TensorSpec([None, None], tf.string, name="target_terms"),
+        ],
+        autograph=False,
+    )
+    def translate_with_terms(self, text, source_terms, target_terms):
+        """The signature `translate_with_terms`.
+
+        Empty text scores 0; a text whose terms cannot be spelled -1e9.
+        """
+        expected = [tf.shape(text)[0], tf.shape(source_terms)[1]]
+        for terms in source_terms, target_terms:
+            tf.debugging.assert_equal(
+                tf.shape(terms),
+                expected,
+                "Source and target terms must have one shape, a row per text.",
+            )
+        source, truncated = self._tokenize_source(text)
+        # The search needs at least one.
+        padding = [[0, 0], [0, tf.cast(expected[1] == 0, tf.int32)]]
+        found = find_terms(text, source_terms)
+        targets = tf.pad(tf.where(found, target_terms, ""), padding)
+        terms, is_wrong = tokenize_terms(self.tokenizer.target, targets)
+        output = self._graph_translator.search(
+            source, terms=terms, word_edges=self._word_edges, n_best=1
+        )
+        is_possible = ~tf.reduce_any(is_wrong, axis=1)
+        score = tf.where(is_possible, output.scores[:, 0], IMPOSSIBLE_SCORE)
+        has_text = _has_text(source)
+        translation = self.tokenizer.target.detokenize(output.tokens[:, 0])
+        return {
+            "translation": tf.where(has_text & is_possible, translation, ""),
+            "score": tf.where(has_text, score, 0.0),
             "truncated": truncated,
         }
 

@@ -20,6 +20,7 @@ from keras_transformer.decoding.translate import (
 )
 
 IDS_SPEC = tf.TensorSpec([None, None], tf.int32)
+_TERMS_SPEC = tf.TensorSpec([None, None, None, None], tf.int32)
 
 # Compiled searches pad sources to 16, 32, 64, ... ids or to their limit.
 _MIN_PADDED_LENGTH = 16
@@ -122,7 +123,16 @@ class GraphTranslator:
             model.encode, input_signature=[IDS_SPEC], autograph=False
         )
 
-    def search(self, source, prefix=(), align=False, decoder=None):
+    def search(
+        self,
+        source,
+        prefix=(),
+        terms=(),
+        word_edges=None,
+        n_best=0,
+        align=False,
+        decoder=None,
+    ):
         """Finds the best translations.
 
         Args:
@@ -130,6 +140,11 @@ class GraphTranslator:
                 padding; of a static shape with a decoder.
             prefix: int32 [B, P], padded: the first ids of each translation, up
                 to its maximum length; () for no prefix.
+            terms: int32 [B, C, A, L], see kt.Constraints, whose tokens may be
+                any; or (). Maximum lengths are raised for them, up to the
+                number of learned positions.
+            word_edges: kt.WordEdges, with terms.
+            n_best: number of needed translations, with terms; 0 for all.
             align: whether to return only the best translation, aligned.
             decoder: from `new_decoder`, for a search that XLA can compile;
                 None for dynamic shapes.
@@ -138,11 +153,24 @@ class GraphTranslator:
         restricted vocabulary.
         """
         has_prefix = not isinstance(prefix, tuple)
-        if has_prefix and self._output_vocabulary is not None:
+        model, vocabulary = self.search_model, self._output_vocabulary
+        search_config, max_length = self._search_config, None
+        if has_prefix and vocabulary is not None:
             raise ValueError("A restricted vocabulary takes no prefix.")
         limits = output_limits(source, self.config.max_extra_tokens)
         if self._max_output_tokens is not None:
             limits = tf.minimum(limits, self._max_output_tokens)
+        if word_edges is not None:
+            if vocabulary is not None:
+                model, vocabulary = self._model, None
+            search_config = dataclasses.replace(
+                search_config, word_edges=word_edges, n_best=n_best
+            )
+            limits = tf.maximum(limits, _count_forced(prefix, terms) + 1)
+            max_length = output_capacity(source, self.config)
+            max_length = tf.maximum(max_length, tf.reduce_max(limits))
+            if self.config.positions == "learned":
+                max_length = tf.minimum(max_length, self.config.max_positions)
         min_lengths = ()
         if self._min_length:
             # Not a constant: TensorFlow 2.21 cannot compile a third loop with
@@ -150,10 +178,13 @@ class GraphTranslator:
             min_lengths = tf.minimum(limits, self._min_length + 1)
         shrink_batch = decoder is None
         tokens, scores, trace = kt.translate_ids(
-            self.search_model,
+            model,
             source,
-            constraints=kt.Constraints(limits, min_lengths, prefix),
-            config=self._search_config,
+            max_length,
+            constraints=kt.Constraints(
+                limits, min_lengths, prefix, terms=terms
+            ),
+            config=search_config,
             shrink_batch=shrink_batch,
             trace_alignments=align,
             decoder=decoder,
@@ -166,8 +197,8 @@ class GraphTranslator:
             if shrink_batch:
                 tokens = trim(tokens)
             alignments = gather_alignments(trace, tokens)
-        if self._output_vocabulary is not None:
-            tokens = self._output_vocabulary.to_vocabulary_ids(tokens, source)
+        if vocabulary is not None:
+            tokens = vocabulary.to_vocabulary_ids(tokens, source)
         if align:
             # The model needs a token, also where no translation is possible.
             missing = tf.cast(tf.shape(tokens)[2] == 0, tf.int32)
@@ -193,6 +224,15 @@ class GraphTranslator:
     def score(self, source, target):
         """Returns the log-probabilities of given ids, float32 [B]."""
         return kt.score_ids(self._model, source, target)
+
+
+def _count_forced(prefix, terms):
+    """Returns the number of tokens of a prefix and all terms: int32 [B]."""
+    lengths = tf.math.count_nonzero(terms, axis=3, dtype=tf.int32)
+    count = tf.reduce_sum(tf.reduce_max(lengths, axis=2), axis=1)
+    if isinstance(prefix, tuple):
+        return count
+    return count + tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32)
 
 
 class InPlaceKVCache(kt.KVCache):
@@ -249,9 +289,15 @@ class TracedSearch:
             disable_ynnpack()
             self._decoder = translator.new_decoder()
 
-    def search(self, source, prefix=None, align=False):
-        """Searches int32 [B, S] and prefix; see `GraphTranslator.search`."""
-        inputs = [source] if prefix is None else [source, prefix]
+    def search(self, source, prefix=None, align=False, terms=None, **options):
+        """Searches int32 [B, S]; see `GraphTranslator.search`.
+
+        `options` are arguments for terms, without which there are none.
+        Compiled searches take no terms.
+        """
+        names, inputs = ["source"], [source]
+        if prefix is not None:
+            names, inputs = [*names, "prefix"], [*inputs, prefix]
         signature = [IDS_SPEC] * len(inputs)
         if self._limits is not None:
             inputs = [
@@ -259,12 +305,18 @@ class TracedSearch:
                 for each, limit in zip(inputs, self._limits)
             ]
             signature = [tf.TensorSpec(each.shape, tf.int32) for each in inputs]
-        key = align, *signature
+        if terms is not None:
+            names, inputs = [*names, "terms"], [*inputs, terms]
+            signature = [*signature, _TERMS_SPEC]
+        key = align, *names, *signature, *options.values()
         with self._lock:
             if key not in self._graphs:
                 self._graphs[key] = trace_once(
                     lambda *inputs: self._translator.search(
-                        *inputs, align=align, decoder=self._decoder
+                        **dict(zip(names, inputs)),
+                        align=align,
+                        decoder=self._decoder,
+                        **options,
                     ),
                     *signature,
                     jit_compile=self._limits is not None,

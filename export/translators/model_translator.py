@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from export.common.errors import InputError
 from export.translators.batches import (
     character_limit,
     pad_ids,
@@ -82,6 +83,12 @@ class ModelTranslator(TextTranslator):
             )
             for sentence, target in zip(sentences, targets)
         ]
+
+    def _validate_terms(self, terms):
+        raise InputError(
+            f"{type(self).__name__} takes no terms: use Translator, or start "
+            "the command with KERAS_BACKEND=tensorflow."
+        )
 
     def _search_best(self, sentences):
         """Returns the ids of the best translations, int32 [B, T]."""

@@ -157,6 +157,17 @@ def define_ensemble_mean():
     )
 
 
+def define_terms():
+    """Defines --terms, the path of `Terms.from_file`."""
+    flags.DEFINE_string(
+        "terms",
+        None,
+        "File of terms, a line each: source TAB translation. Where a source "
+        "has a term, its translation has that of the term. Variants of either "
+        'are separated by "|".',
+    )
+
+
 def define_batch_tokens():
     """Defines --batch_tokens."""
     flags.DEFINE_integer(

@@ -12,7 +12,7 @@ from keras_transformer.config import END_ID, PAD_ID
 
 # The white space of `str.split` for RE2, whose \s is ASCII only.
 _SPACES = r"\p{Z}\t-\r\x{1c}-\x{1f}\x{85}"
-_WHITE_SPACE = f"[{_SPACES}]+"
+WHITE_SPACE = f"[{_SPACES}]+"
 # The token of a byte of a character in UTF-8, but the first.
 _CONTINUATION_BYTE = "<0x[89AB][0-9A-F]>"
 # With "▁", SentencePiece's symbol for a space.
@@ -105,7 +105,7 @@ def _source_word_lengths(tokenizer, text, max_characters):
     # Limits the memory of the split. Clean text has no NUL; here single ones
     # remain, at most one before each of its characters.
     text = tf.strings.regex_replace(text, r"\x00+", "\0")
-    text = tf.strings.regex_replace(text, _WHITE_SPACE, " ")
+    text = tf.strings.regex_replace(text, WHITE_SPACE, " ")
     text = tf.strings.substr(text, 0, 2 * max_characters, "UTF8_CHAR")
     words = tf.strings.split(text)
     characters = tf.strings.unicode_split(words.values, "UTF-8")
@@ -138,7 +138,7 @@ def target_word_spans(tokenizer, ids):
     is_next_byte &= (after == before) & (before > 0)
     before -= tf.cast(is_next_byte, before.dtype)
     text = tokenizer.detokenize(ids)
-    words = tf.strings.split(tf.strings.regex_replace(text, _WHITE_SPACE, " "))
+    words = tf.strings.split(tf.strings.regex_replace(text, WHITE_SPACE, " "))
     word_lengths = words.with_values(_count_characters(words.values))
     return _word_spans(ids, before, after, word_lengths)
 
@@ -175,12 +175,12 @@ def _count_visible(tokenizer, characters):
     tokens_without_end = tokenizer.split(clean.values)[:, :-1]
     spellings = tf.strings.reduce_join(tokens_without_end, axis=1)
     spellings = tf.strings.regex_replace(spellings, _WHITE_SPACE_OR_SYMBOL, "")
-    is_space = tf.strings.regex_full_match(clean.values, _WHITE_SPACE)
+    is_space = tf.strings.regex_full_match(clean.values, WHITE_SPACE)
     is_visible = (spellings != "") & ~is_space
     counts = clean.with_values(tf.cast(is_visible, tf.int32))
     return tf.gather(tf.reduce_sum(counts, axis=1), indices)
 
 
 def _count_characters(text):
-    text = tf.strings.regex_replace(text, _WHITE_SPACE, "")
+    text = tf.strings.regex_replace(text, WHITE_SPACE, "")
     return tf.strings.length(text, unit="UTF8_CHAR")

@@ -14,6 +14,7 @@ from export.translators.batches import (
     map_in_batches,
     validate_texts,
 )
+from export.translators.terms import request_inputs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Sentence(typing.NamedTuple):
         truncated: whether ids were dropped; False if only a server knows.
         prefix: int32 array of ids that its translations begin with.
         seed: for sampling.
+        terms: list of Term whose targets its translations contain.
     """
 
     text: str
@@ -61,6 +63,7 @@ class Sentence(typing.NamedTuple):
     truncated: bool
     prefix: typing.Any = ()
     seed: int = 0
+    terms: typing.Any = ()
 
 
 class IdPair(typing.NamedTuple):
@@ -115,19 +118,21 @@ class TextTranslator(abc.ABC):
     beam_size = 1
     num_threads = NUM_THREADS
 
-    def translate(self, texts, on_progress=None, prefixes=None):
+    def translate(self, texts, on_progress=None, prefixes=None, terms=None):
         """Translates a list of str, one sentence each, to Translations.
 
         `prefixes` has the beginning of each translation, "" for none; its last
         word may continue, and it is truncated to the maximum length of a
-        translation. `on_progress` gets the number of newly translated
-        sentences. Raises InputError if an export or server gets prefixes, and
-        UnknownCharacterError if the vocabulary lacks a character of a prefix.
+        translation. With `terms`, Terms, a translation contains the targets of
+        the terms of its text. `on_progress` gets the number of newly translated
+        sentences. Raises InputError if an export or server gets prefixes, or if
+        the vocabulary cannot spell a term, and UnknownCharacterError if it
+        lacks a character of a prefix.
         """
-        rows = self.n_best(texts, 1, on_progress, prefixes)
+        rows = self.n_best(texts, 1, on_progress, prefixes, terms)
         return [translations[0] for translations in rows]
 
-    def n_best(self, texts, n, on_progress=None, prefixes=None):
+    def n_best(self, texts, n, on_progress=None, prefixes=None, terms=None):
         """Finds the n best translations of each sentence; see `translate`.
 
         Returns a list of lists of Translation, best first; fewer than n if
@@ -140,28 +145,32 @@ class TextTranslator(abc.ABC):
                 f"Expected n from 1 to the beam size, {self.beam_size}, got "
                 f"{n}."
             )
-        return self._search_batches(texts, n, on_progress, prefixes)
+        return self._search_batches(texts, n, on_progress, prefixes, terms)
 
-    def align(self, texts, on_progress=None, prefixes=None):
+    def align(self, texts, on_progress=None, prefixes=None, terms=None):
         """Translates with word alignments and confidence; see `translate`.
 
         Each token of a translation is aligned to the source token with the
         largest attention, averaged over heads (`Transformer.alignment`).
         """
-        rows = self._search_batches(texts, 1, on_progress, prefixes, align=True)
+        rows = self._search_batches(
+            texts, 1, on_progress, prefixes, terms, align=True
+        )
         return [translations[0] for translations in rows]
 
-    def translate_document(self, text, format="text", on_progress=None):
+    def translate_document(
+        self, text, format="text", on_progress=None, terms=None
+    ):
         """Translates a whole document, a str; returns a str.
 
         Everything but its sentences stays as it is. The `format` is "text",
         with paragraphs, lists and line ends, or "html" or "xml", whose inline
         tags are put around the aligned words. A sentence above the model's
-        limit is split at clauses. Raises InputError for XML that is not
-        well-formed and for another format.
+        limit is split at clauses. For `terms` see `translate`. Raises
+        InputError for XML that is not well-formed and for another format.
         """
         texts = validate_texts([text], "document")
-        return translate_documents(self, texts, format, on_progress)[0]
+        return translate_documents(self, texts, format, on_progress, terms)[0]
 
     def lengths(self, texts):
         """Returns the number of ids of each text; None above the limit."""
@@ -174,13 +183,21 @@ class TextTranslator(abc.ABC):
         """Returns a list of Sentence for a list of str."""
         return self._tokenize(validate_texts(texts))
 
-    def _search_batches(self, texts, n, on_progress, prefixes, align=False):
+    def _search_batches(
+        self, texts, n, on_progress, prefixes, terms, align=False
+    ):
         sentences = self.sentences(texts)
         if prefixes is not None:
             prefix_ids = self._prefix_ids(validate_texts(prefixes, "prefixes"))
             sentences = [
                 sentence._replace(prefix=ids)
                 for sentence, ids in zip(sentences, prefix_ids, strict=True)
+            ]
+        if terms is not None:
+            self._validate_terms(terms)
+            sentences = [
+                sentence._replace(terms=terms.find(sentence.text))
+                for sentence in sentences
             ]
 
         def search_batch(batch):
@@ -190,8 +207,29 @@ class TextTranslator(abc.ABC):
 
     def _translate_batches(self, function, sentences, on_progress):
         """Maps lists of sentences; returns a list of Translations for each."""
-        rows = self._map_batches(function, sentences, on_progress)
+        rows = [None] * len(sentences)
+        # Those with terms in batches of their own: the search of the others is
+        # faster.
+        for has_terms in False, True:
+            indices = [
+                index
+                for index, sentence in enumerate(sentences)
+                if bool(sentence.terms) == has_terms
+            ]
+            batch_rows = self._map_batches(
+                function, [sentences[index] for index in indices], on_progress
+            )
+            for index, row in zip(indices, batch_rows):
+                rows[index] = row
         rows = [[BLANK] if row is None else row for row in rows]
+        for row, sentence in zip(rows, sentences):
+            if not row and sentence.terms:
+                raise InputError(
+                    f"No translation of {sentence.text!r} can have its terms, "
+                    f"{', '.join(term.target for term in sentence.terms)}: the "
+                    "vocabulary cannot spell them, or they are too long; "
+                    "correct or omit them."
+                )
         if not all(rows):
             raise InputError(
                 "No translation is possible: the model's weights must be "
@@ -224,6 +262,10 @@ class TextTranslator(abc.ABC):
     def _search(self, sentences, n, align):
         """Returns a list of possible Translations for each sentence."""
 
+    @abc.abstractmethod
+    def _validate_terms(self, terms):
+        """Raises InputError for Terms with which it cannot translate."""
+
     def _prefix_ids(self, prefixes):
         """Returns an int32 array for each prefix; here, refuses prefixes."""
         raise InputError(
@@ -238,8 +280,14 @@ class SignatureTranslator(TextTranslator):
     name = ""
 
     @abc.abstractmethod
-    def _predict(self, signature, texts):
-        """Returns a signature's outputs, a dict of arrays; text is bytes."""
+    def _predict(self, signature, texts, **inputs):
+        """Returns a signature's outputs, a dict of arrays; text is bytes.
+
+        `inputs` are others than `text`, lists of lists of str.
+        """
+
+    def _validate_terms(self, terms):
+        """Leaves it to the signature."""
 
     def _tokenize(self, texts):
         # Only the model can count tokens; characters sort texts equally well.
@@ -250,6 +298,13 @@ class SignatureTranslator(TextTranslator):
 
     def _search(self, sentences, n, align):
         texts = [sentence.text for sentence in sentences]
+        terms = [sentence.terms for sentence in sentences]
+        if any(terms) and (align or n > 1):
+            raise InputError(
+                f"{self.name} is an export, which gives only the best "
+                "translation with terms, without alignments: omit --n_best and "
+                "--alignments, or use the model directory."
+            )
         if n > 1:
             outputs = self._predict("n_best", texts)
             beams = outputs["scores"].shape[1]
@@ -261,8 +316,13 @@ class SignatureTranslator(TextTranslator):
             rows = [_decode_utf8(row[:n]) for row in outputs["translations"]]
             scores = outputs["scores"][:, :n].tolist()
         else:
-            signature = "align" if align else "serving_default"
-            outputs = self._predict(signature, texts)
+            if any(terms):
+                outputs = self._predict(
+                    "translate_with_terms", texts, **request_inputs(terms)
+                )
+            else:
+                signature = "align" if align else "serving_default"
+                outputs = self._predict(signature, texts)
             rows = [[text] for text in _decode_utf8(outputs["translation"])]
             scores = outputs["score"][:, None].tolist()
         words = [{}] * len(texts)

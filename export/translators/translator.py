@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 import keras_transformer as kt
+from export.common.errors import InputError
 from export.model_directory import (
     ModelDirectory,
     load_model_or_ensemble,
@@ -24,6 +25,12 @@ from export.translators.model_translator import (
     ModelTranslator,
     encode_texts,
 )
+from export.translators.term_ops import (
+    tokenize_terms,
+    validate_targets,
+    word_edges,
+)
+from export.translators.terms import request_inputs
 from export.translators.text_ops import (
     source_word_spans,
     target_word_spans,
@@ -69,7 +76,7 @@ class Translator(ModelTranslator):
         self.model = model
         # With a limit of 1 token every batch has one sentence.
         self.batch_tokens = 1 if compiled else batch_tokens
-        self.num_threads = num_threads
+        self.num_threads, self.compiled = num_threads, compiled
         graph_translator = GraphTranslator(model, **search)
         super().__init__(tokenizer, graph_translator.config, max_source_tokens)
         self.target_pieces = graph_translator.target_pieces
@@ -80,6 +87,8 @@ class Translator(ModelTranslator):
         )
         self._graph_translator = graph_translator
         self._samplers = {}
+        # The Terms that were validated, and the kt.WordEdges for them.
+        self._terms, self._word_edges = None, None
 
     @classmethod
     def from_directory(cls, path, **settings):
@@ -158,6 +167,24 @@ class Translator(ModelTranslator):
 
         return self._translate_batches(sample_batch, sentences, on_progress)
 
+    def _validate_terms(self, terms):
+        if terms is self._terms:
+            return
+        if self.compiled:
+            raise InputError(
+                "XLA does not compile searches with terms: omit --compiled or "
+                "--terms."
+            )
+        # Once: each has graphs of its own.
+        self._word_edges = self._word_edges or word_edges(self.tokenizer.target)
+        if self._word_edges is None:
+            raise InputError(
+                "Terms need a vocabulary whose tokens begin with spaces; that "
+                "of this model has spaces at their ends."
+            )
+        validate_targets(self.tokenizer.target, terms)
+        self._terms = terms
+
     def _search_best(self, sentences):
         source = pad_ids([sentence.ids for sentence in sentences])
         return self._traced_search.search(source).tokens[:, 0].numpy()
@@ -167,7 +194,15 @@ class Translator(ModelTranslator):
         prefix = None
         if any(len(sentence.prefix) for sentence in sentences):
             prefix = pad_ids([sentence.prefix for sentence in sentences])
-        output = self._traced_search.search(source, prefix, align)
+        options = {}
+        if sentences[0].terms:
+            targets = request_inputs([each.terms for each in sentences])
+            terms, _ = tokenize_terms(
+                self.tokenizer.target, tf.constant(targets["target_terms"])
+            )
+            options = {"terms": terms, "n_best": n}
+            options["word_edges"] = self._word_edges
+        output = self._traced_search.search(source, prefix, align, **options)
         tokens = output.tokens[:, :n]
         scores = output.scores[:, :n].numpy().tolist()
         words = [{}] * len(sentences)

@@ -10,15 +10,17 @@ from keras import ops, tree
 
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID
 from keras_transformer.decoding.search_config import (
+    IMPOSSIBLE,
+    LEAST_POSSIBLE,
     BeamSearchConfig,
     is_unset,
     prepare_constraints,
 )
-
-# Represents log 0. Finite, so that sums and comparisons stay finite: sums with
-# it are below half of it, the log-probabilities of possible hypotheses above.
-IMPOSSIBLE = -1e9
-_LEAST_POSSIBLE = 0.5 * IMPOSSIBLE
+from keras_transformer.decoding.terms import (
+    TermBeams,
+    advance_terms,
+    prepare_terms,
+)
 
 # Logits per group in `_grouped_top_k`: nearly optimal for 10,000 to 40,000.
 _GROUP_SIZE = 32
@@ -50,7 +52,7 @@ class BeamSearchState(typing.NamedTuple):
     finished_tokens: typing.Any  # int32 [B, K, T], the best of all so far
     finished_scores: typing.Any  # float32 [B, K], best first
     stopped: typing.Any  # boolean [B]; all other sentences are running
-    grammar_state: typing.Any  # of each live beam, nest of [B, K, ...]
+    grammar_state: typing.Any  # or TermState of each live beam, [B, K, ...]
     step_state: typing.Any  # state of `step`, such as a DecoderState
 
     def result(self, state):
@@ -115,6 +117,9 @@ def beam_search(step, state, constraints, max_length, config=None):
 def start_search(config, constraints, max_length, step_state):
     """Returns the BeamSearchState before the first step."""
     constraints, states = prepare_constraints(constraints, config, max_length)
+    if config.word_edges is not None:
+        terms, states = prepare_terms(constraints.terms, config.word_edges)
+        constraints = constraints._replace(terms=terms)
     batch = ops.shape(constraints.max_lengths)[0]
     beams = config.beam_size
     tokens = ops.full((batch, beams, max_length), PAD_ID, dtype="int32")
@@ -142,7 +147,7 @@ def advance_search(config, search, logits, step_state):
     constraints, length = search.constraints, search.index + 1
     candidates = constrained_candidates(config, search, logits)
     at_limit = length >= constraints.max_lengths  # [B]
-    is_possible = candidates.end_log_probs > _LEAST_POSSIBLE
+    is_possible = candidates.end_log_probs > LEAST_POSSIBLE
     may_end = is_possible & (candidates.may_end | at_limit[:, None])  # [B, K]
     # A tie must not change the result of a stopped sentence.
     may_end = may_end & ~search.stopped[:, None]
@@ -160,6 +165,13 @@ def advance_search(config, search, logits, step_state):
     live_tokens = ops.where(newest, candidates.tokens[..., None], live_tokens)
     if config.grammar is not None:
         grammar_state = config.grammar.advance(grammar_state, candidates.tokens)
+    if config.word_edges is not None:
+        grammar_state = advance_terms(
+            config.word_edges,
+            constraints.terms,
+            grammar_state,
+            candidates.tokens,
+        )
     best_live = candidates.log_probs[:, 0]
     stops_now = should_stop(
         config, length, constraints.max_lengths, best_live, finished_scores
@@ -181,12 +193,19 @@ def advance_search(config, search, logits, step_state):
 def constrained_candidates(config, search, logits):
     """Returns the Candidates that the constraints allow: logits [B, K, V]."""
     constraints, length = search.constraints, search.index + 1
-    too_short = allowed = None
+    too_short = allowed = terms = None
     if not is_unset(constraints.min_lengths):
         # The maximum length overrides the minimum.
         too_short = length < constraints.min_lengths  # [B]
     if config.grammar is not None:
         allowed = config.grammar.allowed(search.grammar_state)  # [B, K, V]
+    if config.word_edges is not None:
+        terms = TermBeams(
+            config.word_edges,
+            constraints.terms,
+            search.grammar_state,
+            constraints.max_lengths - length,
+        )
     unforced = best_candidates(
         logits,
         search.live_log_probs,
@@ -194,6 +213,7 @@ def constrained_candidates(config, search, logits):
         config.suppress_tokens,
         too_short,
         allowed,
+        terms,
     )
     if is_unset(constraints.prefix):
         return unforced
@@ -217,14 +237,16 @@ def best_candidates(
     suppress_tokens=(),
     too_short=None,
     allowed=None,
+    terms=None,
 ):
     """Returns the best Candidates for logits [B, K, V] and live beams [B, K].
 
     A beam may end if its end is among the `end_rank` best, at most 2K, and its
     sentence is not `too_short`, boolean [B]. Only tokens that are `allowed`,
     boolean [B, K, V], and not in `suppress_tokens` may follow; the
-    probabilities of other tokens do not change. Missing candidates have
-    log-probability IMPOSSIBLE.
+    probabilities of other tokens do not change. With `terms`, TermBeams, the
+    candidates are divided among banks, and beams end with all their terms.
+    Missing candidates have log-probability IMPOSSIBLE.
     """
     logits = ops.cast(logits, "float32")
     beam_size, vocabulary = logits.shape[-2:]
@@ -241,6 +263,12 @@ def best_candidates(
         normalizer = ops.logsumexp(logits, axis=-1)
         logits = ops.where(allowed, logits, IMPOSSIBLE)
         top_logits, top_tokens = _grouped_top_k(logits, per_beam)
+    end_rank = min(end_rank, beam_size * per_beam)
+    if terms is not None:
+        top_logits, top_tokens = terms.add_tokens(
+            logits, top_logits, top_tokens
+        )
+        per_beam = ops.shape(top_tokens)[-1]
     offsets = live_log_probs - normalizer
     batch = ops.shape(logits)[0]
     count = beam_size * per_beam
@@ -252,10 +280,18 @@ def best_candidates(
     if too_short is not None:
         ends = too_short[:, None] & (tokens == END_ID)
         all_log_probs = ops.where(ends, IMPOSSIBLE, all_log_probs)
-    best, _ = ops.top_k(all_log_probs, min(end_rank, count))
     end_log_probs = logits[..., END_ID] + offsets
     continuing = ops.where(tokens == END_ID, IMPOSSIBLE, all_log_probs)
-    log_probs, order = ops.top_k(continuing, beam_size)
+    if terms is None:
+        log_probs, order = ops.top_k(continuing, beam_size)
+    else:
+        missing = ops.reshape(terms.count_missing(top_tokens), (batch, count))
+        order = terms.select(continuing, missing, beam_size)
+        log_probs = ops.take_along_axis(continuing, order, axis=1)
+        # Ends compete with the candidates that have all terms.
+        all_log_probs = ops.where(missing == 0, all_log_probs, IMPOSSIBLE)
+        end_log_probs = ops.where(terms.may_end(), end_log_probs, IMPOSSIBLE)
+    best, _ = ops.top_k(all_log_probs, end_rank)
     may_end = end_log_probs >= best[:, -1:]
     if too_short is not None:
         may_end = may_end & ~too_short[:, None]
@@ -343,16 +379,18 @@ def should_stop(config, length, max_lengths, best_live, finished_scores):
 
     `best_live` is the log-probability of the best live beam, float32 [B].
     """
+    n_best = config.n_best or config.beam_size
+    if config.stop_criterion != "exact" and config.word_edges is None:
+        n_best = config.beam_size
+    worst_needed = finished_scores[:, n_best - 1]
     if config.stop_criterion == "k_finished":
-        enough = finished_scores[:, -1] > _LEAST_POSSIBLE
+        enough = worst_needed > LEAST_POSSIBLE
     elif config.stop_criterion == "heuristic":
-        enough = best_live / config.penalty(length) <= finished_scores[:, -1]
+        enough = best_live / config.penalty(length) <= worst_needed
     else:  # "exact"
-        n_best = config.n_best or config.beam_size
-        worst_needed = finished_scores[:, n_best - 1]
         enough = best_live / config.penalty(max_lengths) <= worst_needed
     # A grammar may leave no live beam.
-    return enough | (best_live <= _LEAST_POSSIBLE)
+    return enough | (best_live <= LEAST_POSSIBLE)
 
 
 def is_running(search, capacity):

@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.config import (
+    END_ID,
     FORBIDDEN_IDS,
     LARGEST_INT,
     MAX_ALPHA,
@@ -16,6 +17,14 @@ from keras_transformer.config import (
     validate_choice,
     validate_range,
 )
+
+# Represents log 0. Finite, so that sums and comparisons stay finite: sums with
+# it are below half of it, the log-probabilities of possible hypotheses above.
+IMPOSSIBLE = -1e9
+LEAST_POSSIBLE = 0.5 * IMPOSSIBLE
+
+# Tokens of low ids, often the most frequent ones, that may follow a term.
+_NUM_NEXT_WORDS = 16
 
 STOP_CRITERIA = ("exact", "k_finished", "heuristic")
 PENALTIES = ("gnmt", "power")
@@ -39,6 +48,25 @@ class Grammar(typing.Protocol):
         """
 
 
+class WordEdges:
+    """Tells which tokens begin or end within a word; boolean arrays [V].
+
+    Args:
+        joins_previous: whether a token continues the word of the token before
+            it. False for the end id.
+        joins_next: whether a token's word may continue.
+        precedes_word: whether a word may follow a token without a space, as
+            after an apostrophe.
+    """
+
+    def __init__(self, joins_previous, joins_next, precedes_word):
+        self.joins_previous = np.asarray(joins_previous, "bool")
+        self.joins_next = np.asarray(joins_next, "bool")
+        self.precedes_word = np.asarray(precedes_word, "bool")
+        ids = np.flatnonzero(~self.joins_previous)
+        self.next_word_ids = ids[ids > END_ID][:_NUM_NEXT_WORDS]
+
+
 class Constraints(typing.NamedTuple):
     """Limits on each sentence's hypotheses; lengths include the end id.
 
@@ -50,12 +78,19 @@ class Constraints(typing.NamedTuple):
             `max_lengths`, then padding; or ().
         grammar: the state of `BeamSearchConfig.grammar` before the first token,
             a nest of tensors [B, ...]; () without a grammar.
+        terms: int32 [B, C, A, L], the tokens of A alternatives of each of C
+            terms, then padding; or (). Each hypothesis contains one of the
+            alternatives of each term as whole words, see
+            `BeamSearchConfig.word_edges`. At least one alternative of a term
+            must begin a word. A maximum length of all terms' shortest
+            alternatives, the prefix and the end suffices for any beam size.
     """
 
     max_lengths: typing.Any
     min_lengths: typing.Any = ()
     prefix: typing.Any = ()
     grammar: typing.Any = ()
+    terms: typing.Any = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +111,13 @@ class BeamSearchConfig:
             transformers: a fifth fewer steps than "exact", and rarely another
             result (docs/measured/decoding.md). With the last two a hypothesis
             ends only if its end is among the K best candidates.
-        n_best: number of hypotheses that "exact" waits for; 0 for all K.
+        n_best: number of hypotheses that "exact" waits for, with terms also
+            the other criteria; 0 for all K.
         suppress_tokens: ids that are never generated. Neither these nor a
             grammar changes the probabilities of allowed tokens.
         grammar: Grammar, or None.
+        word_edges: WordEdges, with which hypotheses contain
+            `Constraints.terms`; or None.
     """
 
     beam_size: int = 4
@@ -90,6 +128,7 @@ class BeamSearchConfig:
     n_best: int = 0
     suppress_tokens: tuple[int, ...] = FORBIDDEN_IDS
     grammar: Grammar | None = None
+    word_edges: WordEdges | None = None
 
     def __post_init__(self):
         validate_ranges_and_tokens(
@@ -158,19 +197,27 @@ def is_unset(constraint):
 def prepare_constraints(constraints, config, max_length):
     """Returns Constraints as tensors, and the initial state of the grammar.
 
-    Raises ValueError if only one of the grammar and its state is given, a
-    length is not an integer, or `max_length` is below 1.
+    Raises ValueError if only one of the grammar and its state is given, or of
+    terms and word edges, or both pairs; if a length is not an integer, or
+    `max_length` is below 1.
     """
     if isinstance(max_length, int) and max_length < 1:
         raise ValueError(f"max_length must be at least 1, not {max_length}.")
     if not isinstance(constraints, Constraints):
         constraints = Constraints(constraints)
-    max_lengths, min_lengths, prefix, grammar = constraints
-    if is_unset(grammar) != (config.grammar is None):
+    max_lengths, min_lengths, prefix, state, terms = constraints
+    if is_unset(state) != (config.grammar is None):
         raise ValueError(
             "BeamSearchConfig.grammar and its state, Constraints.grammar, go "
             "together; give both or neither."
         )
+    if is_unset(terms) != (config.word_edges is None):
+        raise ValueError(
+            "BeamSearchConfig.word_edges and Constraints.terms go together; "
+            "give both or neither."
+        )
+    if config.grammar is not None and config.word_edges is not None:
+        raise ValueError("A search has a grammar or terms, not both.")
     # At `max_length` a hypothesis must end, or the search would find none.
     max_lengths = clip_lengths("max_lengths", max_lengths, max_length)
     if not is_unset(min_lengths):
@@ -179,7 +226,7 @@ def prepare_constraints(constraints, config, max_length):
         # Ensures that each prefix ends with padding.
         prefix = ops.cast(prefix, "int32")
         prefix = ops.pad(prefix, ((0, 0), (0, 1)), constant_values=PAD_ID)
-    return Constraints(max_lengths, min_lengths, prefix), grammar
+    return Constraints(max_lengths, min_lengths, prefix, (), terms), state
 
 
 def clip_lengths(name, values, max_length):

@@ -100,9 +100,12 @@ def grpc_interface(backend):
         wanted = spec.name, spec.version.value, spec.version_label
         if wanted not in _SPECS:
             context.abort(grpc.StatusCode.NOT_FOUND, "Servable not found")
-        texts = list(request.inputs["text"].string_val)
+        inputs = {
+            name: tf.make_ndarray(tensor).tolist()
+            for name, tensor in request.inputs.items()
+        }
         try:
-            outputs = backend.run(spec.signature_name, {"text": texts})
+            outputs = backend.run(spec.signature_name, inputs)
         except Refused as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         response = predict_pb2.PredictResponse()

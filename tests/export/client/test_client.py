@@ -2,10 +2,15 @@
 
 import pytest
 
+from export.translators.terms import Terms
 from tests import made_up_text
 from tests.export import commands, tiny
 from tests.export.client import fake_serving
-from tests.export.lines.test_translate import check_aligned, check_n_best
+from tests.export.lines.test_translate import (
+    check_aligned,
+    check_n_best,
+    check_scores,
+)
 
 TEXTS = [*made_up_text.sentences()[:9], "", "  ", "b\u00e0 ka.", "\U0001f600"]
 
@@ -51,6 +56,24 @@ def test_n_best_lists_over_grpc(addresses, translator):
     code, lines, err = run(addresses["grpc"], "--n_best=3", "--label=stable")
     assert code == 0, err
     check_n_best(lines, translator.n_best(TEXTS, 3))
+
+
+@pytest.mark.parametrize("interface", ["rest", "grpc"])
+def test_terms(addresses, translator, tmp_path, interface):
+    path = tmp_path / "terms.tsv"
+    path.write_text("ba\tmu\nka\tdo ri|do riba\n")
+    flag = f"--terms={path}"
+    code, lines, err = run(addresses[interface], flag, "--scores", texts=TEXTS)
+    assert code == 0, err
+    expected = translator.translate(TEXTS, terms=Terms.from_file(path))
+    scores, texts = zip(*[line.split("\t") for line in lines])
+    check_scores(scores, expected)
+    assert list(texts) == [each.text for each in expected]
+    assert "do ri" in texts[11]
+    for flags, words in ((["--n_best=2"], "--n_best"), ([], "'bà ka.'")):
+        path.write_text("ka\tŵ\n")
+        code, _, err = run(addresses[interface], flag, *flags, texts=TEXTS)
+        assert code == 2 and words in err[-1]
 
 
 def test_refusals_are_one_line_and_2(addresses):

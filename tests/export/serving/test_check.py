@@ -32,7 +32,11 @@ def comparer(exported):
 def outputs(server, exported, comparer):
     """The export's outputs: dict, signature to list of one dict of arrays."""
     found = {}
-    names = {"tokens": ["ids"], "score": ["text", "translation"]}
+    names = {
+        "tokens": ["ids"],
+        "score": ["text", "translation"],
+        "translate_with_terms": ["text", "source_terms", "target_terms"],
+    }
     for signature in comparer.expectations:
         inputs = comparer.inputs(names.get(signature, ["text"]), 0, len(TEXTS))
         found[signature] = [server.run(exported, signature, **inputs).arrays]
@@ -56,6 +60,7 @@ def compare(comparer, outputs, truncating_translator):
 # Of each signature an output to change, and its score.
 CHANGES = {
     "serving_default": (("translation", 3, b"other"), ("score", 3)),
+    "translate_with_terms": (("translation", 3, b"other"), ("score", 3)),
     "n_best": (("translations", (3, 3), b"other"), ("scores", (3, 3))),
     "align": (("source_words", 3, 0), ("score", 3)),
     "tokens": (("ids", (3, 1, 0), 9), ("scores", (3, 0))),

@@ -39,9 +39,14 @@ TEXT_OPERATIONS = {
     "SentencepieceIdToStringOp",
 }
 TEXT, SCORE = ("string", [None]), ("float32", [None])
+TERMS = ("string", [None, None])
 # Inputs, and outputs beside `truncated`.
 SIGNATURES = {
     "serving_default": ({"text": TEXT}, {"translation": TEXT, "score": SCORE}),
+    "translate_with_terms": (
+        {"text": TEXT, "source_terms": TERMS, "target_terms": TERMS},
+        {"translation": TEXT, "score": SCORE},
+    ),
     "n_best": (
         {"text": TEXT},
         {
@@ -100,7 +105,8 @@ def light(monkeypatch):
     """Signatures without a search, which takes seconds to trace."""
 
     class Light(served_translator.ServedTranslator):
-        translate = n_best = align = score = tokens = None
+        translate = translate_with_terms = n_best = None
+        align = score = tokens = None
 
         def __init__(self, *arguments, **options):
             super().__init__(*arguments, **options)

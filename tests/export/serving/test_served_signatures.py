@@ -5,6 +5,7 @@ import pytest
 
 from export.serving.served_translator import ServedTranslator
 from export.tokenizers.tokenizer import Tokenizer
+from export.translators.terms import Terms
 from keras_transformer.config import UNKNOWN_ID
 from tests import made_up_text
 from tests.export import tiny
@@ -171,11 +172,77 @@ def test_tokens_are_truncated_and_unknown_ids_answered(ask):
     )
 
 
+TERMS = [("ka", "do ri|do riba"), ("ba", "mu"), (TEXTS[0].split()[0], "bàdo")]
+
+
+def test_terms_are_in_translations_of_texts_that_have_them(
+    ask, truncating_translator
+):
+    terms, texts = Terms(TERMS), TEXTS[:9] + TEXTS[10:]
+    # The same of each text: the graph finds those that it has.
+    answer = ask(
+        "translate_with_terms",
+        text=texts,
+        source_terms=[["", *(source for source, _ in TERMS)]] * len(texts),
+        target_terms=[["ka", *(target for _, target in TERMS)]] * len(texts),
+    )
+    expected = truncating_translator.translate(texts, terms=terms)
+    found = answer.texts("translation")
+    assert found == [each.text for each in expected]
+    np.testing.assert_allclose(
+        answer.arrays["score"], [each.score for each in expected], atol=1e-4
+    )
+    assert (
+        sum(
+            each.text != plain.text
+            for each, plain in zip(
+                expected, truncating_translator.translate(texts)
+            )
+        )
+        >= 2
+    )
+    (alone,) = ask(
+        "translate_with_terms",
+        text=texts[:1],
+        source_terms=[[TERMS[2][0]]],
+        target_terms=[[TERMS[2][1]]],
+    ).texts("translation")
+    assert "bàdo" in alone
+
+
+def test_terms_that_cannot_be_spelled_harm_no_other(ask):
+    texts = ["ba ka.", "ba ka.", "", "\xff"]
+    answer = ask(
+        "translate_with_terms",
+        text=texts,
+        source_terms=[["ba", ""], ["ba", "ka"], ["ba", ""], ["", "x"]],
+        target_terms=[["mu", "ŵ"], ["mu", "ŵ"], ["mu", ""], ["", ""]],
+    )
+    first, second, *_ = answer.texts("translation")
+    assert "mu" in first
+    assert second == ""
+    assert answer.arrays["score"][1] == -1e9
+    assert answer.arrays["score"][2] == 0
+    for source, target in (([["a"]], [["b"]] * 4), ([["a"]] * 4, [[]] * 4)):
+        with pytest.raises(Refused):
+            ask(
+                "translate_with_terms",
+                text=texts,
+                source_terms=source,
+                target_terms=target,
+            )
+
+
 def test_empty_batches_have_empty_answers(ask):
     for signature in ("serving_default", "n_best", "align", "lengths"):
         answer = ask(signature, text=[]).arrays
         assert {len(array) for array in answer.values()} == {0}
     assert len(ask("score", text=[], translation=[]).arrays["score"]) == 0
+    none = np.zeros((0, 0), object)
+    answer = ask(
+        "translate_with_terms", text=[], source_terms=none, target_terms=none
+    )
+    assert len(answer.arrays["score"]) == 0
     for shape in ((0, 5), (0, 0), (2, 0)):
         ids = np.zeros(shape, np.int32)
         assert len(ask("tokens", ids=ids).arrays["ids"]) == shape[0]
