@@ -168,8 +168,8 @@ class TermBeams:
         size = ops.shape(log_probs)[1]
         log_probs, order = ops.top_k(log_probs, size)
         missing = ops.take_along_axis(missing, order, axis=1)
-        total = ops.sum(self._patterns.least_tokens, axis=-1, keepdims=True)
-        num_banks = ops.max(total) + 1
+        _, terms, _, length = ops.shape(self._patterns.tokens)
+        num_banks = terms * length + 1
         in_bank = missing[..., None] == ops.arange(num_banks)  # [B, N, banks]
         ranks = ops.cumsum(ops.cast(in_bank, "int32"), axis=1)
         ranks = ops.sum(ops.where(in_bank, ranks, 0), axis=-1)

@@ -53,7 +53,7 @@ def test_a_wide_beam_finds_the_very_best(alpha, kind, grammar, seed):
 def test_a_narrow_beam_follows_the_rule(beams, alpha, kind, grammar, seed):
     """With minimum lengths and prefixes; stopping changes no result."""
     tables, constraints = bt.generate(seed, grammar)
-    maxima, minima, prefixes, _ = constraints
+    maxima, minima, prefixes, *_ = constraints
 
     def expected(row, log_probs):
         forced = tuple(int(word) for word in prefixes[row] if word)
