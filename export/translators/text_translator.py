@@ -262,9 +262,9 @@ class TextTranslator(abc.ABC):
     def _search(self, sentences, n, align):
         """Returns a list of possible Translations for each sentence."""
 
-    @abc.abstractmethod
     def _validate_terms(self, terms):
-        """Raises InputError for Terms with which it cannot translate."""
+        """Raises InputError for Terms; here, leaves it to the search."""
+        del terms
 
     def _prefix_ids(self, prefixes):
         """Returns an int32 array for each prefix; here, refuses prefixes."""
@@ -285,9 +285,6 @@ class SignatureTranslator(TextTranslator):
 
         `inputs` are others than `text`, lists of lists of str.
         """
-
-    def _validate_terms(self, terms):
-        """Leaves it to the signature."""
 
     def _tokenize(self, texts):
         # Only the model can count tokens; characters sort texts equally well.

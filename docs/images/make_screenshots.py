@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/images: `python -m docs.make_screenshots`.
+"""Makes the pictures of docs/images: `python -m docs.images.make_screenshots`.
 
 Run in the repository's root, with the demo's model or another from English;
 needs Chromium, its chromedriver, and requirements-dev.txt.
@@ -16,7 +16,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.export.attention_views import chromium
 
-_IMAGES = pathlib.Path(__file__).with_name("images")
+_IMAGES = pathlib.Path(__file__).parent
 _ANIMAL = "The animal did not cross the street because it was too tired."
 # Name of the picture, colour scheme, flags of export.attention.
 _PAGES = (
