@@ -58,7 +58,7 @@ def translate_documents(
 
 
 def _translate_segments(translator, segments, on_progress, terms):
-    """Sets the translations of Segments; splits those that are too long."""
+    """Sets the translations of Segments; splits too long ones."""
     for surrogate in (*_SURROGATES, None):
         not_copied = []
         for segment in segments:

@@ -168,7 +168,7 @@ class _Builder:
 
 
 def _decide_breaks(items):
-    """Makes <br> before a small letter white space: the sentence goes on.
+    """Makes <br> before a small letter white space: the sentence continues.
 
     Tags that do not stand between spaces, as words do, become VOID.
     """
@@ -234,7 +234,7 @@ def _merge_blank(items):
 
 
 def _merge_spaces(items):
-    """Returns items of which no two beside each other are white space."""
+    """Returns items without adjacent ones of white space."""
     merged = []
     for item in items:
         before = merged[-1] if merged else None

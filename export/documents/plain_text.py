@@ -1,4 +1,4 @@
-"""Plain text: which of its lines belong together, and what is not text."""
+"""Plain text: its wrapped lines, indentation and bullets."""
 
 import re
 

@@ -28,7 +28,7 @@ class Term(typing.NamedTuple):
 
     Attributes:
         source: the variant that occurs.
-        target: variants of which the translation contains one, joined by "|".
+        target: variants, one of which the translation contains, joined by "|".
     """
 
     source: str
