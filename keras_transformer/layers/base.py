@@ -1,6 +1,8 @@
 """Base classes of the layers, lookup of ids, and validation of arguments."""
 
 import itertools
+import math
+import random
 
 import keras
 import numpy as np
@@ -60,15 +62,16 @@ class Projection(keras.layers.Dense):
     """
 
     def __init__(self, widths, variance=1.0, frozen_bias=None, **kwargs):
-        def initialize(shape, dtype=None):
-            glorot = keras.initializers.VarianceScaling
-            blocks = [
-                glorot(variance, "fan_avg", "uniform")((shape[0], width), dtype)
-                for width in widths
-            ]
-            return ops.concatenate(blocks, axis=1)
+        def draw(generator, shape):
+            blocks = []
+            for width in widths:
+                limit = math.sqrt(6 * variance / (shape[0] + width))
+                block = generator.random((shape[0], width), np.float32)
+                blocks.append((2 * block - 1) * limit)
+            return np.concatenate(blocks, axis=1)
 
-        super().__init__(sum(widths), kernel_initializer=initialize, **kwargs)
+        initializer = random_initializer(draw)
+        super().__init__(sum(widths), kernel_initializer=initializer, **kwargs)
         self.widths = list(widths)
         self.variance = variance
         self.frozen_bias = frozen_bias
@@ -100,6 +103,30 @@ class Projection(keras.layers.Dense):
             )
         # Keras skips subclasses of Dense if it checks the type.
         super().quantize(mode, type_check=False, config=config)
+
+
+def random_initializer(draw):
+    """Returns an initializer with the same numbers on every backend.
+
+    `draw` is given a NumPy generator and a shape. Its seed is drawn as Keras'
+    initializers draw theirs: see `keras.utils.set_random_seed`.
+    """
+    seed = random.getrandbits(64)
+
+    def initialize(shape, dtype=None):
+        values = draw(np.random.default_rng(seed), tuple(shape))
+        return ops.convert_to_tensor(values, dtype)
+
+    return initialize
+
+
+def normal_initializer(stddev):
+    """Returns a `random_initializer` of numbers around 0."""
+
+    def draw(generator, shape):
+        return generator.standard_normal(shape, np.float32) * stddev
+
+    return random_initializer(draw)
 
 
 def validate_counts(layer, *names):

@@ -13,6 +13,7 @@ from keras_transformer.layers.base import (
     SequenceLayer,
     as_ids,
     look_up,
+    normal_initializer,
     validate_counts,
     validate_ids,
 )
@@ -58,9 +59,7 @@ class SharedEmbedding(SequenceLayer):
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.vocabulary_size, self.d_model),
-            initializer=keras.initializers.RandomNormal(
-                stddev=self.d_model**-0.5
-            ),
+            initializer=normal_initializer(self.d_model**-0.5),
             autocast=False,
         )
         self.bias = None
@@ -247,9 +246,7 @@ class LearnedPositionEmbedding(PositionLayer):
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.max_positions, input_shape[-1]),
-            initializer=keras.initializers.RandomNormal(
-                stddev=input_shape[-1] ** -0.5
-            ),
+            initializer=normal_initializer(input_shape[-1] ** -0.5),
         )
         self.built = True
 

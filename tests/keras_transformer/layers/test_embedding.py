@@ -53,6 +53,19 @@ def test_sinusoid_equals_the_formula(d_model, rates):
     np.testing.assert_allclose(by_default, expected[:3], rtol=0, atol=4e-7)
 
 
+def test_initial_values_are_the_same_on_every_backend():
+    keras.utils.set_random_seed(3)
+    values = []
+    for layer in (kt.SharedEmbedding(90, 64), kt.LearnedPositionEmbedding(90)):
+        layer.build((None, None, 64))
+        values.append(helpers.to_numpy(layer.embeddings))
+        assert abs(values[-1].std() * 8 - 1) < 0.03
+        assert abs(values[-1].mean()) < 0.01
+    assert not np.array_equal(*values)
+    recorded = [0.044691995, 0.048343167]
+    np.testing.assert_allclose([each[0, 0] for each in values], recorded)
+
+
 def test_initial_values_are_glorots_by_the_widths_of_each_block():
     """With half of the variance for queries, keys and values."""
     layer = kt.MultiHeadAttention(4, 4, 64)
