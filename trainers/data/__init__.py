@@ -7,6 +7,7 @@
 import re
 
 from export.common.errors import InputError
+from trainers.data.mixture import MixtureCorpus
 from trainers.data.tatoeba import NAME as TATOEBA
 from trainers.data.tatoeba import TatoebaCorpus
 from trainers.data.text_files import TextCorpus
@@ -35,11 +36,22 @@ def open_corpus(
     """Opens a corpus by name, for one translation direction.
 
     `dataset` is "tatoeba-en-fr", "text:PREFIX" (see `text_files`),
-    "trees:PREFIX" (see `treebank`), or a TensorFlow Datasets name such as
-    "wmt14_translate/de-en". A language of None means the default of the
-    corpus; text files have no default. `data_dir` and `manual_dir` are for
-    TFDS: its data, and files that were downloaded by hand.
+    "mixture:FILE" (see `mixture`), "trees:PREFIX" (see `treebank`), or a
+    TensorFlow Datasets name such as "wmt14_translate/de-en". A language of None
+    means the default of the corpus; text files have no default, and a mixture
+    takes none. `data_dir` and `manual_dir` are for TFDS: its data, and files
+    that were downloaded by hand.
     """
+    if dataset.startswith("mixture:"):
+        if source_language or target_language:
+            raise InputError(
+                f"The file of {dataset} names the languages; omit "
+                "--source_language and --target_language."
+            )
+        return MixtureCorpus(
+            dataset,
+            lambda *names: open_corpus(*names, data_dir, manual_dir),
+        )
     if dataset == TATOEBA:
         return TatoebaCorpus(dataset, source_language, target_language)
     if dataset.startswith("text:"):
@@ -53,8 +65,8 @@ def open_corpus(
     if not re.fullmatch(r"\w+([/:][\w.+\-]+)*", dataset):
         raise InputError(
             f"Unknown data set {dataset!r}; expected {TATOEBA}, text:PREFIX, "
-            "trees:PREFIX, or a name of TensorFlow Datasets such as "
-            "wmt14_translate/de-en."
+            "mixture:FILE, trees:PREFIX, or a name of TensorFlow Datasets "
+            "such as wmt14_translate/de-en."
         )
     from trainers.data.tfds_corpus import TfdsCorpus
 

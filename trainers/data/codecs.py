@@ -153,7 +153,12 @@ def make_codec_files(
             and size >= _MIN_BYTE_FALLBACK_SIZE
         )
         vocabulary = train_vocabulary(
-            sampled_texts(), size, characters, rules, byte_fallback
+            sampled_texts(),
+            size,
+            characters,
+            rules,
+            byte_fallback,
+            corpus.tags,
         )
     files = {VOCABULARY_FILE: vocabulary}
     if corpus.kind == "trees":

@@ -22,10 +22,13 @@ class EvaluationSet:
 
     Blank sources and those without a reference are translated but not scored.
     No reference is "", because sacreBLEU would count its length as 0.
+    `directions`, of a mixture only, has (source language, target language) of
+    each sentence.
     """
 
     sources: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
+    directions: tuple[tuple[str, str], ...] = ()
 
     @property
     def scored_indices(self):
@@ -41,7 +44,24 @@ class EvaluationSet:
         return EvaluationSet(
             tuple(self.sources[index] for index in indices),
             tuple(self.references[index] for index in indices),
+            tuple(self.directions[index] for index in indices)
+            if self.directions
+            else (),
         )
+
+    def by_direction(self):
+        """Returns a list of (direction, EvaluationSet); ((), self) of one."""
+        if not self.directions:
+            return [((), self)]
+        return [
+            (
+                direction,
+                self.subset(
+                    [i for i, d in enumerate(self.directions) if d == direction]
+                ),
+            )
+            for direction in dict.fromkeys(self.directions)
+        ]
 
     def reference_streams(self):
         """Returns the references in the format of `sacrebleu.corpus_bleu`.
@@ -58,21 +78,25 @@ class Corpus(abc.ABC):
     Subclasses set `_splits` and yield raw rows, which this class cleans: one
     line per sentence, stripped, without empty references. `name` is the value
     of --dataset, `attribution` a credit to print, and `kind` "text", or "trees"
-    if targets are lines of symbols. Constructors and methods raise InputError
-    if a language or split is missing, or a split is malformed or has no pair.
+    if targets are lines of symbols. `tags` are words that have a token each;
+    `directions` has (source language, target language) of the dev splits of a
+    mixture. Constructors and methods raise InputError if a language or split is
+    missing, or a split is malformed or has no pair.
     """
 
     attribution = ""
     kind = "text"
+    tags = ()
 
     def __init__(self, name, source_language, target_language):
         self.name = name
         self.source_language = source_language
         self.target_language = target_language
         self._splits = {}  # content of each available split
+        self.directions = {}
 
     def splits(self):
-        """Returns the available `SPLITS`."""
+        """Returns the available `SPLITS`; of a mixture dev-1, dev-2, ..."""
         return tuple(self._splits)
 
     @abc.abstractmethod

@@ -15,6 +15,7 @@ from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
 from export.common.storage import atomic_write, remove_temporary_files
 from export.model_directory import ModelDirectory
+from keras_transformer.config import UNKNOWN_ID
 from trainers.data.codecs import (
     count_pairs,
     make_codec,
@@ -32,6 +33,7 @@ from trainers.data.prepared_corpus import (
     Manifest,
     PreparedCorpus,
     Split,
+    is_dev,
     read_codec_files,
     read_manifest,
     validate_codec,
@@ -152,8 +154,9 @@ class _Preparation:
         # Counting is much faster than tokenizing, and finds malformed lines.
         num_train, counts = count_pairs(self._corpus)
         totals = {"train": num_train}
-        if "dev" in splits:
-            totals["dev"] = sum(1 for _ in self._corpus.pairs("dev"))
+        for name in splits:
+            if is_dev(name):
+                totals[name] = sum(1 for _ in self._corpus.pairs(name))
         is_new = manifest is None
         if is_new and ModelDirectory(folder).config_path.exists():
             raise InputError(
@@ -202,6 +205,13 @@ class _Preparation:
                 "The vocabulary to use was trained with --byte_fallback="
                 f"{has_bytes}, not {expected.byte_fallback}; omit the flag."
             )
+        for tag in self._corpus.tags:
+            (ids,) = codec.encode_sources([tag])
+            if len(ids) != 2 or UNKNOWN_ID in ids:
+                raise InputError(
+                    f"The vocabulary to use has no token {tag}, which the "
+                    "mixture needs; use one that has, or make a new one."
+                )
         print(describe_normalization(counts, codec.models), flush=True)
         digests = {
             name: _write(folder / name, content)
@@ -240,7 +250,8 @@ class _Preparation:
 
     def _write_split(self, codec, manifest, name, total):
         """Writes the missing shards of a split; returns the new Manifest."""
-        split = manifest.splits.get(name, Split())
+        direction = self._corpus.directions.get(name, ())
+        split = manifest.splits.get(name, Split(direction=direction))
         pairs = itertools.islice(self._corpus.pairs(name), split.num_read, None)
         # Otherwise the copies would be unknown tokens.
         if name == "train" and codec.has_byte_fallback:

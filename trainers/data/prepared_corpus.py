@@ -98,7 +98,8 @@ class Split:
 
     `num_read` includes skipped pairs. `num_unencodable` counts pairs whose
     target cannot be encoded; `first_unencodable` is line and reason of the
-    first, such as "line 7: ...".
+    first, such as "line 7: ...". `direction` has source and target language of
+    a dev split of a mixture, otherwise nothing.
     """
 
     shards: tuple[Shard, ...] = ()
@@ -107,6 +108,7 @@ class Split:
     target: SideCounts = SideCounts()
     num_unencodable: int = 0
     first_unencodable: str = ""
+    direction: tuple[str, ...] = ()
 
     @property
     def num_pairs(self):
@@ -124,13 +126,13 @@ class Split:
         if chunk.unencodable and not first:
             index, reason = chunk.unencodable[0]
             first = f"line {self.num_read + index + 1:,}: {reason}"
-        return Split(
-            self.shards,
-            self.num_read + chunk.num_read,
-            self.source + chunk.source,
-            self.target + chunk.target,
-            self.num_unencodable + len(chunk.unencodable),
-            first,
+        return dataclasses.replace(
+            self,
+            num_read=self.num_read + chunk.num_read,
+            source=self.source + chunk.source,
+            target=self.target + chunk.target,
+            num_unencodable=self.num_unencodable + len(chunk.unencodable),
+            first_unencodable=first,
         )
 
 
@@ -182,11 +184,23 @@ class PreparedCorpus:
         return _load_symbols(self._files)
 
     def pairs(self, split):
-        """Returns the TokenPairs of a split, or None if it does not exist."""
-        if split not in self.manifest.splits:
+        """Returns the TokenPairs of a split, or None if it does not exist.
+
+        "dev" has the pairs of all dev splits of a mixture.
+        """
+        splits = self.manifest.splits
+        names = [each for each in splits if each == split]
+        if split == "dev":
+            names = [*filter(is_dev, splits)]
+        if not names:
             return None
-        shards = self.manifest.splits[split].shards
-        return TokenPairs([read_shard(self.folder, each) for each in shards])
+        return TokenPairs(
+            [
+                read_shard(self.folder, shard)
+                for name in names
+                for shard in splits[name].shards
+            ]
+        )
 
     def test_set(self):
         """Returns the test split as EvaluationSet, or None if there is none."""
@@ -195,7 +209,9 @@ class PreparedCorpus:
             return None
         content = json.loads(_read_verified(self.folder / TEST_FILE, digest))
         return EvaluationSet(
-            tuple(content["sources"]), tuple(map(tuple, content["references"]))
+            tuple(content["sources"]),
+            tuple(map(tuple, content["references"])),
+            tuple(map(tuple, content.get("directions", ()))),
         )
 
     def validate_checksums(self):
@@ -207,6 +223,11 @@ class PreparedCorpus:
                 if zlib.crc32(path.read_bytes()) != shard.ids_crc32:
                     raise _damaged_error(path)
         self.test_set()
+
+
+def is_dev(split):
+    """Whether a split is dev, or of one pair of languages of a mixture."""
+    return split == "dev" or split.startswith("dev-")
 
 
 def write_shard(folder, name, ids, lengths):
@@ -295,6 +316,9 @@ def read_manifest(folder):
         # Of older manifests, which lack these fields.
         defaults = {"byte_fallback": "auto", "copy_rate": 0.0}
         value["source"] = defaults | value["source"]
+        splits = value["splits"]
+        for name in splits:
+            splits[name] = {"direction": []} | splits[name]
         manifest = _from_json("manifest", Manifest, value)
         for split in manifest.splits.values():
             for shard in split.shards:

@@ -169,6 +169,7 @@ def train_vocabulary(
     characters="",
     normalization=NFKC_RULES,
     byte_fallback=False,
+    tags=(),
 ):
     """Trains a byte-pair encoding; returns the bytes of its model.
 
@@ -176,7 +177,8 @@ def train_vocabulary(
     four special tokens. Each of `characters` gets a token, however rare, as do
     the most frequent characters, 99.95 % of the text. Other characters become
     the unknown token, or with `byte_fallback` their UTF-8 bytes, which have 256
-    of the tokens. `normalization` is a name for `make_normalizer`. Raises
+    of the tokens. `normalization` is a name for `make_normalizer`, and `tags`
+    are words such as ">>de<<" that have a token each. Raises
     InputError if the text gives too few or needs too many tokens.
     """
     model, errors = io.BytesIO(), []
@@ -191,6 +193,8 @@ def train_vocabulary(
                 vocab_size=size,
                 byte_fallback=byte_fallback,
                 required_chars=characters,
+                # Not in the middle of a word.
+                user_defined_symbols=[f"{_SPACE}{tag}" for tag in tags],
                 pad_id=PAD_ID,
                 unk_id=UNKNOWN_ID,
                 bos_id=BEGIN_ID,

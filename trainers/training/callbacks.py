@@ -1,6 +1,7 @@
 """Keras callbacks: count updates, report, evaluate on dev, save and stop."""
 
 import math
+import statistics
 import time
 
 import keras
@@ -203,6 +204,13 @@ def format_metrics(metrics):
     name = score_name(metrics)
     if name:
         text += f", {SCORE_TITLES[name]} {metrics[name]:.2f}"
+        parts = [
+            f"{each.removeprefix(f'{name}/')} {metrics[each]:.2f}"
+            for each in metrics
+            if each.startswith(f"{name}/")
+        ]
+        if parts:
+            text += f" ({', '.join(parts)})"
     return text
 
 
@@ -210,10 +218,11 @@ class EvaluateDev(keras.callbacks.Callback):
     """Evaluates on dev every N updates and after the last.
 
     With a moving average of the weights, evaluates the average. An evaluation
-    is a dict of step, loss, perplexity, accuracy and the dev score `score`, if
-    any; it is appended to `history` and passed to the function `report`. Stops
-    fit when `patience` evaluations, if not 0, brought no improvement. An
-    evaluation takes `num_batches` batches of `data`.
+    is a dict of step, loss, perplexity, accuracy, the scores of `scores`, from
+    `make_dev_scores`, and, of a mixture, their mean; it is appended to
+    `history` and passed to the function `report`. Stops fit when `patience`
+    evaluations, if not 0, brought no improvement. An evaluation takes
+    `num_batches` batches of `data`.
     """
 
     def __init__(
@@ -225,7 +234,7 @@ class EvaluateDev(keras.callbacks.Callback):
         patience,
         history,
         report,
-        score=None,
+        scores=(),
     ):
         super().__init__()
         self.history = history
@@ -235,7 +244,7 @@ class EvaluateDev(keras.callbacks.Callback):
         self._every_steps = every_steps
         self._patience = patience
         self._report = report
-        self._score = score
+        self._scores = dict(scores)
 
     def on_train_batch_end(self, batch, logs=None):
         """Evaluates when due, and stops fit on a plateau."""
@@ -256,9 +265,11 @@ class EvaluateDev(keras.callbacks.Callback):
         if not math.isfinite(metrics["loss"]):
             raise divergence_error(f"The dev loss after step {step:,}")
         evaluation = {"step": step, **metrics}
-        if self._score is not None:
-            evaluation[self._score.name] = self._score()
-        return evaluation
+        scores = {name: score() for name, score in self._scores.items()}
+        if scores:
+            name = next(iter(scores)).partition("/")[0]
+            evaluation[name] = statistics.fmean(scores.values())
+        return evaluation | scores
 
 
 class SaveCheckpoints(keras.callbacks.Callback):

@@ -9,7 +9,7 @@ import numpy as np
 from export.translators.model_translator import translator_class
 from keras_transformer.config import END_ID
 from trainers.batches.token_pairs import decode_pairs
-from trainers.scores import bleu_tokenizers
+from trainers.scores.bleu_tokenizers import choose_tokenizer, make_bleu
 
 # Keys in an evaluation, and names in reports; higher is better.
 SCORE_TITLES = {"bleu": "BLEU", "f1": "F1"}
@@ -46,11 +46,9 @@ class DevBleu:
     vocabulary's normalization; final scores use the original text.
     """
 
-    name = "bleu"
-
     def __init__(self, model, tokenizer, pairs, sentences, tokenize):
         self._translator = translator_class()(model, tokenizer)
-        self._metric = bleu_tokenizers.make_bleu(tokenize)
+        self._metric = make_bleu(tokenize)
         indices = evenly_spaced_indices(pairs, sentences)
         texts = decode_pairs(tokenizer, pairs, indices)
         self._sources, self._references = texts
@@ -70,8 +68,6 @@ class DevF1:
     label or tag that train lacks and trees over --max_tokens are excluded;
     final scores use the original trees.
     """
-
-    name = "f1"
 
     def __init__(self, parser, first_word_id, symbols, pairs, sentences):
         # nltk takes seconds to load.
@@ -96,12 +92,24 @@ class DevF1:
         return self._score_brackets(trees, self._gold).overall.f1
 
 
-def make_dev_score(model, inputs, options):
-    """Returns DevBleu or DevF1 as the TrainingOptions say, or None."""
-    directory, dev = inputs.directory, inputs.dev
+def make_dev_scores(model, inputs, options):
+    """Returns a dict of DevBleu or DevF1 as the TrainingOptions say.
+
+    The name is "bleu" or "f1", or for each direction of a mixture "bleu/en-de".
+    """
+    directory = inputs.directory
     if sentences := options.dev_bleu_sentences:
         tokenizer = directory.load_tokenizer()
-        return DevBleu(model, tokenizer, dev, sentences, options.tokenize)
+        return {
+            "/".join(filter(None, ["bleu", "-".join(direction)])): DevBleu(
+                model,
+                tokenizer,
+                pairs,
+                sentences,
+                options.tokenize or choose_tokenizer(direction[1]),
+            )
+            for direction, pairs in inputs.dev_by_direction.items()
+        }
     if sentences := options.dev_f1_sentences:
         # nltk takes seconds to load.
         from export.parsing.parser import Parser, load_symbols
@@ -110,8 +118,9 @@ def make_dev_score(model, inputs, options):
         symbols = load_symbols(directory)
         words = WordTokenizer(directory.read_vocabulary())
         parser = Parser(model, words, symbols)
-        return DevF1(parser, words.first_word_id, symbols, dev, sentences)
-    return None
+        first, dev = words.first_word_id, inputs.dev
+        return {"f1": DevF1(parser, first, symbols, dev, sentences)}
+    return {}
 
 
 def evenly_spaced_indices(pairs, count):

@@ -29,7 +29,7 @@ from trainers.training.dev_scores import (
     SCORE_TITLES,
     evenly_spaced_indices,
     has_plateaued,
-    make_dev_score,
+    make_dev_scores,
     rank_evaluations,
     score_name,
 )
@@ -237,7 +237,7 @@ def _dev_evaluation(model, inputs, options, counter, history, report):
         options.patience,
         history,
         report,
-        make_dev_score(model, inputs, options),
+        make_dev_scores(model, inputs, options),
     )
 
 

@@ -8,6 +8,8 @@ from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
+from trainers.data.mixture import SEVERAL_LANGUAGES
+from trainers.data.prepared_corpus import is_dev
 from trainers.scores import bleu_tokenizers
 
 _DEV_FLAGS = ("keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences")
@@ -15,13 +17,18 @@ _DEV_FLAGS = ("keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences")
 
 @dataclasses.dataclass(frozen=True)
 class TrainingInputs:
-    """Inputs of a training; dev and test are None if missing."""
+    """Inputs of a training; dev and test are None if missing.
+
+    `dev` has all pairs of `dev_by_direction`: of a mixture the dev split of
+    each (source language, target language), otherwise that of ().
+    """
 
     directory: ModelDirectory
     config: kt.TransformerConfig
     training: TokenPairs
     dev: TokenPairs | None
     test: EvaluationSet | None
+    dev_by_direction: dict[tuple[str, str], TokenPairs]
 
 
 def load_inputs(directory, config, corpus, options):
@@ -49,14 +56,24 @@ def load_inputs(directory, config, corpus, options):
         raise InputError(
             f"{corpus.folder} has no train split; prepare data that have one."
         )
-    dev = _load_pairs(corpus, "dev", limits)
+    dev_by_direction = {
+        split.direction: _load_pairs(corpus, name, limits)
+        for name, split in corpus.manifest.splits.items()
+        if is_dev(name)
+    }
+    dev = corpus.pairs("dev")
+    if dev is not None:
+        dev = dev.filter_by_length(min(limits.values()))
     for name in _DEV_FLAGS:
         if dev is None and getattr(options, name):
             raise InputError(
                 f"{corpus.folder} has no dev split, which --{name} needs; "
                 "drop the flag, or add a dev split."
             )
-    return TrainingInputs(directory, config, training, dev, corpus.test_set())
+    test = corpus.test_set()
+    return TrainingInputs(
+        directory, config, training, dev, test, dev_by_direction
+    )
 
 
 def resolve_tokenizer(options, directory, language):
@@ -65,6 +82,9 @@ def resolve_tokenizer(options, directory, language):
     name = options.tokenize
     if name is None and directory.config_path.exists():
         name = directory.read_run().get("tokenize")
+    # In a mixture each target language has its own.
+    if name is None and language == SEVERAL_LANGUAGES:
+        return options
     name = bleu_tokenizers.choose_tokenizer(language, name)
     return dataclasses.replace(options, tokenize=name)
 
@@ -145,8 +165,9 @@ def _load_pairs(corpus, split, limits):
     flag, max_tokens = min(limits.items(), key=lambda limit: limit[1])
     pairs = pairs.filter_by_length(max_tokens)
     manifest = corpus.manifest
+    facts = manifest.splits[split]
     too_long = (
-        (manifest.splits[split].num_too_long, manifest.source.max_tokens),
+        (facts.num_too_long, manifest.source.max_tokens),
         (pairs.dropped, max_tokens),
     )
     skipped = "".join(
@@ -154,8 +175,9 @@ def _load_pairs(corpus, split, limits):
         for count, limit in too_long
         if count
     )
+    name = " ".join([split, *facts.direction])
     print(
-        f"{split}: {len(pairs):,} pairs, {pairs.target_lengths.sum():,} target "
+        f"{name}: {len(pairs):,} pairs, {pairs.target_lengths.sum():,} target "
         f"tokens{skipped}.",
         flush=True,
     )

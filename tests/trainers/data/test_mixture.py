@@ -1,0 +1,201 @@
+"""Mixtures: tags, how often each pair occurs, dev splits, wrong files."""
+
+import collections
+
+import pytest
+
+from export.common.errors import InputError
+from export.tokenizers import load_tokenizer
+from tests.trainers.data.memory_corpus import prepare
+from trainers.batches.token_pairs import decode_pairs
+from trainers.data import open_corpus
+
+# Of the letters in train.
+SETS = {"train": "train", "dev": "air", "test": "rain"}
+SIZES = {"de": 32, "fr": 8, "pt_BR": 2}
+
+
+@pytest.fixture
+def folder(tmp_path, write_text, monkeypatch):
+    """Corpora from English to three languages; Portuguese has only train."""
+    for language, size in SIZES.items():
+        for split in ("train", "dev", "test")[: 1 if "_" in language else 3]:
+            count = size if split == "train" else 3
+            for side in ("en", language):
+                path = tmp_path / f"{language}.{split}.{side}"
+                write_text(
+                    path, [f"{SETS[split]} {side} {i}" for i in range(count)]
+                )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def part(target, source="en", **fields):
+    language = target if source == "en" else source
+    fields = {
+        "dataset": f"text:{language}",
+        "source_language": source,
+        "target_language": target,
+        **fields,
+    }
+    return "[[corpora]]\n" + "".join(
+        f"{name} = {value!r}\n" for name, value in fields.items()
+    )
+
+
+def mixture(folder, *parts, head=""):
+    (folder / "m.toml").write_text("\n".join([head, *parts]))
+    return open_corpus("mixture:m.toml", None, None)
+
+
+def counts(corpus):
+    """How often each number occurs, by tag."""
+    found = collections.defaultdict(collections.Counter)
+    for source, target in corpus.pairs("train"):
+        tags, text = source.split(" train en ")
+        assert target.split()[2] == text
+        found[tags][int(text)] += 1
+    return found
+
+
+def test_tags_directions_and_splits(folder):
+    corpus = mixture(
+        folder, part("de", tag="<bt>"), part("fr"), part("en", source="fr")
+    )
+    assert (corpus.source_language, corpus.target_language) == ("mul", "mul")
+    assert corpus.splits() == ("train", "dev-1", "dev-2", "dev-3", "test")
+    assert corpus.tags == (">>de<<", "<bt>", ">>fr<<", ">>en<<")
+    assert next(corpus.pairs("train")) == (
+        ">>de<< <bt> train en 0",
+        "train de 0",
+    )
+    assert corpus.directions["dev-3"] == ("fr", "en")
+    assert list(corpus.pairs("dev-3"))[0] == (">>en<< air fr 0", "air en 0")
+    (_, first), _, (direction, last) = corpus.evaluation_set(
+        "test"
+    ).by_direction()
+    # Without tags, which a translator adds.
+    assert first.sources == tuple(f"rain en {i}" for i in range(3))
+    assert (direction, last.references[0]) == (("fr", "en"), ("rain en 0",))
+
+
+@pytest.mark.parametrize("temperature", [1, 1.5, 2, 100])
+def test_each_pair_occurs_as_often_as_its_share(folder, temperature):
+    """p ~ weight N^(1/T), and every pair at least once."""
+    corpus = mixture(
+        folder,
+        *(part("de"), part("fr", weight=1.5), part("pt_BR")),
+        head=f"temperature = {temperature}",
+    )
+    found = counts(corpus)
+    assert corpus.source_language == "en"
+    rates = {
+        language: (1.5 if language == "fr" else 1)
+        * size ** (1 / temperature - 1)
+        for language, size in SIZES.items()
+    }
+    least = min(rates.values())
+    for language, rate in rates.items():
+        numbers = found[f">>{language}<<"]
+        assert len(numbers) == SIZES[language]
+        exact = rate / least
+        assert min(numbers.values()) >= max(1, int(exact))
+        assert max(numbers.values()) <= exact + 1
+        assert abs(numbers.total() - exact * SIZES[language]) < 1.001
+
+
+def test_two_corpora_of_one_pair_share_its_temperature(folder):
+    """The temperature is for languages; a half of a corpus stays a half."""
+    whole = counts(
+        mixture(folder, part("de"), part("fr"), head="temperature=2")
+    )
+    twice = mixture(
+        folder, part("de"), part("de"), part("fr"), head="temperature = 2"
+    )
+    found = counts(twice)
+    share = found[">>fr<<"].total() / found[">>de<<"].total()
+    # Of 64 sentences: 8^0.5 / 64^0.5 instead of 8^0.5 / 32^0.5.
+    assert share == pytest.approx((8 / 64) ** 0.5, abs=0.02)
+    share = whole[">>fr<<"].total() / whole[">>de<<"].total()
+    assert share == pytest.approx(0.5, abs=0.02)
+    assert list(twice.directions.values()) == [("en", "de"), ("en", "fr")]
+
+
+def test_each_tag_is_one_token_of_the_vocabulary(folder):
+    corpus = mixture(folder, part("de", tag="<bt>"), part("fr"))
+    prepared = prepare(
+        folder / "data",
+        corpus,
+        vocabulary=None,
+        vocabulary_size=60,
+    )
+    tokenizer = load_tokenizer(prepared.vocabulary)
+    (ids,) = tokenizer.encode([">>de<< <bt> train"])
+    assert [tokenizer.id_to_token(each) for each in ids[:2].tolist()] == [
+        "▁>>de<<",
+        "▁<bt>",
+    ]
+    splits = prepared.manifest.splits
+    assert [*splits] == ["train", "dev-1", "dev-2"]
+    assert splits["dev-2"].direction == ("en", "fr")
+    pairs = prepared.pairs("dev")
+    sources, _ = decode_pairs(tokenizer, pairs, [0, 5])
+    assert sources == [">>de<< <bt> air en 0", ">>fr<< air en 2"]
+    again = type(prepared)(prepared.folder)
+    assert again.test_set() == corpus.evaluation_set("test")
+    with pytest.raises(InputError, match=">>pt_BR<<"):
+        prepare(
+            folder / "other",
+            mixture(folder, part("de"), part("pt_BR")),
+            vocabulary=prepared.vocabulary,
+            vocabulary_size=60,
+        )
+    assert not (folder / "other").exists()
+
+
+def test_the_fingerprint_has_the_file_and_all_corpora(folder, write_text):
+    corpus = mixture(folder, part("de"), part("fr"))
+    before = corpus.fingerprint()
+    assert mixture(folder, part("de"), part("fr")).fingerprint() == before
+    other = mixture(folder, part("de", weight=2), part("fr")).fingerprint()
+    write_text(folder / "fr.train.en", ["x"] * 8)
+    changed = mixture(folder, part("de"), part("fr")).fingerprint()
+    assert len({before, other, changed}) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("corpora = []", "corpora"),
+        ("corpora = 3", "corpora"),
+        ("corpora = [3]", "corpora|table"),
+        ("a b", "m.toml"),
+        ("temperature = 2", "corpora"),
+        ("temperature = 0.5\n" + part("de"), "temperature"),
+        ("temperature = true\n" + part("de"), "temperature"),
+        ("temperatur = 2\n" + part("de"), "temperatur"),
+        (part("de", weight=0), "weight"),
+        (part("de", weight="2"), "weight"),
+        (part("de", tag="bt"), "bt"),
+        (part("de", tag=3), "tag|3"),
+        (part("de", name="x"), "name"),
+        (part("de", dataset=3), "dataset|3"),
+        (part("de", dataset="mixture:m.toml"), "mixture"),
+        (part("de", dataset="trees:x"), "trees"),
+        (part("de", dataset="text:nothing"), "nothing"),
+        (part("pt_BR"), "dev"),
+        ("[[corpora]]\ndataset = 'text:de'", "source_language"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_line(folder, text, match):
+    with pytest.raises(InputError, match=match) as caught:
+        mixture(folder, text)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_languages_are_those_of_the_file(folder):
+    mixture(folder, part("de"))
+    with pytest.raises(InputError, match="source_language"):
+        open_corpus("mixture:m.toml", "en", None)
+    with pytest.raises(InputError, match="missing.toml"):
+        open_corpus("mixture:missing.toml", None, None)

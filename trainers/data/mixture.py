@@ -1,0 +1,242 @@
+"""Mixtures of corpora, for one model of several pairs of languages.
+
+`mixture:FILE` reads a TOML file such as
+
+    temperature = 5              # 1 by default: pairs as often as they are
+
+    [[corpora]]
+    dataset = "text:data/news"   # any name for --dataset, but no mixture
+    source_language = "en"
+    target_language = "de"
+    weight = 2                   # 1 by default
+    tag = "<bt>"                 # none by default
+
+A source begins with the tag of its target language, such as `>>de<<`, as in
+OPUS-MT's models. `tag` follows, for a domain or an origin. Each tag is one
+token.
+
+In an epoch each pair of sentences occurs in proportion to the weight of its
+corpus and to N^(1/T - 1), for N pairs of its two languages and temperature T
+(Arivazhagan et al. 2019), and at least once.
+"""
+
+import collections
+import functools
+import itertools
+import math
+import re
+import tomllib
+
+from export.common.errors import InputError
+from export.common.storage import explain_read_errors, resolve_path
+from keras_transformer.config import validate_range
+from trainers.data.corpus import (
+    Corpus,
+    EvaluationSet,
+    text_fingerprint,
+    validate_language_code,
+)
+
+# The code of ISO 639-2 for several languages.
+SEVERAL_LANGUAGES = "mul"
+# The types of each field.
+_MIXTURE_FIELDS = {"corpora": (list,), "temperature": (int, float)}
+_CORPUS_FIELDS = {
+    "dataset": (str,),
+    "source_language": (str,),
+    "target_language": (str,),
+    "weight": (int, float),
+    "tag": (str,),
+}
+_MAX_FACTOR = 1e6
+
+
+class _Part:
+    """A corpus of a mixture, its weight, and the tags of its sentences."""
+
+    def __init__(self, corpus, weight, tag):
+        self.corpus, self.weight = corpus, weight
+        self.direction = corpus.source_language, corpus.target_language
+        self.tags = [f">>{corpus.target_language}<<", *([tag] if tag else [])]
+
+    def tagged_pairs(self, split, rate=1.0):
+        """Yields each pair `rate` times on average, evenly spread."""
+        for index, (source, target) in enumerate(self.corpus.pairs(split)):
+            times = math.floor((index + 1) * rate) - math.floor(index * rate)
+            tagged = " ".join([*self.tags, source]), target
+            yield from itertools.repeat(tagged, times)
+
+
+class MixtureCorpus(Corpus):
+    """Several corpora; see the module docstring.
+
+    `pairs` have tags, `evaluation_set` has the languages of each sentence
+    instead. Each direction has a dev split of its own: dev-1, dev-2 and so on.
+
+    Args:
+        dataset: "mixture:FILE".
+        open_part: function of dataset, source and target language that returns
+            the Corpus.
+    """
+
+    def __init__(self, dataset, open_part):
+        path = dataset.removeprefix("mixture:")
+        with explain_read_errors(path):
+            content = resolve_path(path).read_bytes()
+        self._content = content
+        try:
+            settings = _parse_settings(content)
+            parts = [
+                _open_part(table, open_part) for table in settings["corpora"]
+            ]
+        except ValueError as error:
+            raise InputError(f"{path}: {error}") from error
+        languages = zip(*(part.direction for part in parts))
+        super().__init__(
+            dataset,
+            *(
+                each[0] if len(set(each)) == 1 else SEVERAL_LANGUAGES
+                for each in languages
+            ),
+        )
+        self._temperature = settings["temperature"]
+        self._parts = parts
+        for part in parts:
+            if "train" not in part.corpus.splits():
+                raise InputError(
+                    f"{path}: {part.corpus.name} has no train split; every "
+                    "corpus of a mixture needs one."
+                )
+        self._splits = {"train": self._parts}
+        with_dev = self._parts_with("dev")
+        directions = dict.fromkeys(part.direction for part in with_dev)
+        if not directions:
+            raise InputError(
+                f"{path}: no corpus has a dev split; a mixture needs one of at "
+                "least one pair of languages, since the training loss depends "
+                "on the mixture."
+            )
+        for number, direction in enumerate(directions, 1):
+            self.directions[f"dev-{number}"] = direction
+            self._splits[f"dev-{number}"] = [
+                part for part in with_dev if part.direction == direction
+            ]
+        if with_test := self._parts_with("test"):
+            self._splits["test"] = with_test
+        credits = (part.corpus.attribution for part in self._parts)
+        self.attribution = "\n".join(dict.fromkeys(filter(None, credits)))
+        tags = (tag for part in parts for tag in part.tags)
+        self.tags = tuple(dict.fromkeys(tags))
+
+    def fingerprint(self):
+        """Returns the fingerprints of the settings and of all corpora."""
+        settings = f"the mixture 0 {text_fingerprint(self._content.hex())}"
+        parts = (part.corpus.fingerprint() for part in self._parts)
+        return "; ".join(dict.fromkeys([settings, *parts]))
+
+    def pairs(self, split):
+        """Yields (source, target) with tags, of train as often as it says."""
+        self._validate_split(split)
+        rates = self._rates if split == "train" else itertools.repeat(1.0)
+        return itertools.chain.from_iterable(
+            part.tagged_pairs(split.partition("-")[0], rate)
+            for part, rate in zip(self._splits[split], rates)
+        )
+
+    @functools.cached_property
+    def _rates(self):
+        """How often a pair of each corpus occurs in an epoch, floats."""
+        sizes = [
+            sum(1 for _ in each.corpus.pairs("train")) for each in self._parts
+        ]
+        totals = collections.Counter()
+        for part, size in zip(self._parts, sizes):
+            totals[part.direction] += size
+        exponent = 1 / self._temperature - 1
+        shares = [
+            part.weight * totals[part.direction] ** exponent
+            for part in self._parts
+        ]
+        rates = [share / min(shares) for share in shares]
+        for part, size, rate in zip(self._parts, sizes, rates):
+            print(
+                f"{part.corpus.name}, {' to '.join(part.direction)}: {size:,} "
+                f"pairs, each {rate:.4g} times in an epoch.",
+                flush=True,
+            )
+        return rates
+
+    def _parts_with(self, split):
+        return [part for part in self._parts if split in part.corpus.splits()]
+
+    def evaluation_set(self, split):
+        """Returns the rows of all corpora, with the languages of each."""
+        parts = self._parts_with(split)
+        if not parts:
+            self._validate_split(split)
+        sets = [part.corpus.evaluation_set(split) for part in parts]
+        return EvaluationSet(
+            tuple(text for each in sets for text in each.sources),
+            tuple(texts for each in sets for texts in each.references),
+            tuple(
+                part.direction
+                for part, each in zip(parts, sets)
+                for _ in each.sources
+            ),
+        )
+
+    def _rows(self, split):
+        raise NotImplementedError
+
+
+def _open_part(table, open_part):
+    """Returns the _Part of a table, or raises ValueError."""
+    if not isinstance(table, dict):
+        raise ValueError(f"expected [[corpora]] tables, got {table!r}.")
+    settings = {"weight": 1, "tag": ""} | table
+    _validate_fields(settings, _CORPUS_FIELDS)
+    weight, tag = settings["weight"], settings["tag"]
+    validate_range("weight", float(weight), 1 / _MAX_FACTOR, _MAX_FACTOR)
+    if not re.fullmatch(r"(<[\w-]+>)?", tag):
+        raise ValueError(
+            "expected a tag of letters, digits and hyphens in angle brackets, "
+            f"such as <bt>, got {tag!r}."
+        )
+    languages = settings["source_language"], settings["target_language"]
+    for language in languages:
+        validate_language_code(language, "give another name.")
+    corpus = open_part(settings["dataset"], *languages)
+    if corpus.kind != "text" or isinstance(corpus, MixtureCorpus):
+        raise ValueError(
+            f"{corpus.name} cannot be part of a mixture; give corpora of text "
+            "in two languages."
+        )
+    return _Part(corpus, weight, tag)
+
+
+def _parse_settings(content):
+    """Returns the settings of a mixture with defaults, or raises ValueError."""
+    settings = {"temperature": 1} | tomllib.loads(content.decode())
+    _validate_fields(settings, _MIXTURE_FIELDS)
+    temperature = float(settings["temperature"])
+    validate_range("temperature", temperature, 1.0, _MAX_FACTOR)
+    if not settings["corpora"]:
+        raise ValueError("expected a [[corpora]] table for each corpus.")
+    return settings
+
+
+def _validate_fields(table, fields):
+    """Raises ValueError unless a table has these fields, of these types."""
+    if table.keys() != fields.keys():
+        name = min(table.keys() ^ fields.keys())
+        problem = "unknown" if name in table else "missing"
+        raise ValueError(
+            f"{name} is {problem}; the fields are {', '.join(fields)}."
+        )
+    for name, types in fields.items():
+        # isinstance would accept bool as int.
+        if type(table[name]) not in types:
+            expected = " or ".join(each.__name__ for each in types)
+            raise ValueError(
+                f"expected {name} of type {expected}, got {table[name]!r}."
+            )
