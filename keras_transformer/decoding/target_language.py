@@ -70,12 +70,13 @@ class _TargetLanguageDecoder(BeamDecoder):
     def start(self, source, capacity, memory=None):
         state = super().start(source, capacity + 1, memory)
         is_later = ops.arange(ops.shape(source)[1]) > 0
+        # Not `source[:, :1]`, of an unknown width if S is unknown.
+        language = ops.cast(source[:, 0], "int32")[:, None]
         state = state._replace(
-            memory_mask=state.memory_mask & is_later,
-            target_language=source[:, :1],
+            memory_mask=state.memory_mask & is_later, target_language=language
         )
-        begin = ops.full_like(source[:, :1], BEGIN_ID)
-        begin = ops.tile(begin, (1, self.beam_size))
+        begin = ops.full((1, self.beam_size), BEGIN_ID, dtype="int32")
+        begin = begin + ops.zeros_like(language)
         index = ops.convert_to_tensor(0, "int32")
         _, state = super().step(begin, ops.zeros_like(begin), index, state)
         return state

@@ -123,7 +123,7 @@ def test_languages_are_tags_of_the_text(kind, translator):
         pairs = np.array(each.alignment).reshape(-1, 2)
         counts = len(text.split()), len(each.text.split())
         assert (pairs < counts).all()
-    assert german.score(TEXTS, texts) == translator.score(tagged, texts)
+    assert german.score(TEXTS, TEXTS) == translator.score(tagged, TEXTS)
     assert german.sample(TEXTS, range(5)) == translator.sample(tagged, range(5))
     assert german.translate_document("Ba ka lo. Mi sa.\n")
 
