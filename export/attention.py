@@ -23,6 +23,7 @@ from export.attention_views.view import (
 from export.common import command
 from export.common.errors import InputError
 from export.common.storage import atomic_write
+from export.translators import search_flags
 
 FLAGS = flags.FLAGS
 
@@ -74,6 +75,8 @@ flags.DEFINE_string(
     "fourth query if no word is #4 itself.",
 )
 
+search_flags.define_languages()
+
 _VIEW_FLAGS = ("kind", "layer", "heads", "unit", "word")
 
 
@@ -109,10 +112,12 @@ def _read_attention():
     # Not at the top: TensorFlow takes seconds to load.
     from export.attention_views.reader import AttentionReader
     from export.attention_views.word_attention import SentenceAttention
+    from export.translators.translator import Translator
 
     text = FIGURE_SENTENCES[int(FLAGS.figure)] if FLAGS.figure else FLAGS.text
     translations = None if FLAGS.translation is None else [FLAGS.translation]
-    reader = AttentionReader.from_directory(FLAGS.model)
+    translator = Translator.from_directory(FLAGS.model)
+    reader = AttentionReader(search_flags.select_languages(translator))
     return SentenceAttention(reader.read([text], translations)[0])
 
 

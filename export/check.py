@@ -26,6 +26,7 @@ from export.serving.export_directory import (
     newest_version,
     random_texts,
     read_description,
+    read_export_languages,
     read_task,
     read_warm_up_requests,
 )
@@ -68,7 +69,7 @@ def main(arguments):
     _validate_operations(version)
     description = read_description(version)
     requests = read_warm_up_requests(version)
-    comparer = _create_comparer(version, description["limits"])
+    comparer = _create_comparer(version, description)
     comparisons = {}
     try:
         session = ServerSession(version)
@@ -89,7 +90,7 @@ def main(arguments):
         outputs = _predict_texts(session, comparer) if comparer else {}
     if comparer is not None:
         # Imports Keras, which a server does not have.
-        model = _load_model(version, description["limits"], comparer.settings)
+        model = _load_model(version, description, comparer.settings)
         comparisons = {
             name: comparer.compare(name, each, model)
             for name, each in outputs.items()
@@ -121,7 +122,7 @@ def _validate_operations(version):
         )
 
 
-def _create_comparer(version, limits):
+def _create_comparer(version, description):
     """Returns the ExportComparer for --model_dir; None if it is unset."""
     if FLAGS.model_dir is None:
         return None
@@ -138,7 +139,7 @@ def _create_comparer(version, limits):
     count = sum(_BATCH_SIZES)
     source, _ = split_vocabulary(vocabulary)
     texts = random_texts(source, (_LENGTHS * count)[:count])
-    return COMPARERS[task](vocabulary, texts, limits)
+    return COMPARERS[task](vocabulary, texts, description)
 
 
 def _first_line(error):
@@ -178,8 +179,9 @@ def _predict_texts(session, comparer):
     return outputs
 
 
-def _load_model(version, limits, names):
-    """Returns the Translator or Parser of --model_dir with these limits."""
+def _load_model(version, description, names):
+    """Returns the Translator or Parser of --model_dir for an export."""
+    limits = description["limits"]
     settings = {name: limits[name] for name in names}
     if read_task(version) == "parsing":
         from export.parsing.parser import Parser
@@ -197,7 +199,9 @@ def _load_model(version, limits, names):
         settings["shortlist"] = read_shortlist(
             path, tokenizer, model.config, limits["shortlist"]
         )
-    return Translator(model, tokenizer, **settings)
+    translator = Translator(model, tokenizer, **settings)
+    translator.languages = read_export_languages(description)
+    return translator
 
 
 def _print_table(requests, times, comparisons):

@@ -74,12 +74,10 @@ class ModelDirectory:
         """Returns run.json as a dict."""
         return self._read_json(self.run_path, dict)
 
-    @property
-    def source_language(self):
-        """Code of the source language in run.json; None if unknown."""
-        if not self.run_path.exists():
-            return None
-        return self.read_run().get("source_language")
+    def read_languages(self):
+        """Returns the codes of source and target in run.json; or None."""
+        run = self.read_run() if self.run_path.exists() else {}
+        return run.get("source_language"), run.get("target_language")
 
     def write_run(self, run):
         """Writes run.json."""

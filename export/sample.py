@@ -19,7 +19,9 @@ import keras_transformer as kt
 from export.common import command
 from export.lines import line_flags
 from export.lines.streams import line_format, process_lines
+from export.model_directory import ModelDirectory
 from export.translators import search_flags
+from export.translators.languages import Languages
 from export.translators.translator import Translator, load_models
 
 FLAGS = flags.FLAGS
@@ -29,6 +31,7 @@ line_flags.define_scores()
 search_flags.define_sampling()
 search_flags.define_max_extra_tokens()
 search_flags.define_batch_tokens()
+search_flags.define_languages()
 flags.DEFINE_multi_string(
     "model",
     None,
@@ -52,6 +55,9 @@ def main(arguments):
         FLAGS.batch_tokens,
         max_extra_tokens=FLAGS.max_extra_tokens,
     )
+    directory = ModelDirectory(FLAGS.model[0])
+    translator.languages = Languages.from_directory(directory, tokenizer)
+    translator = search_flags.select_languages(translator)
     config = kt.SamplingConfig(
         FLAGS.samples, FLAGS.temperature, FLAGS.top_k, FLAGS.top_p
     )

@@ -30,10 +30,12 @@ from export.serving.export_directory import (
 )
 from export.serving.served_translator import ServedTranslator
 from export.translators import output_vocabulary_files, search_flags
+from export.translators.languages import Languages
 
 FLAGS = flags.FLAGS
 
 search_flags.define_model_search()
+search_flags.define_languages()
 flags.DEFINE_string(
     "model_dir", None, "The model directory to export.", required=True
 )
@@ -70,7 +72,11 @@ def main(arguments):
     export_dir = pathlib.Path(FLAGS.export_dir)
     path = export_dir / str(version_number(export_dir, FLAGS.version))
     search = search_flags.read_given_flags(
-        (*search_flags.MODEL_SEARCH, "max_source_tokens")
+        (
+            *search_flags.MODEL_SEARCH,
+            *search_flags.LANGUAGES,
+            "max_source_tokens",
+        )
     )
     save(directory, path, search, FLAGS.check)
     name = _SERVER_NAMES[read_task(path)]
@@ -99,7 +105,9 @@ def save(directory, path, search, check=False):
     servable = _create_servable(directory, search)
     description = make_description(directory, servable)
     signatures = servable.signatures()
-    requests = make_warm_up_requests(servable.tokenizer, signatures)
+    requests = make_warm_up_requests(
+        servable.tokenizer, signatures, servable.languages
+    )
     with atomic_write(path) as temporary:
         try:
             tf.saved_model.save(servable, str(temporary), signatures=signatures)
@@ -130,7 +138,11 @@ def _create_servable(directory, search):
         search = output_vocabulary_files.load_output_vocabulary(
             search, tokenizer, model.config
         )
-        return ServedTranslator(model, tokenizer, **search)
+        languages = Languages.from_directory(directory, tokenizer).select(
+            search.pop("source_language", None),
+            search.pop("target_language", None),
+        )
+        return ServedTranslator(model, tokenizer, languages=languages, **search)
     # Not at the top: nltk takes seconds to load.
     from export.parsing.parser import Parser
     from export.serving.served_parser import MAX_SOURCE_TOKENS, ServedParser

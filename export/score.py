@@ -20,6 +20,7 @@ FLAGS = flags.FLAGS
 
 line_flags.define_files()
 search_flags.define_batch_tokens()
+search_flags.define_languages()
 flags.DEFINE_multi_string(
     "model",
     None,
@@ -35,7 +36,9 @@ flags.DEFINE_string(
 def main(arguments):
     """Scores two files, line by line."""
     del arguments
-    translator = load_translator(FLAGS.model, FLAGS.batch_tokens, {})
+    translator = search_flags.select_languages(
+        load_translator(FLAGS.model, FLAGS.batch_tokens, {})
+    )
 
     def score(pairs, on_progress):
         texts, translations = zip(*pairs)

@@ -24,6 +24,7 @@ from export.translators import search_flags
 FLAGS = flags.FLAGS
 
 search_flags.define_model_search()
+search_flags.define_languages()
 flags.DEFINE_string(
     "model",
     None,
@@ -84,7 +85,8 @@ def main(arguments):
     listener = _listen(FLAGS.host, FLAGS.port)
     with listener:
         search = search_flags.read_given_flags(search_flags.MODEL_SEARCH)
-        model = models.load_model(FLAGS.model, search)
+        languages = [FLAGS[name].value for name in search_flags.LANGUAGES]
+        model = models.load_model(FLAGS.model, search, languages)
         # The first request of a signature is slow.
         for name in ("serving_default", "n_best", "align"):
             model.run(name, {"text": [b"a"]})

@@ -30,6 +30,10 @@ With --document the input is one text, of which paragraphs, line ends,
 indentation and lists stay as they are; with --format=html or xml also tags and
 everything that is not text.
 
+With --target_language=CODE a model of several languages translates into that
+language, and --source_language=CODE is that of the text (docs/languages.md). A
+line may begin with its own, as in ">>fra<< text".
+
 With --terms=FILE the translation of a line that has a term of FILE, a line of
 source TAB translation, contains that translation (docs/terms.md).
 """
@@ -49,6 +53,7 @@ FLAGS = flags.FLAGS
 
 line_flags.define_translation()
 search_flags.define_model_search()
+search_flags.define_languages()
 search_flags.define_terms()
 search_flags.define_ensemble_mean()
 search_flags.define_batch_tokens()
@@ -114,6 +119,7 @@ def main(arguments):
         compiled=FLAGS.compiled,
         has_prefixes=FLAGS.prefixes is not None,
     )
+    translator = search_flags.select_languages(translator)
     if translator.beam_size < FLAGS.n_best:
         raise InputError(
             f"Expected --n_best up to the beam size, {translator.beam_size}, "

@@ -51,6 +51,8 @@ class Transformer(SequenceLayer, keras.Model):
 
     needs_word_positions = False
 
+    num_given_tokens = 0  # See `BeamSearchConfig`.
+
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
         if config.uses_word_positions != self.needs_word_positions:

@@ -100,6 +100,11 @@ def main(arguments):
         _evaluate_parser(search)
         return
     translator = load_translator([FLAGS.model_dir], FLAGS.batch_tokens, search)
+    if translator.languages.codes:
+        has_source = translator.languages.num_tags == 2
+        translator = translator.for_languages(
+            FLAGS.source_language if has_source else None, FLAGS.target_language
+        )
     if FLAGS.unconstrained:
         raise InputError(
             f"--unconstrained is for parsers, and {FLAGS.model_dir} is not a "

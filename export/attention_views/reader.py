@@ -63,7 +63,8 @@ class AttentionReader:
             self._translator.batch_tokens,
             lambda indices: self._batch_weights([pairs[i] for i in indices]),
         )
-        sources = self._tokens_and_words("source", texts, pairs)
+        tagged_texts = [*map(self._translator.languages.tag, texts)]
+        sources = self._tokens_and_words("source", tagged_texts, pairs)
         targets = self._tokens_and_words("target", translations, pairs)
         if is_search:
             translations = self._tokenizer.target.decode(

@@ -21,6 +21,7 @@ FLAGS = flags.FLAGS
 
 line_flags.define_translation()
 search_flags.define_terms()
+search_flags.define_languages()
 
 flags.DEFINE_string("url", None, "Address for REST, such as http://host:8501.")
 flags.DEFINE_string("grpc", None, "Host and port for gRPC, such as host:8500.")
@@ -65,7 +66,9 @@ def main(arguments):
         from export.client.grpc_server import GrpcServer
 
         server = GrpcServer(FLAGS.grpc, model, FLAGS.timeout_seconds)
-    translator = RemoteTranslator(server, FLAGS.batch_size, FLAGS.retries)
+    translator = search_flags.select_languages(
+        RemoteTranslator(server, FLAGS.batch_size, FLAGS.retries)
+    )
     line_flags.translate_stream(translator, terms=terms)
 
 

@@ -1,13 +1,16 @@
 """Translates text with a model on TensorFlow Serving."""
 
 import abc
+import copy
 import time
 import typing
 
 import numpy as np
 
 from export.common.errors import InputError
-from export.translators.text_translator import SignatureTranslator
+from export.translators.languages import Languages
+from export.translators.signature_translator import SignatureTranslator
+from export.translators.text_translator import MIN_POSSIBLE_SCORE
 
 # In bytes; far more than the alignments of a batch take.
 MAX_RESPONSE_BYTES = 1 << 30
@@ -34,6 +37,7 @@ _BEST = {"translation": (object, "B"), "score": ("float32", "B")}
 _OUTPUTS = {
     "serving_default": _BEST,
     "translate_with_terms": _BEST,
+    "translate_languages": _BEST,
     "n_best": {"translations": (object, "BK"), "scores": ("float32", "BK")},
     "align": {
         **_BEST,
@@ -129,6 +133,30 @@ class RemoteTranslator(SignatureTranslator):
         self.batch_size = batch_size
         self._retries = retries
         self._sleep = sleep
+
+    def for_languages(self, source=None, target=None):
+        """Returns a copy for texts of these languages.
+
+        Raises InputError if the server's model lacks one.
+        """
+        if target is None:
+            if source is not None:
+                raise InputError("Give --target_language as well.")
+            return self
+        # Blank text has score 0 unless a language is unknown.
+        outputs = self._predict(
+            "translate_languages",
+            [""],
+            source_language=[source or ""],
+            target_language=[target],
+        )
+        if outputs["score"][0] < MIN_POSSIBLE_SCORE:
+            given = " or ".join(filter(None, (source, target)))
+            raise InputError(f"{self.name} lacks the language {given}.")
+        translator = copy.copy(self)
+        codes = source or "", target
+        translator.languages = Languages(codes, 2 if source else 1, *codes)
+        return translator
 
     def _predict(self, signature, texts, **inputs):
         outputs = self._predict_with_retries(signature, texts, inputs)

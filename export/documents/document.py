@@ -18,7 +18,7 @@ def translate_documents(
 ):
     """Translates a list of documents; see `TextTranslator`.
 
-    `translator` is a TextTranslator, whose `source_language` is that of the
+    `translator` is a TextTranslator, whose source language is that of the
     rules for sentences; each of the sentences is translated once.
     """
     if document_format not in FORMATS:
@@ -26,7 +26,7 @@ def translate_documents(
             f"Expected {', '.join(FORMATS)} as the format of documents, got "
             f"{document_format}."
         )
-    language = translator.source_language or "en"
+    language = translator.languages.source or "en"
     documents = []
     for text in texts:
         if document_format == "text":

@@ -20,17 +20,19 @@ from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from export.common.errors import InputError
 from export.documents.document import translate_documents
 from export.http_server.batcher import Batcher, QueueFullError
-from export.translators.text_translator import (
-    MIN_POSSIBLE_SCORE,
-    SignatureTranslator,
-)
+from export.http_server.document_translator import DocumentTranslator
+from export.http_server.models import list_languages
+from export.translators.text_translator import MIN_POSSIBLE_SCORE
 
 _PAGE = pathlib.Path(__file__).parent / "page" / "index.html"
 _LOGGER = logging.getLogger(__name__)
 _FORM = "application/x-www-form-urlencoded"
 _FORMATS = ("text", "html")
+# The signature with languages; here by columns only.
+_LANGUAGES = "translate_languages"
 # Requests whose documents are translated at the same time.
 _MAX_DOCUMENT_THREADS = 128
 
@@ -176,10 +178,7 @@ class _Server:
 
     async def list_languages(self, request):
         del request
-        source, target = self._languages()
-        return JSONResponse(
-            [{"code": source, "name": source, "targets": [target]}]
-        )
+        return JSONResponse(list_languages(self._model.languages))
 
     async def translate(self, request):
         """LibreTranslate's /translate."""
@@ -187,11 +186,9 @@ class _Server:
         query = fields.get("q")
         texts = [query] if isinstance(query, str) else query
         self._validate_texts(texts, "q")
-        source, target = self._languages()
-        if fields.get("source", "auto") not in (source, "auto"):
-            raise RequestError(400, f"source must be {source} or auto.")
-        if fields.get("target") != target:
-            raise RequestError(400, f"target must be {target}.")
+        languages = self._select_languages(
+            fields.get("source", "auto"), fields.get("target")
+        )
         document_format = fields.get("format", "text")
         if document_format not in _FORMATS:
             raise RequestError(400, f"format must be {' or '.join(_FORMATS)}.")
@@ -202,12 +199,15 @@ class _Server:
                 f"alternatives must be from 0 to {self._model.beam_size - 1}.",
             )
         if not count:
-            best = await self._translate_documents(texts, document_format)
+            best = await self._translate_documents(
+                texts, document_format, languages
+            )
             return JSONResponse(
                 {"translatedText": best[0] if isinstance(query, str) else best}
             )
         if document_format != "text":
             raise RequestError(400, "alternatives need the format text.")
+        texts = [*map(languages.tag, texts)]
         outputs = await self._run("n_best", texts)
         is_possible = outputs["scores"] > MIN_POSSIBLE_SCORE
         rows = [
@@ -219,11 +219,11 @@ class _Server:
             best, others = best[0], others[0]
         return JSONResponse({"translatedText": best, "alternatives": others})
 
-    async def _translate_documents(self, texts, document_format):
+    async def _translate_documents(self, texts, document_format, languages):
         """Returns the translations of whole documents."""
         loop = asyncio.get_running_loop()
-        translator = _DocumentTranslator(
-            self._run, loop, self._limits, self._model.source_language
+        translator = DocumentTranslator(
+            self._run, loop, self._limits, languages
         )
         return await loop.run_in_executor(
             self._document_threads,
@@ -238,7 +238,12 @@ class _Server:
         content = await self._read_fields(request)
         name = content.get("signature_name", "serving_default")
         names = self._model.inputs.get(name) if isinstance(name, str) else None
-        if names != ["text"]:
+        by_rows = "instances" in content
+        texts = content.get("instances" if by_rows else "inputs")
+        languages = None
+        if name == _LANGUAGES and names and isinstance(texts, dict):
+            name, languages = "serving_default", texts
+        elif names != ["text"]:
             usable = [
                 each
                 for each, inputs in self._model.inputs.items()
@@ -247,8 +252,6 @@ class _Server:
             raise RequestError(
                 400, f"signature_name must be one of {', '.join(usable)}."
             )
-        by_rows = "instances" in content
-        texts = content.get("instances" if by_rows else "inputs")
         if isinstance(texts, dict):
             texts = texts.get("text")
         if by_rows and isinstance(texts, list):
@@ -257,6 +260,8 @@ class _Server:
                 for each in texts
             ]
         self._validate_texts(texts, "instances" if by_rows else "inputs")
+        if languages:
+            texts = self._tag_texts(texts, languages)
         outputs = await self._run(name, texts)
         columns = {key: _to_json(value) for key, value in outputs.items()}
         if not by_rows:
@@ -264,13 +269,35 @@ class _Server:
         rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
         return JSONResponse({"predictions": rows})
 
-    def _languages(self):
-        """Returns both codes; "und", as in BCP 47, if unknown."""
-        source, target = (
-            self._model.source_language,
-            self._model.target_language,
-        )
-        return source or "und", target or "und"
+    def _select_languages(self, source, target):
+        """Returns the Languages of a request; "auto" is the model's source."""
+        languages = self._model.languages
+        if not isinstance(target, str) or not isinstance(source, str):
+            raise RequestError(400, "source and target must be codes.")
+        source = None if source in ("auto", "und") else source
+        if target == "und" and not languages.codes:
+            target = None
+        try:
+            return languages.select(source, target)
+        except InputError as error:
+            raise RequestError(400, str(error)) from None
+
+    def _tag_texts(self, texts, fields):
+        """Returns texts with the tags of the languages of a request."""
+        columns = [texts]
+        for name in ("source_language", "target_language"):
+            codes = fields.get(name)
+            if not isinstance(codes, list) or len(codes) != len(texts):
+                raise RequestError(400, f"{name} must have a code per text.")
+            columns.append(codes)
+        # A model with tags of targets only ignores the sources'.
+        has_sources = self._model.languages.num_tags == 2
+        return [
+            self._select_languages(
+                source if has_sources else "auto", target
+            ).tag(text)
+            for text, source, target in zip(*columns)
+        ]
 
     def _validate_texts(self, texts, name):
         if not isinstance(texts, list) or not texts:
@@ -350,30 +377,6 @@ class _Server:
             str(given).encode("utf-8", "replace"), self._api_key.encode("utf-8")
         ):
             raise RequestError(403, "The api_key is missing or wrong.")
-
-
-class _DocumentTranslator(SignatureTranslator):
-    """A TextTranslator for another thread, with the batches of a _Server.
-
-    Args:
-        run: coroutine function of a signature's name, texts and a timeout.
-        loop: the event loop of the server.
-        limits: ServerLimits.
-        source_language: its code, or None.
-    """
-
-    num_threads = 1
-
-    def __init__(self, run, loop, limits, source_language):
-        self._run, self._loop = run, loop
-        self.batch_size = limits.max_batch
-        self.source_language = source_language
-        self._deadline = time.monotonic() + limits.timeout
-
-    def _predict(self, signature, texts):
-        seconds = self._deadline - time.monotonic()
-        result = self._run(signature, texts, max(seconds, 0.0))
-        return asyncio.run_coroutine_threadsafe(result, self._loop).result()
 
 
 def _parse_count(value):

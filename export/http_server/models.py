@@ -8,8 +8,10 @@ from export.model_directory import ModelDirectory
 from export.serving.export_directory import (
     newest_version,
     read_description,
+    read_export_languages,
     read_task,
 )
+from export.translators.languages import Languages
 
 
 class LoadedModel(typing.NamedTuple):
@@ -20,23 +22,22 @@ class LoadedModel(typing.NamedTuple):
             lists, that returns a dict of arrays with a row per text.
         inputs: names of the inputs of each signature, a dict of lists.
         beam_size: number of translations of the signature "n_best".
-        source_language: its code, or None.
-        target_language: its code, or None.
+        languages: its Languages.
     """
 
     run: typing.Callable
     inputs: dict[str, list[str]]
     beam_size: int
-    source_language: str | None
-    target_language: str | None
+    languages: Languages
 
 
-def load_model(path, search):
+def load_model(path, search, languages=(None, None)):
     """Loads a model directory, an exported version, or the newest of several.
 
     `search` is a dict of arguments of ServedTranslator for a model directory,
-    with paths as in `load_output_vocabulary`. Raises InputError if the path has
-    no translator, or if an export gets arguments.
+    with paths as in `load_output_vocabulary`; `languages` are codes of source
+    and target, None for the model's own. Raises InputError if the path has no
+    translator or it lacks a language, or if an export gets arguments.
     """
     path = pathlib.Path(path)
     if not path.is_dir():
@@ -46,16 +47,16 @@ def load_model(path, search):
         )
     version = newest_version(path)
     if version is None:
-        return _load_directory(ModelDirectory(path), search)
+        return _load_directory(ModelDirectory(path), search, languages)
     if search:
         raise InputError(
             f"{version} is an export, whose search cannot be changed: give its "
             f"model directory, or omit --{', --'.join(search)}."
         )
-    return _load_export(version)
+    return _load_export(version, languages)
 
 
-def _load_export(version):
+def _load_export(version, selected):
     # Not at the top: only exports need a session.
     from export.serving.session import SERVER_ERRORS, ServerSession
 
@@ -74,12 +75,11 @@ def _load_export(version):
         session.run,
         {name: [*each.inputs] for name, each in session.signatures.items()},
         description["limits"]["beam_size"],
-        description.get("source_language"),
-        description.get("target_language"),
+        read_export_languages(description).select(*selected),
     )
 
 
-def _load_directory(directory, search):
+def _load_directory(directory, search, selected):
     # Not at the top: exports do not need Keras.
     from export.serving.served_translator import ServedTranslator
     from export.translators.output_vocabulary_files import (
@@ -93,8 +93,9 @@ def _load_directory(directory, search):
         )
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
     search = load_output_vocabulary(search, tokenizer, model.config)
-    servable = ServedTranslator(model, tokenizer, **search)
-    run_file = directory.read_run() if directory.run_path.exists() else {}
+    languages = Languages.from_directory(directory, tokenizer)
+    languages = languages.select(*selected)
+    servable = ServedTranslator(model, tokenizer, languages=languages, **search)
 
     def run(name, inputs):
         # A tf.function does not keep its object alive.
@@ -108,6 +109,21 @@ def _load_directory(directory, search):
             for name, function in servable.signatures().items()
         },
         servable.config.beam_size,
-        run_file.get("source_language"),
-        run_file.get("target_language"),
+        languages,
     )
+
+
+def list_languages(languages):
+    """Returns LibreTranslate's list of languages, the default ones first."""
+
+    def put_first(code, codes):
+        # "und", as in BCP 47, if unknown.
+        return sorted(codes, key=lambda each: each != code) or [code or "und"]
+
+    has_sources = languages.num_tags == 2
+    sources = put_first(languages.source, languages.codes * has_sources)
+    targets = put_first(languages.target, languages.codes)
+    return [
+        {"code": source, "name": source, "targets": targets}
+        for source in sources
+    ]

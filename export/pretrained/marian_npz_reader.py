@@ -35,7 +35,7 @@ from export.pretrained.weight_mapping import (
 from export.pretrained.weights_file import WeightsFile
 from export.tokenizers.python_tokenizers import (
     OPUS_MT,
-    add_normalizer,
+    add_kind,
     join_vocabularies,
 )
 from keras_transformer.config import MAX_ALPHA, MAX_BEAMS
@@ -100,7 +100,7 @@ def read_marian_npz(folder):
     names |= {_SHARED, _SOURCE, _TARGET, _OUTPUT, _OUTPUT_KERNEL, _OUTPUT_BIAS}
     model = load_transformer(config, weights, mappings, names)
     set_embeddings(model, embeddings, bias, source, target)
-    source_proto = add_normalizer(source.proto, OPUS_MT)
+    source_proto = add_kind(source.proto, OPUS_MT)
     vocabulary = join_vocabularies(source_proto, target.proto)
     return PretrainedModel(model, vocabulary, (None, None), warnings)
 

@@ -11,7 +11,12 @@ import typing
 import numpy as np
 
 from export.common.errors import InputError
-from export.serving.export_directory import first_terms, select_inputs
+from export.serving.export_directory import (
+    first_terms,
+    language_pairs,
+    read_export_languages,
+    select_inputs,
+)
 from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.batches import pad_ids
 from export.translators.terms import Terms
@@ -92,16 +97,21 @@ class Comparison:
 class ExportComparer(abc.ABC):
     """Creates requests from texts and compares their results.
 
-    `vocabulary` is the bytes of the model directory's vocabulary, `limits` a
-    dict of the export's description. `settings` are the names of the limits to
+    `vocabulary` is the bytes of the model directory's vocabulary, `description`
+    that of the export. `settings` are the names of the limits to
     pass to the model's search. `expectations` has a function for each signature
     that returns the expected results for the texts, given a model.
     """
 
     settings = ()
 
-    def __init__(self, vocabulary, texts, limits):
+    def __init__(self, vocabulary, texts, description):
+        limits = description["limits"]
         self._source, self._target = load_python_tokenizers(vocabulary)
+        self._languages = languages = read_export_languages(description)
+        self._codes = language_pairs(languages, len(texts))
+        if languages.codes and languages.target is None:
+            texts = self._add_tags(texts)
         self._texts = texts
         self._translations = texts[::-1]
         self._beam_size = limits["beam_size"]
@@ -122,8 +132,15 @@ class ExportComparer(abc.ABC):
     def inputs(self, names, start, end):
         """Returns a request of texts[start:end] with inputs of these names."""
         texts = self._texts[start:end]
-        ids = pad_ids([self._source.ids(text) for text in texts])
-        return select_inputs(names, texts, self._translations[start:end], ids)
+        tagged_texts = map(self._languages.tag, texts)
+        ids = pad_ids([self._source.ids(text) for text in tagged_texts])
+        return select_inputs(
+            names,
+            texts,
+            self._translations[start:end],
+            ids,
+            self._codes[start:end],
+        )
 
     def compare(self, name, outputs, model):
         """Returns the Comparison of a signature's outputs with the model's.
@@ -140,6 +157,12 @@ class ExportComparer(abc.ABC):
         for each in zip(self._texts, results, expected, strict=True):
             comparison.add(*each)
         return comparison
+
+    def _add_tags(self, texts):
+        return [
+            self._languages.select(target=target).tag(text)
+            for text, (_, target) in zip(texts, self._codes)
+        ]
 
     @abc.abstractmethod
     def _expectations(self):
@@ -183,6 +206,7 @@ class TranslationComparer(ExportComparer):
         return {
             "serving_default": self._expect_translations,
             "translate_with_terms": self._expect_terms,
+            "translate_languages": self._expect_languages,
             "n_best": self._expect_n_best,
             "align": self._expect_alignments,
             "tokens": self._expect_n_best,
@@ -211,6 +235,12 @@ class TranslationComparer(ExportComparer):
                 )
             expected.append(_translation_result(translation, translation.score))
         return expected
+
+    def _expect_languages(self, model):
+        return [
+            _translation_result(each, each.score)
+            for each in model.translate(self._add_tags(self._texts))
+        ]
 
     def _expect_n_best(self, model):
         expected = []

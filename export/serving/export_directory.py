@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors
+from export.translators.languages import Languages
 from export.translators.terms import Term, request_inputs
 
 # Relative to a version's folder; TensorFlow Serving ignores them. Which of them
@@ -94,10 +95,12 @@ def make_description(directory, servable):
     import keras_transformer as kt
 
     run = directory.read_run() if directory.run_path.exists() else {}
-    config = directory.read_config()
+    config, languages = directory.read_config(), servable.languages
     return {
-        "source_language": run.get("source_language"),
-        "target_language": run.get("target_language"),
+        "source_language": languages.source,
+        "target_language": languages.target,
+        "languages": languages.codes,
+        "language_tags": languages.num_tags,
         "dataset": run.get("dataset"),
         "configuration": json.loads(config.to_json()),
         "parameters": servable.parameters,
@@ -131,14 +134,26 @@ def read_description(version):
     return content
 
 
-def select_inputs(names, texts, translations, ids):
+def read_export_languages(description):
+    """Returns the Languages of the description of an export."""
+    return Languages(
+        tuple(description.get("languages", ())),
+        description.get("language_tags", 0),
+        description.get("source_language"),
+        description.get("target_language"),
+    )
+
+
+def select_inputs(names, texts, translations, ids, codes):
     """Returns a request with inputs of these names, a dict.
 
-    Raises InputError for an unknown name.
+    `codes` are pairs of languages, of `language_pairs`. Raises InputError for
+    an unknown name.
     """
     terms = [first_terms(*pair) for pair in zip(texts, translations)]
     values = {"text": texts, "translation": translations, "ids": ids}
     values |= request_inputs(terms)
+    values["source_language"], values["target_language"] = zip(*codes)
     unknown = set(names).difference(values)
     if unknown:
         raise InputError(
@@ -146,6 +161,12 @@ def select_inputs(names, texts, translations, ids):
             f"{', '.join(sorted(unknown))}: no request can be made for it."
         )
     return {name: values[name] for name in names}
+
+
+def language_pairs(languages, count):
+    """Returns `count` pairs of codes, of all languages to translate into."""
+    source, codes = languages.source or "", languages.codes or [""]
+    return [(source, codes[index % len(codes)]) for index in range(count)]
 
 
 def first_terms(text, translation):
@@ -174,7 +195,7 @@ def random_texts(vocabulary, lengths):
     ]
 
 
-def make_warm_up_requests(tokenizer, signatures):
+def make_warm_up_requests(tokenizer, signatures, languages):
     """Returns a list of requests for each signature, a dict by name."""
     requests = {name: [] for name in signatures}
     for lengths in _REQUEST_LENGTHS:
@@ -183,7 +204,8 @@ def make_warm_up_requests(tokenizer, signatures):
         ids = tokenizer.source.tokenize(texts).to_tensor().numpy()
         for name, function in signatures.items():
             names = [spec.name for spec in function.input_signature]
-            inputs = select_inputs(names, texts, translations, ids)
+            codes = language_pairs(languages, len(texts))
+            inputs = select_inputs(names, texts, translations, ids, codes)
             requests[name].append(inputs)
     return requests
 

@@ -7,11 +7,14 @@ from export.common.errors import InputError
 from export.serving.export_directory import (
     newest_version,
     read_description,
+    read_export_languages,
     read_task,
 )
 from export.translators.batches import BATCH_TOKENS, map_in_batches
+from export.translators.languages import Languages
 from export.translators.search_flags import SEARCH
-from export.translators.text_translator import Sentence, SignatureTranslator
+from export.translators.signature_translator import SignatureTranslator
+from export.translators.text_translator import Sentence
 
 
 class ExportedTranslator(SignatureTranslator):
@@ -26,7 +29,9 @@ class ExportedTranslator(SignatureTranslator):
 
         self.batch_tokens = batch_tokens
         self.name = str(path)
-        self._path = pathlib.Path(path)
+        # Not there without a description of the export.
+        with contextlib.suppress(InputError):
+            self.languages = read_export_languages(read_description(path))
         try:
             self._session = ServerSession(path)
         except SERVER_ERRORS as error:
@@ -38,13 +43,6 @@ class ExportedTranslator(SignatureTranslator):
         if "n_best" in self._signatures:
             scores = self._signatures["n_best"].outputs["scores"]
             self.beam_size = scores.tensor_shape.dim[1].size
-
-    @property
-    def source_language(self):
-        """See TextTranslator; None without a description of the export."""
-        with contextlib.suppress(InputError):
-            return read_description(self._path).get("source_language")
-        return None
 
     def score(self, texts, translations):
         """Scores given translations; see `Translator.score`."""
@@ -157,7 +155,8 @@ def _load_model_translator(paths, batch_tokens, search, compiled, has_prefixes):
         compiled=compiled,
         **load_output_vocabulary(search, tokenizer, model.config),
     )
-    translator.source_language = ModelDirectory(paths[0]).source_language
+    directory = ModelDirectory(paths[0])
+    translator.languages = Languages.from_directory(directory, tokenizer)
     return translator
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from export.parsing.linearization import FIRST_SYMBOL_ID
 from export.parsing.trees import ROOT, ROOT_LABELS, UNICODE_SPACE
 from export.translators.batches import character_limit, truncation_limit
+from export.translators.languages import Languages
 from export.translators.text_translator import IMPOSSIBLE_SCORE
 from keras_transformer.config import END_ID, PAD_ID
 
@@ -31,6 +32,7 @@ class ServedParser(tf.Module):
 
     task = "parsing"
     target_pieces = None
+    languages = Languages()
 
     def __init__(self, parser, max_source_tokens=MAX_SOURCE_TOKENS):
         super().__init__(name="served_parser")

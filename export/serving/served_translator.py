@@ -7,12 +7,16 @@ import tensorflow as tf
 from export.translators.batches import character_limit, truncation_limit
 from export.translators.graph_translator import GraphTranslator
 from export.translators.int8 import NOT_SUPPORTED, multiplies_exactly
+from export.translators.languages import Languages
+from export.translators.model_translator import model_for_tokenizer
 from export.translators.term_ops import (
     find_terms,
     tokenize_terms,
     word_edges,
 )
 from export.translators.text_ops import (
+    add_tags,
+    exclude_tags,
     padded_ids_to_tokens,
     source_word_spans,
     target_word_spans,
@@ -44,14 +48,29 @@ class ServedTranslator(tf.Module):
     empty text. No output depends on the rest of its batch. Sources above
     `max_source_tokens` ids, the end id included, or above `character_limit`
     are truncated, since one text must not fail a merged batch; every signature
-    returns `truncated` bool [B]. `search` are arguments of GraphTranslator.
+    returns `truncated` bool [B]. `languages` are those of texts without tags,
+    and `search` arguments of GraphTranslator. Raises InputError if a model like
+    M2M-100 has no such languages.
     """
 
     task = "translation"
 
-    def __init__(self, model, tokenizer, max_source_tokens=256, **search):
+    def __init__(
+        self,
+        model,
+        tokenizer,
+        max_source_tokens=256,
+        languages=None,
+        **search,
+    ):
         super().__init__(name="served_translator")
         self.parameters = model.count_params()
+        model = model_for_tokenizer(model, tokenizer)
+        languages = languages or Languages.from_tokenizer(tokenizer)
+        self._tags = []
+        if languages.num_tags == 2 or languages.target in languages.codes:
+            self._tags = languages.tags()
+        self.languages = languages
         translator = GraphTranslator(model, **search)
         self._output_matrices = []
         if translator.search_model is model and not translator.quantization:
@@ -105,6 +124,8 @@ class ServedTranslator(tf.Module):
         }
         if self._word_edges is not None:
             signatures["translate_with_terms"] = self.translate_with_terms
+        if self.languages.codes:
+            signatures["translate_languages"] = self.translate_languages
         return signatures
 
     @_text_signature("text")
@@ -118,6 +139,26 @@ class ServedTranslator(tf.Module):
             "translation": tf.where(has_text, translation, ""),
             "score": tf.where(has_text, output.scores[:, 0], 0.0),
             "truncated": truncated,
+        }
+
+    @_text_signature("text", "source_language", "target_language")
+    def translate_languages(self, text, source_language, target_language):
+        """The signature `translate_languages`.
+
+        Tags that a text begins with have precedence. A language that the model
+        lacks gives an empty translation with score -1e9. The source's language
+        is used only if the model has a tag for it.
+        """
+        codes = [source_language, target_language]
+        tags = [tf.strings.join([">>", code, "<<"]) for code in codes]
+        tags = tags[2 - self.languages.num_tags :]
+        is_known = [self.tokenizer.source.has_token(tag) for tag in tags]
+        is_known = tf.reduce_all(is_known, axis=0)
+        outputs = self.translate(add_tags(text, tags))
+        return {
+            "translation": tf.where(is_known, outputs["translation"], ""),
+            "score": tf.where(is_known, outputs["score"], IMPOSSIBLE_SCORE),
+            "truncated": outputs["truncated"],
         }
 
     @tf.function(
@@ -177,6 +218,7 @@ class ServedTranslator(tf.Module):
     @_text_signature("text")
     def align(self, text):
         """The signature `align`; padding and empty text have "" and 0."""
+        text = add_tags(text, self._tags)
         source, truncated = self._tokenize_source(text)
         output = self._graph_translator.search(source, align=True)
         has_text = _has_text(source)
@@ -188,6 +230,7 @@ class ServedTranslator(tf.Module):
         source_words = source_word_spans(
             tokenizers.source, text, source, self.max_source_tokens
         )
+        source_words = exclude_tags(tokenizers.source, source, source_words)
         return {
             "translation": tokenizers.target.detokenize(target),
             "score": tf.where(has_text, output.scores[:, 0], 0.0),
@@ -244,7 +287,9 @@ class ServedTranslator(tf.Module):
         """The signature `lengths`, before truncation to `limit` tokens."""
         tokenizer = self.tokenizer.source
         text, truncated = truncate_text(
-            tokenizer, text, character_limit(self.max_source_tokens)
+            tokenizer,
+            add_tags(text, self._tags),
+            character_limit(self.max_source_tokens),
         )
         lengths = tf.cast(tokenizer.tokenize(text).row_lengths(), tf.int32)
         limit = tf.zeros_like(lengths) + self.max_source_tokens
@@ -260,6 +305,7 @@ class ServedTranslator(tf.Module):
         return layer
 
     def _tokenize_source(self, text):
+        text = add_tags(text, self._tags)
         return _tokenize(self.tokenizer.source, text, self.max_source_tokens)
 
     def _translate_n_best(self, source):

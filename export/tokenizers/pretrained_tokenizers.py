@@ -3,12 +3,14 @@
 import tensorflow as tf
 
 from export.tokenizers.python_tokenizers import (
+    LANGUAGE_PAIR,
     OPUS_CONTROL,
     OPUS_MT,
     OPUS_PUNCTUATION,
     OPUS_SPACES,
     TAG,
-    read_normalizer,
+    read_kind,
+    read_languages,
     read_vocab_size,
     split_vocabulary,
     text_piece_mask,
@@ -34,15 +36,17 @@ def load_tokenizer(vocabulary):
     source, target = split_vocabulary(vocabulary)
     if source is target:
         return Tokenizer(vocabulary)
-    normalizer = read_normalizer(source)
-    # "" without a normalization.
-    source_classes = {"": TaggedTokenizer, OPUS_MT: OpusTokenizer}
-    if normalizer not in source_classes:
+    kind = read_kind(source)
+    source_classes = {
+        "": TaggedTokenizer,
+        OPUS_MT: OpusTokenizer,
+        LANGUAGE_PAIR: LanguagePairTokenizer,
+    }
+    if kind not in source_classes:
         raise ValueError(
-            "The sources of this vocabulary have the unknown normalization "
-            f"{normalizer!r}."
+            f"The sources of this vocabulary have the unknown kind {kind!r}."
         )
-    source_tokenizer = source_classes[normalizer](source)
+    source_tokenizer = source_classes[kind](source)
     return TokenizerPair(source_tokenizer, VocabTokenizer(target))
 
 
@@ -83,9 +87,14 @@ class VocabTokenizer(Tokenizer):
 class TaggedTokenizer(VocabTokenizer):
     """A VocabTokenizer of sources that may begin with a tag such as >>fra<<.
 
-    A tag is the target language of a multilingual OPUS-MT model, and one id.
-    Tags that the vocab lacks, or elsewhere in a text, are unknown.
+    A tag is the target language of a model of several languages, and one id.
+    Tags that the vocab lacks, or elsewhere in a text, are unknown. A text of
+    tags only is blank.
     """
+
+    num_tags = 1
+    # Not stored: TensorFlow would save it.
+    languages = property(lambda self: read_languages(self.proto))
 
     def tokenize(self, text):
         """Splits text into ids."""
@@ -94,41 +103,88 @@ class TaggedTokenizer(VocabTokenizer):
     def tokenize_with_offsets(self, text):
         """Splits text into ids with their byte offsets."""
         text = self.clean_text(text)
-        tags, rest = _split_tags(text)
+        tags, tag_ends, rest = self._split_tags(text)
         pieces, starts, ends = self._string_tokenizer.tokenize_with_offsets(
             rest
         )
-        # The byte of each text [B] at which the tag ends and the rest starts.
-        rest_start = tf.strings.length(text) - tf.strings.length(rest)
-        tag_ends = tf.gather(rest_start, tags.value_rowids())
-        tag_starts = tag_ends - tf.strings.length(tags.values)
-
-        def prepend(tag_offsets, offsets):
-            tag_offsets = tags.with_values(tf.cast(tag_offsets, offsets.dtype))
-            shifted = offsets + tf.cast(rest_start[:, None], offsets.dtype)
-            return tf.concat([tag_offsets, shifted], axis=1)
-
-        tag_ids = self._id_tokenizer.string_to_id(tags.values)
+        # Not where there is only the end.
+        is_tag = self._is_tag(tags) & (pieces.row_lengths() > 1)[:, None]
+        tag_ids = self._id_tokenizer.string_to_id(tags)
         in_vocab = tag_ids < self.vocabulary_size
-        tag_ids = tags.with_values(tf.where(in_vocab, tag_ids, UNKNOWN_ID))
-        ids = tf.concat([tag_ids, self._look_up(pieces)], axis=1)
-        return ids, prepend(tag_starts, starts), prepend(tag_ends, ends)
+        tag_ids = tf.where(in_vocab, tag_ids, UNKNOWN_ID)
+        rest_start = tf.strings.length(text) - tf.strings.length(rest)
+
+        def prepend(tag_values, values):
+            tag_values = tf.cast(tag_values, values.dtype)
+            tag_values = tf.ragged.boolean_mask(tag_values, is_tag)
+            return tf.concat([tag_values, values], axis=1)
+
+        def prepend_offsets(tag_offsets, offsets):
+            shifted = offsets + tf.cast(rest_start[:, None], offsets.dtype)
+            return prepend(tag_offsets, shifted)
+
+        return (
+            prepend(tag_ids, self._look_up(pieces)),
+            prepend_offsets(tag_ends - tf.strings.length(tags), starts),
+            prepend_offsets(tag_ends, ends),
+        )
+
+    def has_token(self, tokens):
+        """Returns which strings of any shape are tokens with an id."""
+        ids = self._id_tokenizer.string_to_id(tokens)
+        return (ids != UNKNOWN_ID) & (ids < self.vocabulary_size)
 
     def split(self, text):
         """Splits text into pieces."""
-        tags, rest = _split_tags(self.clean_text(text))
+        tags, _, rest = self._split_tags(self.clean_text(text))
+        tags = tf.ragged.boolean_mask(tags, self._is_tag(tags))
         return tf.concat([tags, self._string_tokenizer.tokenize(rest)], axis=1)
 
+    def _split_tags(self, text):
+        """Splits text, string [B].
 
-def _split_tags(text):
-    """Returns the tags of texts, ragged string [B, None], and the rest."""
+        Returns its tags, string [B, num_tags], in the order of the ids, the
+        bytes of the text at which they end, int32 [B, num_tags], and the rest.
+        """
+        tag, rest = _split_tag(text)
+        tag_end = tf.strings.length(text) - tf.strings.length(rest)
+        return tag[:, None], tag_end[:, None], rest
+
+    def _is_tag(self, tags):
+        """Returns which tags [B, num_tags] become ids."""
+        return tags != ""
+
+
+class LanguagePairTokenizer(TaggedTokenizer):
+    """A VocabTokenizer of sources such as ">>eng_Latn<<>>fra_Latn<< A text".
+
+    The tags are the languages of the text and of its translation; the second
+    is the first id. A single tag is that of the translation; missing ones are
+    unknown.
+    """
+
+    num_tags = 2
+
+    def _split_tags(self, text):
+        first, first_end, rest = super()._split_tags(text)
+        second, second_end, rest = super()._split_tags(rest)
+        has_second = second != ""
+        target = tf.where(has_second, second, first)
+        source = tf.where(has_second, first, "")
+        ends = [first_end + second_end, first_end]
+        return tf.concat([target, source], 1), tf.concat(ends, 1), rest
+
+    def _is_tag(self, tags):
+        return tf.ones_like(tags, tf.bool)
+
+
+def _split_tag(text):
+    """Returns the tag that a text begins with, or "", and the rest."""
     tagged_text = f"{TAG}(?s:.*)"
     is_tagged = tf.strings.regex_full_match(text, tagged_text)
-    tags = tf.boolean_mask(text, is_tagged)
-    tags = tf.strings.regex_replace(tags, tagged_text, r"\1")
-    tags = tf.RaggedTensor.from_row_lengths(tags, tf.cast(is_tagged, tf.int64))
+    tag = tf.strings.regex_replace(text, tagged_text, r"\1")
     rest = tf.strings.regex_replace(text, f"^{TAG}", "", replace_global=False)
-    return tags, rest
+    return tf.where(is_tagged, tag, ""), rest
 
 
 class OpusTokenizer(TaggedTokenizer):

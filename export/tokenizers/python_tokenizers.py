@@ -2,7 +2,13 @@
 
 The file is one SentencePiece model, or one per side: the target's is stored in
 the source's, in a field of the range that SentencePiece reserves for
-extensions. Another such field has the name of a normalization of sources.
+extensions. Another such field has the kind of the sources: a normalization, or
+which tags they begin with.
+
+A model of several languages has a piece ">>code<<" for each, its tag. A source
+begins with the tag of its target's language, as in Marian. A LANGUAGE_PAIR
+source, as in M2M-100 and NLLB-200, begins with the tags of its own and its
+target's language; the ids begin with the target's (`TargetLanguageModel`).
 """
 
 import re
@@ -37,8 +43,10 @@ OPUS_PUNCTUATION = (
 # Perl's \p{C} without line feeds; RE2's excludes unassigned characters.
 OPUS_CONTROL = r"[^\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\n]"
 OPUS_SPACES = ((" +", " "), ("^ | $", ""))
+# Kind of sources that begin with two tags.
+LANGUAGE_PAIR = "language-pair"
 # Fields of a protocol buffer, and the wire type of bytes.
-_TARGET_FIELD, _NORMALIZER_FIELD = 200, 201
+_TARGET_FIELD, _KIND_FIELD = 200, 201
 _BYTES = 2
 
 
@@ -47,6 +55,9 @@ class PythonTokenizer:
 
     # Itself: a PythonTokenizerPair has one tokenizer for each side.
     source = target = property(lambda self: self)
+    # Codes of the languages that a source's tags may name, and the number of
+    # these tags.
+    languages, num_tags = (), 0
 
     def __init__(self, proto):
         self.proto = proto
@@ -87,29 +98,54 @@ class PythonTokenizer:
 class PythonVocabTokenizer(PythonTokenizer):
     """The VocabTokenizer of `pretrained_tokenizers` without TensorFlow.
 
-    With `has_tags` a text may begin with a tag, as in TaggedTokenizer.
-    `normalize` is a function from str to str, applied first.
+    A text may begin with `num_tags` tags, as in TaggedTokenizer and
+    LanguagePairTokenizer. `normalize` is a function from str to str, applied
+    first.
     """
 
-    def __init__(self, proto, has_tags=False, normalize=str):
+    def __init__(self, proto, num_tags=0, normalize=str):
         super().__init__(proto)
         self._is_text = text_piece_mask(proto)
         self.vocabulary_size = read_vocab_size(proto)
-        self._has_tags = has_tags
+        self.num_tags = num_tags
+        self.languages = read_languages(proto) if num_tags else ()
         self._normalize = normalize
 
     def ids(self, text):
         """Returns a list of int with the end id; a leading tag is one id."""
         processor, unknown_id = self._processor, self._processor.unk_id()
-        text, ids = self._normalize(text), []
-        match = re.match(TAG, text) if self._has_tags else None
-        if match:
-            text, tag_id = text[match.end() :], processor.piece_to_id(match[1])
-            ids.append(tag_id if tag_id < self.vocabulary_size else unknown_id)
+        tags, text = split_tags(self._normalize(text), self.num_tags)
+        ids = []
         for piece in processor.encode(text, out_type=str):
             piece_id = processor.piece_to_id(piece)
             ids.append(piece_id if self._is_text[piece_id] else unknown_id)
-        return [*ids, processor.eos_id()]
+        if not ids:
+            return [processor.eos_id()]
+        tag_ids = [processor.piece_to_id(tag) for tag in tags]
+        if self.num_tags == 2:
+            tag_ids = [unknown_id] * (2 - len(tags)) + tag_ids
+        tag_ids = [
+            each if each < self.vocabulary_size else unknown_id
+            for each in reversed(tag_ids)
+        ]
+        return [*tag_ids, *ids, processor.eos_id()]
+
+
+def split_tags(text, num_tags):
+    """Returns up to `num_tags` tags that a text begins with, and the rest."""
+    tags = []
+    while len(tags) < num_tags and (match := re.match(TAG, text)):
+        tags.append(match[1])
+        text = text[match.end() :]
+    return tags, text
+
+
+def read_languages(proto):
+    """Returns the sorted codes of the tags in a Vocabulary's `proto`."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+    pieces = [each.piece for each in model.pieces]
+    pieces = pieces[: model.trainer_spec.vocab_size]
+    return tuple(sorted(p[2:-2] for p in pieces if re.fullmatch(TAG, p)))
 
 
 def text_piece_mask(proto):
@@ -156,11 +192,12 @@ def load_python_tokenizers(vocabulary):
 
 def load_python_source_tokenizer(proto):
     """Returns the PythonTokenizer for sources of a pretrained model."""
-    normalizer = read_normalizer(proto)
-    if normalizer not in ("", OPUS_MT):
-        raise ValueError(f"There is no normalization {normalizer!r}.")
-    normalize = normalize_opus if normalizer else str
-    return PythonVocabTokenizer(proto, has_tags=True, normalize=normalize)
+    kind = read_kind(proto)
+    if kind not in ("", OPUS_MT, LANGUAGE_PAIR):
+        raise ValueError(f"There is no kind of sources {kind!r}.")
+    normalize = normalize_opus if kind == OPUS_MT else str
+    num_tags = 2 if kind == LANGUAGE_PAIR else 1
+    return PythonVocabTokenizer(proto, num_tags, normalize)
 
 
 def normalize_opus(text):
@@ -196,20 +233,20 @@ def split_vocabulary(vocabulary):
         return vocabulary, vocabulary
     model.DiscardUnknownFields()
     source = model.SerializeToString(deterministic=True)
-    if _NORMALIZER_FIELD in fields:
-        source += _encode_field(_NORMALIZER_FIELD, fields[_NORMALIZER_FIELD])
+    if _KIND_FIELD in fields:
+        source += _encode_field(_KIND_FIELD, fields[_KIND_FIELD])
     return source, fields[_TARGET_FIELD]
 
 
-def add_normalizer(source, name):
-    """Returns a source's model that names a normalization."""
-    return source + _encode_field(_NORMALIZER_FIELD, name.encode("ascii"))
+def add_kind(source, kind):
+    """Returns a source's model with its kind: OPUS_MT or LANGUAGE_PAIR."""
+    return source + _encode_field(_KIND_FIELD, kind.encode("ascii"))
 
 
-def read_normalizer(source):
-    """Returns the name that `add_normalizer` stored, or ""."""
+def read_kind(source):
+    """Returns what `add_kind` stored, or ""."""
     _, fields = _parse(source)
-    return fields.get(_NORMALIZER_FIELD, b"").decode("ascii", "replace")
+    return fields.get(_KIND_FIELD, b"").decode("ascii", "replace")
 
 
 def read_vocab_size(proto):

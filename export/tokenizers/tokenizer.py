@@ -25,6 +25,8 @@ class Tokenizer(tf.Module):
 
     # Itself: a TokenizerPair has one tokenizer for each side.
     source = target = property(lambda self: self)
+    # See PythonTokenizer.
+    languages, num_tags = (), 0
 
     def __init__(self, proto):
         # In a SavedModel loaded in Python, tokenizers with the same name share

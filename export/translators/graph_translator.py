@@ -96,7 +96,9 @@ class GraphTranslator:
         }
         changes = {k: v for k, v in settings.items() if v is not None}
         self.config = dataclasses.replace(model.config, **changes)
-        self._search_config = kt.BeamSearchConfig.from_config(self.config)
+        self._search_config = kt.BeamSearchConfig.from_config(
+            self.config, num_given_tokens=model.num_given_tokens
+        )
         if not 0 <= min_length <= MAX_EXTRA_TOKENS:
             raise ValueError(
                 f"Expected min_length from 0 to {MAX_EXTRA_TOKENS:,}, got "

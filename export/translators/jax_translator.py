@@ -11,7 +11,11 @@ import keras_transformer as kt
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.translators.batches import BATCH_TOKENS, pad_ids
-from export.translators.model_translator import ModelTranslator
+from export.translators.languages import Languages
+from export.translators.model_translator import (
+    ModelTranslator,
+    model_for_tokenizer,
+)
 from export.translators.text_translator import drop_impossible
 from keras_transformer.config import END_ID, PAD_ID
 
@@ -50,9 +54,11 @@ class JaxTranslator(ModelTranslator):
     ):
         config = dataclasses.replace(model.config, **search)
         super().__init__(tokenizer, config, max_source_tokens)
-        self.model = model
+        self.model = model = model_for_tokenizer(model, tokenizer)
         self.batch_tokens = batch_tokens
-        self._search_config = kt.BeamSearchConfig.from_config(config)
+        self._search_config = kt.BeamSearchConfig.from_config(
+            config, num_given_tokens=self.model.num_given_tokens
+        )
         self._min_length = min_length
         self._translate = compile_for_model(model, self._translate_ids)
 
@@ -62,7 +68,7 @@ class JaxTranslator(ModelTranslator):
         directory = ModelDirectory(path)
         tokenizer = directory.load_tokenizer()
         translator = cls(directory.load_model(), tokenizer, **settings)
-        translator.source_language = directory.source_language
+        translator.languages = Languages.from_directory(directory, tokenizer)
         return translator
 
     def _search_best(self, sentences):

@@ -10,6 +10,7 @@ from export.translators.batches import (
     truncation_limit,
     validate_texts,
 )
+from export.translators.languages import Languages
 from export.translators.text_translator import (
     IdPair,
     Sentence,
@@ -17,6 +18,7 @@ from export.translators.text_translator import (
     UnknownCharacterError,
 )
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.decoding.target_language import with_target_language
 
 MAX_SOURCE_TOKENS = 512
 
@@ -33,6 +35,7 @@ class ModelTranslator(TextTranslator):
 
     def __init__(self, tokenizer, config, max_source_tokens=None):
         self.tokenizer = tokenizer
+        self.languages = Languages.from_tokenizer(tokenizer)
         self.max_source_tokens = max_source_tokens or MAX_SOURCE_TOKENS
         self.beam_size = config.beam_size
         self._config = config
@@ -141,6 +144,13 @@ def encode_texts(tokenizer, texts, limit):
             truncated = True
         encoded.append((ids, truncated))
     return encoded
+
+
+def model_for_tokenizer(model, tokenizer):
+    """Returns the model that decodes the ids of a tokenizer's sources."""
+    if tokenizer.source.num_tags == 2:
+        return with_target_language(model)
+    return model
 
 
 def translator_class():

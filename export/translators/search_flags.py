@@ -15,6 +15,7 @@ STOP_CRITERIA = ("exact", "k_finished", "heuristic")
 SEARCH = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
 SAMPLING = ("temperature", "top_k", "top_p")
 SHORTLIST = ("shortlist", "shortlist_size")
+LANGUAGES = ("source_language", "target_language")
 MODEL_SEARCH = (*SEARCH, *SHORTLIST, "target_pieces", "quantization")
 
 FLAGS = flags.FLAGS
@@ -145,6 +146,22 @@ def define_model_search():
     define_target_pieces()
     define_shortlist()
     define_quantization()
+
+
+def define_languages():
+    """Defines the flags in LANGUAGES."""
+    for name, role in zip(LANGUAGES, ("the texts", "the translations")):
+        flags.DEFINE_string(
+            name,
+            None,
+            f"Language of {role}, for a model of several languages: its code, "
+            "such as fra or fra_Latn; by default that of the model directory.",
+        )
+
+
+def select_languages(translator):
+    """Returns a TextTranslator for the flags in LANGUAGES."""
+    return translator.for_languages(*(FLAGS[name].value for name in LANGUAGES))
 
 
 def define_ensemble_mean():

@@ -7,6 +7,7 @@ them. Characters that the tokenizer drops, and white space, are not visible.
 
 import tensorflow as tf
 
+from export.tokenizers.python_tokenizers import TAG
 from export.translators.batches import character_limit
 from keras_transformer.config import END_ID, PAD_ID
 
@@ -47,6 +48,22 @@ def truncate_text(tokenizer, text, limit):
     return tf.strings.substr(text, 0, limit, unit="UTF8_CHAR"), too_long
 
 
+def add_tags(text, tags):
+    """Adds the tags of languages that a text, string [B], does not begin with.
+
+    `tags` are a list of strings, scalar or [B]; the first ones are added.
+    """
+    pattern = "^"
+    tagged = text
+    for tag in reversed(tags):
+        pattern += TAG
+        # Not a full match: the text may have bytes that are not UTF-8.
+        rest = tf.strings.regex_replace(text, pattern, "", replace_global=False)
+        is_tagged = tf.strings.length(rest) < tf.strings.length(text)
+        tagged = tf.where(is_tagged, tagged, tf.strings.join([tag, tagged]))
+    return tagged
+
+
 def trim(tokens):
     """Drops the columns at the end of int32 [..., T] that are all padding."""
     is_token = tf.reshape(tokens != PAD_ID, [-1, tf.shape(tokens)[-1]])
@@ -77,6 +94,20 @@ def source_word_spans(tokenizer, text, ids, limit):
     length = tf.shape(ids)[1]
     word_lengths = _source_word_lengths(tokenizer, text, max_characters)
     return _word_spans(ids, before[:, :length], after[:, :length], word_lengths)
+
+
+def exclude_tags(tokenizer, ids, spans):
+    """Sets the spans of the tags before a text to -1, so of no word.
+
+    `ids` are int32 [B, S], and `spans` int32 [B, S, 2] of `source_word_spans`.
+    """
+    if not tokenizer.num_tags:
+        return spans
+    tokens = tokenizer.ids_to_tokens(ids[:, : tokenizer.num_tags])
+    is_tag = tf.strings.regex_full_match(tokens, TAG)
+    missing = tf.shape(ids)[1] - tf.shape(is_tag)[1]
+    is_tag = tf.pad(is_tag, [[0, 0], [0, missing]])
+    return tf.where(is_tag[:, :, None], -1, spans)
 
 
 def _count_visible_around_tokens(tokenizer, text):

@@ -1,6 +1,7 @@
 """The interface of translators of text, their inputs and results."""
 
 import abc
+import copy
 import dataclasses
 import typing
 
@@ -14,7 +15,7 @@ from export.translators.batches import (
     map_in_batches,
     validate_texts,
 )
-from export.translators.terms import request_inputs
+from export.translators.languages import Languages
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,17 +107,26 @@ class TextTranslator(abc.ABC):
         beam_size: maximum number of translations of a sentence; None if it
             is unknown before the first result.
         num_threads: number of batches that are translated in parallel.
-        source_language: code of the language whose rules find the sentences of
-            documents; those of English if None.
+        languages: Languages of the texts and of their translations.
         has_alignments: whether `align` is there.
     """
 
     has_alignments = True
-    source_language = None
+    languages = Languages()
     batch_tokens = BATCH_TOKENS
     batch_size = None
     beam_size = 1
     num_threads = NUM_THREADS
+
+    def for_languages(self, source=None, target=None):
+        """Returns a copy for texts of these languages; None for no change.
+
+        A text that begins with tags, such as >>fra<<, has the languages of its
+        tags. Raises InputError for a language that the model lacks.
+        """
+        translator = copy.copy(self)
+        translator.languages = self.languages.select(source, target)
+        return translator
 
     def translate(self, texts, on_progress=None, prefixes=None, terms=None):
         """Translates a list of str, one sentence each, to Translations.
@@ -180,8 +190,9 @@ class TextTranslator(abc.ABC):
         ]
 
     def sentences(self, texts):
-        """Returns a list of Sentence for a list of str."""
-        return self._tokenize(validate_texts(texts))
+        """Returns a list of Sentence for a list of str, with their tags."""
+        texts = validate_texts(texts)
+        return self._tokenize([*map(self.languages.tag, texts)])
 
     def _search_batches(
         self, texts, n, on_progress, prefixes, terms, align=False
@@ -272,71 +283,6 @@ class TextTranslator(abc.ABC):
             "Only model directories translate with prefixes; omit the "
             f"{len(prefixes)} prefixes."
         )
-
-
-class SignatureTranslator(TextTranslator):
-    """Base of translators by an export or server, whose messages say `name`."""
-
-    name = ""
-
-    @abc.abstractmethod
-    def _predict(self, signature, texts, **inputs):
-        """Returns a signature's outputs, a dict of arrays; text is bytes.
-
-        `inputs` are others than `text`, lists of lists of str.
-        """
-
-    def _tokenize(self, texts):
-        # Only the model can count tokens; characters sort texts equally well.
-        return [
-            Sentence(text, (), len(text) + 1 if text.strip() else 1, False)
-            for text in texts
-        ]
-
-    def _search(self, sentences, n, align):
-        texts = [sentence.text for sentence in sentences]
-        terms = [sentence.terms for sentence in sentences]
-        if any(terms) and (align or n > 1):
-            raise InputError(
-                f"{self.name} is an export, which gives only the best "
-                "translation with terms, without alignments: omit --n_best and "
-                "--alignments, or use the model directory."
-            )
-        if n > 1:
-            outputs = self._predict("n_best", texts)
-            beams = outputs["scores"].shape[1]
-            if n > beams:
-                raise InputError(
-                    f"Expected at most {beams} translations, the beam size of "
-                    f"{self.name}, got {n}; export the model with more beams."
-                )
-            rows = [_decode_utf8(row[:n]) for row in outputs["translations"]]
-            scores = outputs["scores"][:, :n].tolist()
-        else:
-            if any(terms):
-                outputs = self._predict(
-                    "translate_with_terms", texts, **request_inputs(terms)
-                )
-            else:
-                signature = "align" if align else "serving_default"
-                outputs = self._predict(signature, texts)
-            rows = [[text] for text in _decode_utf8(outputs["translation"])]
-            scores = outputs["score"][:, None].tolist()
-        words = [{}] * len(texts)
-        if align:
-            words = map(
-                word_attributes,
-                outputs["source_words"],
-                outputs["target_words"],
-                outputs["alignment"],
-                outputs["token_log_probs"],
-            )
-        truncated = outputs["truncated"].tolist()
-        return [*map(drop_impossible, rows, scores, words, truncated)]
-
-
-def _decode_utf8(texts):
-    return [text.decode("utf-8", "replace") for text in texts]
 
 
 def drop_impossible(texts, scores, words=(), truncated=False):

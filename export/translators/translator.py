@@ -21,9 +21,11 @@ from export.translators.graph_translator import (
     TracedSearch,
     trace_once,
 )
+from export.translators.languages import Languages
 from export.translators.model_translator import (
     ModelTranslator,
     encode_texts,
+    model_for_tokenizer,
 )
 from export.translators.term_ops import (
     tokenize_terms,
@@ -32,6 +34,7 @@ from export.translators.term_ops import (
 )
 from export.translators.terms import request_inputs
 from export.translators.text_ops import (
+    exclude_tags,
     source_word_spans,
     target_word_spans,
 )
@@ -73,7 +76,7 @@ class Translator(ModelTranslator):
         num_threads=NUM_THREADS,
         **search,
     ):
-        self.model = model
+        self.model = model = model_for_tokenizer(model, tokenizer)
         # With a limit of 1 token every batch has one sentence.
         self.batch_tokens = 1 if compiled else batch_tokens
         self.num_threads, self.compiled = num_threads, compiled
@@ -95,7 +98,8 @@ class Translator(ModelTranslator):
         """Returns the Translator of a model directory."""
         model, tokenizer = load_models([path])
         translator = cls(model, tokenizer, **settings)
-        translator.source_language = ModelDirectory(path).source_language
+        directory = ModelDirectory(path)
+        translator.languages = Languages.from_directory(directory, tokenizer)
         return translator
 
     def score(self, texts, translations):
@@ -210,6 +214,9 @@ class Translator(ModelTranslator):
             texts = tf.constant([sentence.text for sentence in sentences])
             source_words = source_word_spans(
                 self.tokenizer.source, texts, source, self.source_limit
+            )
+            source_words = exclude_tags(
+                self.tokenizer.source, source, source_words
             )
             target_words = target_word_spans(
                 self.tokenizer.target, tokens[:, 0]

@@ -47,6 +47,11 @@ class Ensemble:
             )
 
     @property
+    def num_given_tokens(self):
+        """See `BeamSearchConfig`."""
+        return self.models[0].num_given_tokens
+
+    @property
     def weights(self):
         """The variables of all models, a list."""
         return [weight for model in self.models for weight in model.weights]

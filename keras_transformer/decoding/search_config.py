@@ -118,6 +118,8 @@ class BeamSearchConfig:
         grammar: Grammar, or None.
         word_edges: WordEdges, with which hypotheses contain
             `Constraints.terms`; or None.
+        num_given_tokens: number of tokens that the length penalty counts beside
+            those that are generated, such as that of the target's language.
     """
 
     beam_size: int = 4
@@ -129,6 +131,7 @@ class BeamSearchConfig:
     suppress_tokens: tuple[int, ...] = FORBIDDEN_IDS
     grammar: Grammar | None = None
     word_edges: WordEdges | None = None
+    num_given_tokens: int = 0
 
     def __post_init__(self):
         validate_ranges_and_tokens(
@@ -137,14 +140,16 @@ class BeamSearchConfig:
             alpha=(0.0, MAX_ALPHA),
             max_extra_tokens=(0, MAX_EXTRA_TOKENS),
             n_best=(0, self.beam_size),
+            num_given_tokens=(0, None),
         )
         validate_choice("stop_criterion", self.stop_criterion, STOP_CRITERIA)
         validate_choice("length_penalty", self.length_penalty, PENALTIES)
 
     @classmethod
-    def from_config(cls, config):
-        """Creates it from the fields of a TransformerConfig."""
+    def from_config(cls, config, **fields):
+        """Creates it from a TransformerConfig, and other fields."""
         return cls(
+            **fields,
             beam_size=config.beam_size,
             alpha=config.alpha,
             length_penalty=config.length_penalty,
@@ -160,6 +165,7 @@ class BeamSearchConfig:
 
     def penalty(self, length):
         """Returns the divisor of a log-probability; see `length_penalty`."""
+        length = length + self.num_given_tokens
         return length_penalty(length, self.alpha, self.length_penalty)
 
 

@@ -50,6 +50,7 @@ class DecoderState(typing.NamedTuple):
     self_attention_caches: typing.Any  # KVCache of each layer, never reordered
     ancestry: typing.Any  # boolean [B, K, cache length, K]
     output: typing.Any = ()  # from `prepare` of the output layer
+    target_language: typing.Any = ()  # int32 [B, 1], see `target_language`
 
 
 class FullOutputLayer:

@@ -9,7 +9,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from export.pretrained.vocabulary import make_vocabulary
 from export.tokenizers.python_tokenizers import (
-    add_normalizer,
+    add_kind,
     join_vocabularies,
 )
 from tests import made_up_text
@@ -88,5 +88,5 @@ def pair(rules=""):
         for name, spm in models.items()
     )
     return join_vocabularies(
-        add_normalizer(source, rules) if rules else source, target
+        add_kind(source, rules) if rules else source, target
     )

@@ -12,6 +12,7 @@ import uvicorn
 
 from export.http_server.app import ServerLimits, create_app
 from export.http_server.models import LoadedModel
+from export.translators.languages import Languages
 
 BEAMS = 3
 
@@ -32,7 +33,8 @@ class MadeUpModel:
             **dict.fromkeys(("serving_default", "n_best", "align"), ["text"]),
             "tokens": ["ids"],
         }
-        return LoadedModel(self.run, inputs, BEAMS, "en", "fr")
+        languages = Languages(source="en", target="fr")
+        return LoadedModel(self.run, inputs, BEAMS, languages)
 
     def run(self, signature, inputs):
         texts = [each.decode("utf-8") for each in inputs["text"]]

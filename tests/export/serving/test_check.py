@@ -24,8 +24,8 @@ TEXTS += ["g " * 40]
 
 @pytest.fixture(scope="module")
 def comparer(exported):
-    limits = read_description(exported)["limits"]
-    return TranslationComparer(made_up_text.vocabulary(), TEXTS, limits)
+    description = read_description(exported)
+    return TranslationComparer(made_up_text.vocabulary(), TEXTS, description)
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_a_signature_that_cannot_be_compared_is_refused(save, model_path):
     message = check(version, f"--model_dir={model_path}")[1]
     assert "gated" in message and "--model_dir" in message
     with pytest.raises(InputError, match="gate"):
-        select_inputs(["text", "gate"], [], [], [])
+        select_inputs(["text", "gate"], ["a"], ["b"], [], [("", "")])
 
 
 def test_what_accesses_files_is_not_run(save, server, tmp_path):

@@ -13,7 +13,7 @@ from export.tokenizers.pretrained_tokenizers import (
 )
 from export.tokenizers.python_tokenizers import (
     OPUS_MT,
-    add_normalizer,
+    add_kind,
     join_vocabularies,
     load_python_tokenizers,
     split_vocabulary,
@@ -54,7 +54,7 @@ def protos():
 @pytest.fixture(scope="module")
 def vocabulary(protos):
     source, target = protos
-    return join_vocabularies(add_normalizer(source, OPUS_MT), target)
+    return join_vocabularies(add_kind(source, OPUS_MT), target)
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +101,10 @@ def test_without_tensorflow_it_is_the_same(pair, vocabulary):
 
 def test_the_vocabulary_names_the_normalization(protos, vocabulary, pair):
     assert type(pair.source) is OpusTokenizer
-    assert split_vocabulary(vocabulary)[0] == add_normalizer(protos[0], OPUS_MT)
+    assert split_vocabulary(vocabulary)[0] == add_kind(protos[0], OPUS_MT)
     without = load_tokenizer(join_vocabularies(*protos))
     assert type(without.source) is TaggedTokenizer
-    unknown = join_vocabularies(
-        add_normalizer(protos[0], "of tomorrow"), protos[1]
-    )
+    unknown = join_vocabularies(add_kind(protos[0], "of tomorrow"), protos[1])
     for load in (load_tokenizer, load_python_tokenizers):
         with pytest.raises(ValueError, match="'of tomorrow'"):
             load(unknown)

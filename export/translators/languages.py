@@ -1,0 +1,104 @@
+"""The languages of a model, and the tags in its sources that name them."""
+
+import difflib
+import typing
+
+from export.common.errors import InputError
+from export.tokenizers.python_tokenizers import split_tags
+
+_NUM_EXAMPLES = 5
+
+
+class Languages(typing.NamedTuple):
+    """The languages of a model, and those of its texts.
+
+    Attributes:
+        codes: tuple of the codes that tags may have; () for a model of one
+            pair of languages.
+        num_tags: number of tags of a source: 1 for the target's language, as
+            in Marian, 2 for both, as in M2M-100 and NLLB-200.
+        source: code of the source's language, None if unknown.
+        target: code of the target's language, None if unknown.
+    """
+
+    codes: tuple[str, ...] = ()
+    num_tags: int = 0
+    source: str | None = None
+    target: str | None = None
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer, source=None, target=None):
+        """Returns those of a vocabulary, by default for these two."""
+        codes = tokenizer.source.languages
+        num_tags = tokenizer.source.num_tags if codes else 0
+        return cls(codes, num_tags, source, target)
+
+    @classmethod
+    def from_directory(cls, directory, tokenizer):
+        """Returns those of a ModelDirectory, whose Tokenizer is given."""
+        return cls.from_tokenizer(tokenizer, *directory.read_languages())
+
+    def select(self, source=None, target=None):
+        """Returns a copy for texts of other languages; None for no change.
+
+        Raises InputError for a language that the model lacks.
+        """
+        for name, code, own, is_tag in (
+            ("source", source, self.source, self.num_tags == 2),
+            ("target", target, self.target, self.num_tags > 0),
+        ):
+            if code is None or code == own or is_tag and code in self.codes:
+                continue
+            if not is_tag:
+                languages = (
+                    f"{name} language is {own}"
+                    if own
+                    else (f"{name} language cannot be selected")
+                )
+                raise InputError(
+                    f"The model's {languages}: omit --{name}_language={code}."
+                )
+            raise InputError(
+                f"The model lacks the language {code}; it has "
+                f"{self._examples(code)}."
+            )
+        return self._replace(
+            source=source or self.source, target=target or self.target
+        )
+
+    def tag(self, text):
+        """Returns a text with the tags of its languages.
+
+        Tags that it begins with stay; of two, a single one is the target's.
+        Raises InputError if a language is unknown.
+        """
+        if not self.num_tags or not text.strip():
+            return text
+        given, _ = split_tags(text, self.num_tags)
+        # Without a space, so that words keep their numbers.
+        return "".join([*self.tags(self.num_tags - len(given)), text])
+
+    def tags(self, count=None):
+        """Returns the first `count` tags of a text; None for all of them.
+
+        Raises InputError if a language is unknown.
+        """
+        tags = []
+        for name in ("source", "target")[2 - self.num_tags :][:count]:
+            code = getattr(self, name)
+            if code not in self.codes:
+                raise InputError(
+                    f"The model has {len(self.codes)} languages: give "
+                    f"--{name}_language, such as {self._examples()}."
+                )
+            tags.append(f">>{code}<<")
+        return tags
+
+    def _examples(self, code=""):
+        """Returns some codes, close to a given one, as text."""
+        close = difflib.get_close_matches(code, self.codes, _NUM_EXAMPLES, 0.4)
+        same_start = [each for each in self.codes if each[:2] == code[:2]]
+        close = same_start + close if code else []
+        examples = [*dict.fromkeys(close or self.codes)][:_NUM_EXAMPLES]
+        others = len(self.codes) - len(examples)
+        return ", ".join(examples) + (f" and {others} others" if others else "")

@@ -1,0 +1,241 @@
+"""Models of several languages: tags of the target, or of both languages."""
+
+import json
+
+import numpy as np
+import pytest
+
+from export.attention_views.reader import AttentionReader
+from export.client.remote_translator import RemoteTranslator, ServedModel
+from export.client.rest_server import RestServer
+from export.common.errors import InputError
+from export.http_server.models import list_languages, load_model
+from export.model_directory import ModelDirectory
+from export.saved_model import save
+from export.serving.exported_translator import load_translator
+from export.tokenizers import pretrained_tokenizers
+from export.tokenizers.python_tokenizers import (
+    LANGUAGE_PAIR,
+    add_kind,
+    join_vocabularies,
+    load_python_tokenizers,
+)
+from export.translators.languages import Languages
+from export.translators.translator import Translator
+from tests import made_up_text
+from tests.export import commands, odd_vocabularies, tiny
+from tests.export.http_server.running import request, run_server
+
+CODES = ("deu_Latn", "eng_Latn", "fra_Latn")
+TEXTS = ["ba ka lo", "mi", "", " ", "sa to ne 語 di."]
+TAGS = {"target": [">>deu_Latn<<"], "pair": [">>eng_Latn<<", ">>deu_Latn<<"]}
+
+
+def vocabulary(kind):
+    control = [f">>{code}<<" for code in CODES]
+    proto = odd_vocabularies.trained(
+        made_up_text.sentences(), control_symbols=control, vocab_size=200
+    )
+    source = add_kind(proto, LANGUAGE_PAIR) if kind == "pair" else proto
+    return join_vocabularies(source, proto)
+
+
+def write_model(path, kind, **run):
+    model = tiny.model(vocabulary_size=200, beam_size=3)
+    directory = ModelDirectory(path)
+    proto = vocabulary(kind)
+    tokenizer = pretrained_tokenizers.load_tokenizer(proto)
+    assert tokenizer.target.vocabulary_size == 200
+    directory.write_config(model.config)
+    directory.write_run({"dataset": "made up", **run})
+    directory.write_vocabulary(proto)
+    directory.write_weights(model)
+    return str(path)
+
+
+@pytest.fixture(scope="module", params=["target", "pair"])
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model_path(kind, tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp(kind) / "model", kind)
+
+
+@pytest.fixture(scope="module")
+def translator(model_path):
+    return Translator.from_directory(model_path)
+
+
+def select(translator, target="deu_Latn"):
+    """For English, if sources have a tag."""
+    has_source = translator.languages.num_tags == 2
+    return translator.for_languages(has_source and "eng_Latn" or None, target)
+
+
+def test_tags_become_ids(kind):
+    proto = vocabulary(kind)
+    python, _ = load_python_tokenizers(proto)
+    tokenizer = pretrained_tokenizers.load_tokenizer(proto).source
+    plain, *_ = load_python_tokenizers(odd_vocabularies.proto("nmt_nfkc"))
+    tags = "".join(TAGS[kind])
+    deu, eng = tokenizer.encode([">>deu_Latn<<a", ">>eng_Latn<<a"])
+    text = python.ids(f"{tags}ba ka.")
+    expected = {"target": [deu[0]], "pair": [deu[0], eng[0]]}[kind]
+    assert text[: len(expected)] == expected
+    unknown = [] if kind == "target" else [1, 1]
+    assert python.ids("ba ka.") == [*unknown, *text[len(expected) :]]
+    texts = [
+        *(tags + each for each in TEXTS),
+        *TEXTS,
+        *(f" {tags} {each} {tags}" for each in TEXTS),
+        ">>deu_Latn<<ba",
+        ">>xyz<<>>eng_Latn<<ba",
+        ">>eng_Latn<< >>xyz<< ba",
+        ">>x y<< ba",
+        ">>deu_Latn<<",
+        ">>deu_Latn<<>>fra_Latn<< >>eng_Latn<<",
+    ]
+    for text, ids in zip(texts, tokenizer.encode(texts), strict=True):
+        assert ids.tolist() == python.ids(text), text
+    for blank in ("", tags, f" {tags} "):
+        assert python.ids(blank) == [3]
+    assert tokenizer.languages == python.languages == CODES
+    assert plain.languages == ()
+
+
+def test_languages_are_tags_of_the_text(kind, translator):
+    tags = "".join(TAGS[kind])
+    german = select(translator)
+    tagged = [tags + each if each.strip() else each for each in TEXTS]
+    expected = translator.n_best(tagged, 3)
+    assert german.n_best(TEXTS, 3) == expected
+    # Tags have precedence.
+    assert select(translator, "fra_Latn").n_best(tagged, 3) == expected
+    french = select(translator, "fra_Latn").translate(TEXTS)
+    assert french != german.translate(TEXTS)
+    aligned = german.align(TEXTS)
+    assert [each.text for each in aligned] == [
+        each[0].text for each in expected
+    ]
+    for text, each in zip(TEXTS, aligned):
+        pairs = np.array(each.alignment).reshape(-1, 2)
+        counts = len(text.split()), len(each.text.split())
+        assert (pairs < counts).all()
+    assert german.score(TEXTS, TEXTS) == translator.score(tagged, TEXTS)
+    assert german.sample(TEXTS, range(5)) == translator.sample(tagged, range(5))
+    assert german.translate_document("Ba ka lo. Mi sa.\n")
+
+
+def test_attention_is_that_of_the_words(translator):
+    (maps,) = AttentionReader(select(translator)).read(["ba ka lo"])
+    assert maps.text == "ba ka lo"
+    assert maps.source_words.max() == 2
+    np.testing.assert_allclose(maps.cross.sum(axis=-1), 1.0, atol=1e-5)
+
+
+def test_unknown_languages_are_refused(kind, translator):
+    with pytest.raises(InputError, match="deu_Latn"):
+        translator.for_languages(target="deu")
+    with pytest.raises(InputError, match="target_language"):
+        select(translator, None).translate(["ba"])
+    with pytest.raises(InputError, match="source_language"):
+        if kind == "pair":
+            translator.for_languages(target="deu_Latn").translate(["ba"])
+        else:
+            translator.for_languages("eng_Latn", "deu_Latn")
+
+
+def test_a_model_of_one_pair(tmp_path):
+    tiny.write(tmp_path)
+    ModelDirectory(tmp_path).write_run(
+        {"source_language": "en", "target_language": "fr"}
+    )
+    translator = Translator.from_directory(tmp_path)
+    same = translator.for_languages("en", "fr")
+    assert same.translate(["ba"]) == translator.translate(["ba"])
+    with pytest.raises(InputError, match="fr"):
+        translator.for_languages(target="de")
+
+
+def test_commands(kind, model_path, translator):
+    arguments = ["--target_language=deu_Latn"]
+    if kind == "pair":
+        arguments.append("--source_language=eng_Latn")
+    expected = select(translator).translate(TEXTS)
+    code, output, _ = commands.run(
+        "export.translate", model_path, TEXTS, *arguments
+    )
+    assert (code, output) == (0, [each.text for each in expected])
+    code, _, errors = commands.run("export.translate", model_path, TEXTS)
+    assert code == 2 and "_language, such as deu_Latn" in errors[-1]
+
+
+@pytest.fixture(scope="module")
+def version(kind, model_path, tmp_path_factory):
+    """Checked against the model directory when it is written."""
+    path = tmp_path_factory.mktemp("export") / "1"
+    search = {"max_source_tokens": 32}
+    if kind == "pair":
+        with pytest.raises(InputError, match="source_language"):
+            save(ModelDirectory(model_path), path, dict(search))
+        search |= {"source_language": "eng_Latn", "target_language": "fra_Latn"}
+    save(ModelDirectory(model_path), path, search, check=True)
+    return path
+
+
+def test_exports(kind, version, translator):
+    exported = load_translator([str(version)], 64, {})
+    expected = select(translator).translate(TEXTS)
+    translated = select(exported).translate(TEXTS)
+    assert [each.text for each in translated] == [e.text for e in expected]
+    outputs = exported._session.run(
+        "translate_languages",
+        {
+            "text": TEXTS,
+            "source_language": ["eng_Latn"] * 5,
+            "target_language": ["deu_Latn"] * 4 + ["xyz"],
+        },
+    )
+    texts = [each.decode() for each in outputs["translation"]]
+    assert texts == [each.text for each in expected[:4]] + [""]
+    assert outputs["score"][4] == -1e9
+    if kind == "pair":
+        french = select(translator, "fra_Latn").translate(TEXTS)
+        default = exported.translate(TEXTS)
+        assert [each.text for each in default] == [e.text for e in french]
+
+
+def test_server_and_client(kind, version, translator):
+    model = load_model(version, {})
+    model_server = type("Loaded", (), {"load": lambda self: model})()
+    expected = [each.text for each in select(translator).translate(TEXTS)]
+    with run_server(model_server) as url:
+        languages = request(f"{url}/languages")[1]
+        assert {*languages[0]["targets"]} == {*CODES}
+        assert len(languages) == (3 if kind == "pair" else 1)
+        content = {"q": TEXTS, "source": "auto", "target": "deu_Latn"}
+        status, response = request(f"{url}/translate", content)
+        assert (status, response["translatedText"]) == (
+            200,
+            [one or text for one, text in zip(expected, TEXTS)],
+        )
+        assert request(f"{url}/translate", content | {"target": "x"})[0] == 400
+        server = RestServer(url, ServedModel("translator"), 30)
+        remote = RemoteTranslator(server, 8, 0)
+        german = select(remote)
+        assert [each.text for each in german.translate(TEXTS)] == expected
+        with pytest.raises(InputError, match="xyz"):
+            remote.for_languages(target="xyz")
+
+
+def test_default_languages_come_first():
+    languages = Languages(CODES, 2, "eng_Latn", "fra_Latn")
+    listed = list_languages(languages)
+    assert [each["code"] for each in listed][0] == "eng_Latn"
+    assert listed[0]["targets"][0] == "fra_Latn"
+    assert list_languages(Languages()) == [
+        {"code": "und", "name": "und", "targets": ["und"]}
+    ]
+    json.dumps(listed)
