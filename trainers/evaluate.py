@@ -11,6 +11,7 @@ repeating an evaluation replaces its entry.
 import dataclasses
 import itertools
 import pathlib
+import statistics
 
 from absl import flags
 
@@ -27,6 +28,7 @@ from trainers.scores.evaluation import (
     evaluate,
     measure_perplexity,
     translate_sentences,
+    translators_by_direction,
 )
 from trainers.scores.score_records import describe_run, save_scores
 
@@ -122,20 +124,21 @@ def _evaluate_model(translator, search):
 
     directory = ModelDirectory(FLAGS.model_dir)
     corpus = _open_corpus(directory, "text")
-    data = {
-        "dataset": corpus.name,
-        "source_language": corpus.source_language,
-        "target_language": corpus.target_language,
-        "split": FLAGS.split,
-    }
-    evaluation_set = corpus.evaluation_set(FLAGS.split)
-    record, lines = _evaluate(
-        translator, corpus.target_language, evaluation_set
-    )
     config = directory.read_config().replace(**search)
     run_info = describe_run("trainers.evaluate")
-    save_scores(directory, translator.model, record, config, data, run_info)
-    print(*lines, f"Saved in {directory.scores_path}.", sep="\n")
+    languages = corpus.source_language, corpus.target_language
+    for (source, target), record, lines in _evaluate(
+        translator, languages, corpus.evaluation_set(FLAGS.split)
+    ):
+        data = {
+            "dataset": corpus.name,
+            "source_language": source,
+            "target_language": target,
+            "split": FLAGS.split,
+        }
+        save_scores(directory, translator.model, record, config, data, run_info)
+        print(*lines, sep="\n")
+    print(f"Saved in {directory.scores_path}.")
 
 
 def _evaluate_parser(search):
@@ -171,15 +174,14 @@ def _evaluate_export(translator):
             "--dataset, --source_language and --target_language."
         )
     validate_kind(FLAGS.dataset, dataset_kind(FLAGS.dataset), "text")
-    language, evaluation_set = dataset_flags.read_evaluation_set_in_subprocess(
+    languages, evaluation_set = dataset_flags.read_evaluation_set_in_subprocess(
         FLAGS.split
     )
-    _, lines = _evaluate(translator, language, evaluation_set)
+    for _, _, lines in _evaluate(translator, languages, evaluation_set):
+        print(*lines, sep="\n")
     print(
-        *lines,
         f"Not saved: {FLAGS.model_dir} is an export; give the model directory "
-        "to save the scores in its scores.json.",
-        sep="\n",
+        "to save the scores in its scores.json."
     )
 
 
@@ -194,7 +196,8 @@ def _open_corpus(directory, kind):
     return dataset_flags.corpus(run)
 
 
-def _evaluate(translator, target_language, evaluation_set):
+def _evaluate(translator, languages, evaluation_set):
+    """Returns a list of (languages, record, lines); of a mixture, several."""
     tokenize = FLAGS.tokenize
     if FLAGS.tokenized:
         if tokenize not in (None, "none"):
@@ -203,23 +206,34 @@ def _evaluate(translator, target_language, evaluation_set):
                 "as well; omit one of them."
             )
         tokenize = "none"
-    tokenize = bleu_tokenizers.choose_tokenizer(target_language, tokenize)
     if FLAGS.references:
         references = _read_references(evaluation_set.sources)
         evaluation_set = dataclasses.replace(
             evaluation_set, references=references
         )
-    count = len(evaluation_set.sources)
-    evaluation_set = evaluation_set.subset(range(count)[: FLAGS.limit])
-    if not evaluation_set.scored_indices:
-        raise InputError(
-            f"None of the first {len(evaluation_set.sources):,} lines of split "
-            f"{FLAGS.split} has text on both sides; raise --limit."
-        )
-    texts = translate_sentences(translator, evaluation_set.sources)
-    _write_output(texts)
-    perplexity = measure_perplexity(translator, evaluation_set)
-    return evaluate(texts, evaluation_set, tokenize, perplexity)
+    results, output = [], []
+    for direction, bound, part in translators_by_direction(
+        translator, evaluation_set, languages
+    ):
+        part = part.subset(range(len(part.sources))[: FLAGS.limit])
+        if not part.scored_indices:
+            raise InputError(
+                f"None of the first {len(part.sources):,} lines of split "
+                f"{FLAGS.split} has text on both sides; raise --limit."
+            )
+        texts = translate_sentences(bound, part.sources)
+        output += texts
+        perplexity = measure_perplexity(bound, part)
+        chosen = bleu_tokenizers.choose_tokenizer(direction[1], tokenize)
+        record, lines = evaluate(texts, part, chosen, perplexity)
+        if part.directions:
+            lines = [f"{' to '.join(direction)}:", *lines, ""]
+        results.append((direction, record, lines))
+    _write_output(output)
+    if len(results) > 1:
+        mean = statistics.fmean(record["score"] for _, record, _ in results)
+        results[-1][-1].append(f"Mean BLEU: {mean:.2f}")
+    return results
 
 
 def _read_references(sources):

@@ -1,13 +1,22 @@
 """Trains a translation model: `python -m trainers.wmt`."""
 
+import statistics
+
 from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
 from export.translators.model_translator import translator_class
 from trainers.data import dataset_flags
-from trainers.scores import bleu_tokenizers
-from trainers.scores.evaluation import evaluate, translate_sentences
+from trainers.scores.bleu_tokenizers import (
+    choose_tokenizer,
+    validate_explicit_tokenizer,
+)
+from trainers.scores.evaluation import (
+    evaluate,
+    translate_sentences,
+    translators_by_direction,
+)
 from trainers.scores.score_records import save_scores
 from trainers.training import (
     config_flags,
@@ -40,9 +49,7 @@ class TranslationTask(launch.Task):
         """Chooses sacreBLEU's tokenizer."""
         language = source.target_language
         if FLAGS.strategy == "multiworker" and options.dev_bleu_sentences:
-            bleu_tokenizers.validate_explicit_tokenizer(
-                language, options.tokenize
-            )
+            validate_explicit_tokenizer(language, options.tokenize)
         return training_inputs.resolve_tokenizer(options, directory, language)
 
     def config_from_directory(self, config, directory):
@@ -56,18 +63,33 @@ class TranslationTask(launch.Task):
 
     def score(self, inputs, options, run_info):
         """Scores the test split with BLEU, and prints translations."""
-        directory, evaluation_set = inputs.directory, inputs.test
-        translator = translator_class().from_directory(directory.path)
-        texts = translate_sentences(translator, evaluation_set.sources)
-        record, lines = evaluate(texts, evaluation_set, options.tokenize)
+        directory = inputs.directory
         run = directory.read_run()
-        names = ("dataset", "source_language", "target_language")
-        data = {name: run[name] for name in names} | {"split": "test"}
-        save_scores(
-            directory, translator.model, record, inputs.config, data, run_info
-        )
-        _print_samples(texts, evaluation_set)
-        print("", f"Test: {lines[0]}", sep="\n", flush=True)
+        translator = translator_class().from_directory(directory.path)
+        languages = run["source_language"], run["target_language"]
+        scores, lines = [], []
+        for (source, target), bound, evaluation_set in translators_by_direction(
+            translator, inputs.test, languages
+        ):
+            tokenize = options.tokenize or choose_tokenizer(target)
+            texts = translate_sentences(bound, evaluation_set.sources)
+            record, (bleu, *_) = evaluate(texts, evaluation_set, tokenize)
+            data = {
+                "dataset": run["dataset"],
+                "source_language": source,
+                "target_language": target,
+                "split": "test",
+            }
+            model, config = translator.model, inputs.config
+            save_scores(directory, model, record, config, data, run_info)
+            _print_samples(texts, evaluation_set)
+            scores.append(record["score"])
+            is_mixture = bool(evaluation_set.directions)
+            name = f"Test, {source} to {target}" if is_mixture else "Test"
+            lines.append(f"{name}: {bleu}")
+        if len(scores) > 1:
+            lines.append(f"Test, mean BLEU: {statistics.fmean(scores):.2f}")
+        print("", *lines, sep="\n", flush=True)
 
     def next_command(self, path):
         """Returns the command that exports the model."""

@@ -1,5 +1,7 @@
 """Text to ids and back for pretrained models, inside the graph."""
 
+import functools
+
 import tensorflow as tf
 
 from export.tokenizers.python_tokenizers import (
@@ -93,8 +95,11 @@ class TaggedTokenizer(VocabTokenizer):
     """
 
     num_tags = 1
-    # Not stored: TensorFlow would save it.
-    languages = property(lambda self: read_languages(self.proto))
+
+    @functools.cached_property
+    def languages(self):
+        """Codes of the languages that a source's tags may name."""
+        return read_languages(self.proto)
 
     def tokenize(self, text):
         """Splits text into ids."""

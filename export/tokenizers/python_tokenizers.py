@@ -24,6 +24,9 @@ from sentencepiece import sentencepiece_model_pb2
 # Unlike quotations in some languages, a tag has no space inside. Not \s, which
 # differs between Python and RE2.
 TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
+# SentencePiece's space. In a vocabulary of trainers.prepare, a tag begins with
+# one: the text after it does not depend on whether a space is between them.
+SPACE = "\u2581"
 # The normalization of OPUS-MT's scripts: full-width punctuation becomes ASCII,
 # control and unassigned characters become spaces, and spaces are collapsed, as
 # in the training text of its models. Hugging Face's tokenizer skips it.
@@ -51,13 +54,14 @@ _BYTES = 2
 
 
 class PythonTokenizer:
-    """Text to ids and back by the SentencePiece model `proto`, bytes."""
+    """Text to ids and back by the SentencePiece model `proto`, bytes.
+
+    `languages` are the codes of the tags that a source may begin with, and
+    `num_tags` their number in a source.
+    """
 
     # Itself: a PythonTokenizerPair has one tokenizer for each side.
     source = target = property(lambda self: self)
-    # Codes of the languages that a source's tags may name, and the number of
-    # these tags.
-    languages, num_tags = (), 0
 
     def __init__(self, proto):
         self.proto = proto
@@ -65,6 +69,8 @@ class PythonTokenizer:
             model_proto=proto
         )
         self.vocabulary_size = len(self._processor)
+        self.languages = read_languages(proto, space=SPACE)
+        self.num_tags = 1 if self.languages else 0
 
     def tokens(self, text):
         """Returns the tokens of a text, list of str, without the end token."""
@@ -73,6 +79,8 @@ class PythonTokenizer:
     def ids(self, text):
         """Returns a list of int, with the end id."""
         text = text.replace("\0", "")
+        if self.num_tags:
+            text = re.sub(f"^{TAG}[ {SPACE}]*", rf"\1{SPACE}", text)
         return [*self._processor.encode(text), self._processor.eos_id()]
 
     def text(self, ids):
@@ -140,12 +148,15 @@ def split_tags(text, num_tags):
     return tags, text
 
 
-def read_languages(proto):
-    """Returns the sorted codes of the tags in a Vocabulary's `proto`."""
+def read_languages(proto, space=""):
+    """Returns the sorted codes of the tags in a Vocabulary's `proto`.
+
+    `space` is what the tags' tokens begin with.
+    """
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
-    pieces = [each.piece for each in model.pieces]
-    pieces = pieces[: model.trainer_spec.vocab_size]
-    return tuple(sorted(p[2:-2] for p in pieces if re.fullmatch(TAG, p)))
+    pieces = model.pieces[: model.trainer_spec.vocab_size]
+    tags = (re.fullmatch(space + TAG, each.piece) for each in pieces)
+    return tuple(sorted(tag[1][2:-2] for tag in tags if tag))
 
 
 def text_piece_mask(proto):

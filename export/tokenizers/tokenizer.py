@@ -1,6 +1,7 @@
 """Text to ids and back, eagerly or inside a TensorFlow graph."""
 
 import copy
+import functools
 import hashlib
 
 import tensorflow as tf
@@ -8,7 +9,12 @@ import tensorflow_text as tf_text
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
-from export.tokenizers.python_tokenizers import has_crashing_piece
+from export.tokenizers.python_tokenizers import (
+    SPACE,
+    TAG,
+    has_crashing_piece,
+    read_languages,
+)
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
@@ -25,8 +31,6 @@ class Tokenizer(tf.Module):
 
     # Itself: a TokenizerPair has one tokenizer for each side.
     source = target = property(lambda self: self)
-    # See PythonTokenizer.
-    languages, num_tags = (), 0
 
     def __init__(self, proto):
         # In a SavedModel loaded in Python, tokenizers with the same name share
@@ -56,6 +60,17 @@ class Tokenizer(tf.Module):
                 self._added_space = " +$"
             elif model.normalizer_spec.add_dummy_prefix:
                 self._added_space = " $"
+
+    # Not set in the constructor: TensorFlow would save it.
+    @functools.cached_property
+    def languages(self):
+        """Codes of the languages that a source's tags may name."""
+        return read_languages(self.proto, SPACE)
+
+    @functools.cached_property
+    def num_tags(self):
+        """Number of the tags of a source."""
+        return 1 if self.languages else 0
 
     def _validate_special_ids(self):
         try:
@@ -102,12 +117,24 @@ class Tokenizer(tf.Module):
             self._load_model()
 
     def clean_text(self, text):
-        """Replaces bytes that are not UTF-8 by U+FFFD, and drops NUL."""
+        """Replaces bytes that are not UTF-8 by U+FFFD, and drops NUL.
+
+        A tag that the text begins with is followed by SentencePiece's space.
+        """
         # Most normalizations of SentencePiece drop other control characters.
         text = tf.strings.unicode_transcode(
             text, input_encoding="UTF-8", output_encoding="UTF-8"
         )
-        return tf.strings.regex_replace(text, r"\x00", "")
+        text = tf.strings.regex_replace(text, r"\x00", "")
+        if self.num_tags:
+            text = tf.strings.regex_replace(
+                text, f"^{TAG}[ {SPACE}]*", rf"\1{SPACE}"
+            )
+        return text
+
+    def has_token(self, tokens):
+        """Returns which strings of any shape are tags of languages."""
+        return self._id_tokenizer.string_to_id(SPACE + tokens) != UNKNOWN_ID
 
     def tokenize(self, text):
         """Tokenizes text, string [B], to ragged int32 [B, None] with end ids.

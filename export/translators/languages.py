@@ -6,6 +6,8 @@ import typing
 from export.common.errors import InputError
 from export.tokenizers.python_tokenizers import split_tags
 
+# The code of ISO 639-2 for several languages, those of a mixture.
+SEVERAL_LANGUAGES = "mul"
 _NUM_EXAMPLES = 5
 
 
@@ -36,7 +38,11 @@ class Languages(typing.NamedTuple):
     @classmethod
     def from_directory(cls, directory, tokenizer):
         """Returns those of a ModelDirectory, whose Tokenizer is given."""
-        return cls.from_tokenizer(tokenizer, *directory.read_languages())
+        codes = directory.read_languages()
+        return cls.from_tokenizer(
+            tokenizer,
+            *(None if each == SEVERAL_LANGUAGES else each for each in codes),
+        )
 
     def select(self, source=None, target=None):
         """Returns a copy for texts of other languages; None for no change.
@@ -48,6 +54,9 @@ class Languages(typing.NamedTuple):
             ("target", target, self.target, self.num_tags > 0),
         ):
             if code is None or code == own or is_tag and code in self.codes:
+                continue
+            # It only decides where sentences of a document end.
+            if name == "source" and self.num_tags == 1 and own is None:
                 continue
             if not is_tag:
                 languages = (

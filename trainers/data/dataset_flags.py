@@ -16,9 +16,10 @@ flags.DEFINE_string(
     "tatoeba-en-fr",
     "Corpus: tatoeba-en-fr (fetched from the package index), text:PREFIX "
     "(files PREFIX.train.en, PREFIX.train.de and so on, .gz too; with "
-    "text:FOLDER/ FOLDER/train.en and so on), trees:PREFIX (files of trees "
-    "PREFIX.train.ptb and so on, .gz too; trees:GOLD*4,SILVER mixes two "
-    "treebanks), or a translation set of TensorFlow Datasets such as "
+    "text:FOLDER/ FOLDER/train.en and so on), mixture:FILE (a TOML file that "
+    "names corpora of several languages, see docs/languages.md), trees:PREFIX "
+    "(files of trees PREFIX.train.ptb and so on, .gz too; trees:GOLD*4,SILVER "
+    "mixes two treebanks), or a translation set of TensorFlow Datasets such as "
     "wmt14_translate/de-en.",
 )
 flags.DEFINE_string(
@@ -109,7 +110,7 @@ def corpus(defaults=None):
 
 
 def read_evaluation_set_in_subprocess(split):
-    """Returns (target language, EvaluationSet), read in a subprocess.
+    """Returns (languages, EvaluationSet), read in a subprocess.
 
     Only the subprocess loads TensorFlow, if at all.
     """
@@ -121,17 +122,24 @@ def read_evaluation_set_in_subprocess(split):
 
 def _corpus_arguments(defaults):
     """Returns the arguments for `open_corpus`."""
-    arguments = []
-    for name in ("dataset", "source_language", "target_language"):
+
+    def value(name):
         flag = FLAGS[name]
         is_default = not flag.present and name in defaults
-        arguments.append(defaults[name] if is_default else flag.value)
-    return (*arguments, FLAGS.data_dir, FLAGS.manual_dir)
+        return defaults[name] if is_default else flag.value
+
+    dataset = value("dataset")
+    # Its file has the languages.
+    if dataset.startswith("mixture:"):
+        defaults = {}
+    languages = value("source_language"), value("target_language")
+    return dataset, *languages, FLAGS.data_dir, FLAGS.manual_dir
 
 
 def _read_evaluation_set(split, *arguments):
     opened = _open(*arguments)
-    return opened.target_language, opened.evaluation_set(split)
+    languages = opened.source_language, opened.target_language
+    return languages, opened.evaluation_set(split)
 
 
 def _open(*arguments):

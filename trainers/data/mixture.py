@@ -29,6 +29,7 @@ import tomllib
 
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors, resolve_path
+from export.translators.languages import SEVERAL_LANGUAGES
 from keras_transformer.config import validate_range
 from trainers.data.corpus import (
     Corpus,
@@ -37,8 +38,6 @@ from trainers.data.corpus import (
     validate_language_code,
 )
 
-# The code of ISO 639-2 for several languages.
-SEVERAL_LANGUAGES = "mul"
 # The types of each field.
 _MIXTURE_FIELDS = {"corpora": (list,), "temperature": (int, float)}
 _CORPUS_FIELDS = {

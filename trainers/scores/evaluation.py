@@ -167,6 +167,22 @@ def measure_perplexity(translator, evaluation_set):
     return Perplexity(per_token, tokens, len(pairs) - len(fitting))
 
 
+def translators_by_direction(translator, evaluation_set, languages):
+    """Returns a list of (languages, translator, EvaluationSet).
+
+    Of a mixture, one for each (source language, target language); otherwise the
+    only one has these `languages`.
+    """
+    return [
+        (
+            direction or languages,
+            translator.for_languages(*direction) if direction else translator,
+            part,
+        )
+        for direction, part in evaluation_set.by_direction()
+    ]
+
+
 def translate_sentences(translator, sources):
     """Returns the translations, a list of str, with a progress bar."""
     print(

@@ -25,6 +25,7 @@ from export.common.storage import write_json
 # Entries with equal values in these fields belong to the same evaluation.
 _IDENTITY = (
     *("metric", "signature", "dataset", "split", "step", "weights"),
+    *("source_language", "target_language"),
     *("sentences", "references", "reference_length"),
     *("beam_size", "alpha", "length_penalty"),
 )

@@ -5,10 +5,10 @@ import dataclasses
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
+from export.translators.languages import SEVERAL_LANGUAGES
 from keras_transformer.config import field_names
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
-from trainers.data.mixture import SEVERAL_LANGUAGES
 from trainers.data.prepared_corpus import is_dev
 from trainers.scores import bleu_tokenizers
 
