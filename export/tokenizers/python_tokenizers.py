@@ -24,9 +24,14 @@ from sentencepiece import sentencepiece_model_pb2
 # Unlike quotations in some languages, a tag has no space inside. Not \s, which
 # differs between Python and RE2.
 TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
-# SentencePiece's space. In a vocabulary of trainers.prepare, a tag begins with
-# one: the text after it does not depend on whether a space is between them.
+# SentencePiece's space, with which tags in a vocabulary of trainers.prepare
+# begin. A text of a tag only is blank, and one after a tag the same with and
+# without a space between them. For both RE2 and Python, in this order.
 SPACE = "\u2581"
+TAG_RULES = (
+    (rf"^{TAG}[\t\n\f\r {SPACE}]*$", ""),
+    (rf"^{TAG}[\t\n\f\r {SPACE}]*", rf"\1{SPACE}"),
+)
 # The normalization of OPUS-MT's scripts: full-width punctuation becomes ASCII,
 # control and unassigned characters become spaces, and spaces are collapsed, as
 # in the training text of its models. Hugging Face's tokenizer skips it.
@@ -80,7 +85,8 @@ class PythonTokenizer:
         """Returns a list of int, with the end id."""
         text = text.replace("\0", "")
         if self.num_tags:
-            text = re.sub(f"^{TAG}[ {SPACE}]*", rf"\1{SPACE}", text)
+            for pattern, replacement in TAG_RULES:
+                text = re.sub(pattern, replacement, text)
         return [*self._processor.encode(text), self._processor.eos_id()]
 
     def text(self, ids):

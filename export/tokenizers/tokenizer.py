@@ -11,7 +11,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from export.tokenizers.python_tokenizers import (
     SPACE,
-    TAG,
+    TAG_RULES,
     has_crashing_piece,
     read_languages,
 )
@@ -119,7 +119,7 @@ class Tokenizer(tf.Module):
     def clean_text(self, text):
         """Replaces bytes that are not UTF-8 by U+FFFD, and drops NUL.
 
-        A tag that the text begins with is followed by SentencePiece's space.
+        A tag that the text begins with is treated as by `TAG_RULES`.
         """
         # Most normalizations of SentencePiece drop other control characters.
         text = tf.strings.unicode_transcode(
@@ -127,9 +127,8 @@ class Tokenizer(tf.Module):
         )
         text = tf.strings.regex_replace(text, r"\x00", "")
         if self.num_tags:
-            text = tf.strings.regex_replace(
-                text, f"^{TAG}[ {SPACE}]*", rf"\1{SPACE}"
-            )
+            for pattern, replacement in TAG_RULES:
+                text = tf.strings.regex_replace(text, pattern, replacement)
         return text
 
     def has_token(self, tokens):

@@ -206,8 +206,8 @@ class _Preparation:
                 f"{has_bytes}, not {expected.byte_fallback}; omit the flag."
             )
         for tag in self._corpus.tags:
-            (ids,) = codec.encode_sources([tag])
-            if len(ids) != 2 or UNKNOWN_ID in ids:
+            ids, rest = codec.encode_sources([f"{tag} a", "a"])
+            if len(ids) != len(rest) + 1 or ids[0] == UNKNOWN_ID:
                 raise InputError(
                     f"The vocabulary to use has no token {tag}, which the "
                     "mixture needs; use one that has, or make a new one."

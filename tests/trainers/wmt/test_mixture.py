@@ -1,0 +1,137 @@
+"""A model of two pairs of languages, as a user trains and asks it."""
+
+import json
+
+import pytest
+import sacrebleu
+
+from export.model_directory import ModelDirectory
+from export.translators.translator import Translator
+from tests import processes
+from tests.trainers import cipher, commands, event_files
+
+OTHER = "yy"
+FILE = """
+temperature = 2
+[[corpora]]
+dataset = "text:toy"
+source_language = "en"
+target_language = "xx"
+[[corpora]]
+dataset = "text:other"
+source_language = "en"
+target_language = "yy"
+tag = "<bt>"
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The folder, the output of the training, and its ModelDirectory."""
+    folder = tmp_path_factory.mktemp("mixture")
+    cipher.write(folder)
+    cipher.write(folder, name="other")
+    # The reverse of the first language.
+    for path in folder.glob(f"other.*.{cipher.TARGET}"):
+        lines = [line[::-1] for line in path.read_text().splitlines()]
+        path.with_suffix(f".{OTHER}").write_text("\n".join(lines) + "\n")
+    (folder / "m.toml").write_text(FILE)
+    minute = [each for each in commands.MINUTE if "_language=" not in each]
+    arguments = (
+        *minute,
+        "--dataset=mixture:m.toml",
+        "--model_dir=m",
+        "--dev_bleu_sentences=4",
+    )
+    done = commands.wmt(
+        *arguments, "--train_steps=20", "--dev_steps=10", folder=folder
+    )
+    assert done.code == 0, done.err
+    return folder, done.out, ModelDirectory(folder / "m")
+
+
+def test_each_direction_has_its_scores(model):
+    folder, out, directory = model
+    translator = Translator.from_directory(directory.path)
+    records = directory.read_scores()
+    assert [each["target_language"] for each in records] == ["xx", OTHER]
+    for name, record in zip(("toy", "other"), records):
+        language = record["target_language"]
+        sources, references = (
+            (folder / f"{name}.test.{each}").read_text().splitlines()
+            for each in ("en", language)
+        )
+        bound = translator.for_languages(target=language)
+        texts = [each.text for each in bound.translate(sources)]
+        bleu = sacrebleu.BLEU().corpus_score(texts, [references])
+        assert record["score"] == pytest.approx(bleu.score, abs=1e-4)
+        tagged = [f">>{language}<< {source}" for source in sources]
+        assert [each.text for each in translator.translate(tagged)] == texts
+    assert "Test, mean BLEU" in out
+    dev = event_files.scalars(directory.logs_path / "dev")
+    for (_, mean), (_, one), (_, other) in zip(
+        dev["bleu"], dev["bleu/en-xx"], dev["bleu/en-yy"], strict=True
+    ):
+        assert mean == pytest.approx((one + other) / 2)
+
+
+def test_it_is_evaluated_resumed_and_asked_for_a_language(model):
+    folder, _, directory = model
+    before = directory.read_scores()
+    done = processes.run(
+        {"module": "trainers.evaluate"},
+        ["--model_dir=m", "--output=out", "--batch_tokens=64"],
+        folder,
+    )
+    assert done.code == 0, done.err
+    assert len((folder / "out").read_text().splitlines()) == 16
+    after = directory.read_scores()
+    assert [each["score"] for each in after] == [
+        each["score"] for each in before
+    ]
+    (folder / "in").write_text("ba do\n")
+    translate = {"module": "export.translate"}
+    for flags, code, name in (
+        (["--target_language=yy"], 0, ""),
+        ([], 2, "target_language"),
+        (["--target_language=zz"], 2, "zz"),
+    ):
+        arguments = ["--model=m", "--input=in", "--output=t", *flags]
+        done = processes.run(translate, arguments, folder)
+        assert done.code == code, done.err
+        assert name in done.err
+        assert bool((folder / "t").read_text().strip()) == (code == 0)
+        (folder / "t").write_text("")
+
+
+def test_an_export_takes_the_language_of_each_text(model):
+    folder, _, directory = model
+    done = processes.run(
+        {"module": "export.saved_model"},
+        ["--model_dir=m", "--export_dir=e"],
+        folder,
+    )
+    assert done.code == 0, done.err
+    (version,) = [
+        each for each in (folder / "e").iterdir() if each.name.isdigit()
+    ]
+    description = next(version.rglob("*.json")).read_text()
+    assert {"xx", OTHER} <= set(json.loads(description)["languages"])
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(version)
+    signature = loaded.signatures["translate_languages"]
+    sources = ["ba do", "ki lu me", "ba do"]
+    codes = ["xx", OTHER, "zz"]
+    outputs = signature(
+        text=tf.constant(sources),
+        source_language=tf.constant(["en", "en", "en"]),
+        target_language=tf.constant(codes),
+    )
+    translator = Translator.from_directory(directory.path)
+    expected = [
+        translator.for_languages(target=code).translate([source])[0].text
+        for source, code in zip(sources[:2], codes)
+    ]
+    found = [each.decode() for each in outputs["translation"].numpy()]
+    assert found == [*expected, ""]
