@@ -16,7 +16,6 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
-from export.common.storage import atomic_write
 from export.lines.files import read_lines
 
 FLAGS = flags.FLAGS
@@ -71,36 +70,12 @@ def main(arguments):
 def _write_model_directory(path, folder):
     command.validate_new_path(path, "--model_dir")
     # Not at the top: TensorFlow takes seconds to load.
-    from export.model_directory import ModelDirectory
     from export.pretrained.hugging_face_reader import read_hugging_face
     from export.pretrained.marian_npz_reader import read_marian_npz
+    from export.pretrained.pretrained_model import write_model_directory
 
     read = read_hugging_face if FLAGS.hf else read_marian_npz
-    pretrained = read(folder)
-    config = pretrained.model.config
-    source_language, target_language = pretrained.languages
-    with atomic_write(path) as temporary:
-        temporary.mkdir()
-        directory = ModelDirectory(temporary)
-        directory.write_vocabulary(pretrained.vocabulary)
-        directory.write_run(
-            {
-                "dataset": f"imported from {folder.resolve().name}",
-                "source_language": source_language,
-                "target_language": target_language,
-            }
-        )
-        directory.write_weights(pretrained.model)
-        directory.write_config(config)
-    # Without repetitions: source and target may have the same warning.
-    for warning in dict.fromkeys(pretrained.warnings):
-        print(f"Warning: {warning}.")
-    print(
-        f"Wrote {path}: {pretrained.model.count_params():,} parameters, "
-        f"{config.num_layers} + {config.decoder_layers} layers, "
-        f"{config.vocabulary_size:,} pieces.",
-        flush=True,
-    )
+    write_model_directory(path, folder, read(folder))
 
 
 def read_test_set(path):

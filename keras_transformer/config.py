@@ -139,7 +139,7 @@ class TransformerConfig:
         output_bias: whether logits have a bias; the paper has none.
         positions: "sinusoidal" (section 3.5), "learned" (Table 3, row E) or,
             for a ParserTransformer, "words" or "next-word".
-        sinusoid_rates: "paper" (section 3.5) or "marian"; see
+        sinusoid_rates: "paper" (section 3.5), "marian" or "fairseq"; see
             `SinusoidalPositionEncoding`.
         max_positions: rows of the learned position table.
         first_source_word_id: first source id that begins a word, if positions
@@ -196,7 +196,9 @@ class TransformerConfig:
     positions: str = choice_field(
         "architecture", "sinusoidal", "learned", "words", "next-word"
     )
-    sinusoid_rates: str = choice_field("architecture", "paper", "marian")
+    sinusoid_rates: str = choice_field(
+        "architecture", "paper", "marian", "fairseq"
+    )
     max_positions: int = int_field("architecture", 1024)
     first_source_word_id: int = int_field("architecture", 0, least=0)
     first_target_word_id: int = int_field("architecture", 0, least=0)
@@ -234,7 +236,7 @@ class TransformerConfig:
             value = field.metadata["validate"](field.name, value)
             object.__setattr__(self, field.name, value)
         is_sinusoidal = self.positions == "sinusoidal"
-        is_marian = self.sinusoid_rates == "marian"
+        has_paper_rates = self.sinusoid_rates == "paper"
         dropouts = self.dropout, self.attention_dropout, self.activation_dropout
         source_size, width = self.source_vocabulary_size, self.d_model
         uses_words = self.uses_word_positions
@@ -256,10 +258,10 @@ class TransformerConfig:
             ("r_drop", any(dropouts) or not self.r_drop, "0 without dropout"),
             ("d_model", width % 2 == 0 or not is_sinusoidal, "even"),
             ("d_model", width % 4 == 0 or not uses_words, "a multiple of 4"),
-            ("d_model", width > 2 or not is_marian, "above 2"),
+            ("d_model", width > 2 or has_paper_rates, "above 2"),
             (
                 "sinusoid_rates",
-                is_sinusoidal or not is_marian,
+                is_sinusoidal or has_paper_rates,
                 f"paper with positions={self.positions}",
             ),
             ("first_source_word_id", bool(first_source) == uses_words, word_id),

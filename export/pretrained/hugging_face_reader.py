@@ -81,9 +81,9 @@ def read_hugging_face(folder):
     generation_fields = read_fields(path) if path.exists() else None
     generation = read_generation(fields, generation_fields)
     is_shared = fields.get("share_encoder_decoder_embeddings", True)
-    source_size = target_size = _read_size(fields, "vocab_size")
+    source_size = target_size = read_size(fields, "vocab_size")
     if not is_shared and "decoder_vocab_size" in fields:
-        target_size = _read_size(fields, "decoder_vocab_size")
+        target_size = read_size(fields, "decoder_vocab_size")
     sizes = source_size, target_size
     (source, target), languages, vocabulary_warnings = read_vocabularies(
         folder, sizes, generation.begin_id, generation.end_id
@@ -94,8 +94,8 @@ def read_hugging_face(folder):
             "with share_encoder_decoder_embeddings=True, got two."
         )
     weights = open_weights_file(folder)
-    bias, bias_warnings = _read_bias(weights, target_size, target, generation)
-    config = _read_config(
+    bias, bias_warnings = read_bias(weights, target_size, target, generation)
+    config = read_config(
         fields,
         vocabulary_size=len(target.checkpoint_ids),
         source_vocabulary_size=0 if is_shared else len(source.checkpoint_ids),
@@ -105,8 +105,7 @@ def read_hugging_face(folder):
     rates = _read_sinusoid_rates(weights, config.d_model)
     config = config.replace(sinusoid_rates=rates)
     mappings = layer_mappings(config, is_hugging_face=True)
-    embeddings = _read_embeddings(weights, config, sizes)
-    names = {_SHARED, _ENCODER, _DECODER, _OUTPUT, _OUTPUT_BIAS, *_POSITIONS}
+    embeddings, names = read_embeddings(weights, config, sizes)
     model = load_transformer(config, weights, mappings, names)
     set_embeddings(model, embeddings, bias, source, target)
     warnings += vocabulary_warnings + bias_warnings + generation.warnings
@@ -114,7 +113,7 @@ def read_hugging_face(folder):
     return PretrainedModel(model, vocabulary, languages, warnings)
 
 
-def _read_config(fields, **other_fields):
+def read_config(fields, **other_fields):
     """Returns the TransformerConfig for the fields of config.json."""
     for alias, name in _ALIASES.items():
         if alias in fields and fields[alias] != fields.get(name):
@@ -126,10 +125,10 @@ def _read_config(fields, **other_fields):
         share_embeddings = "all" if is_shared else "target-softmax"
     return make_transformer_config(
         _CONFIG_FILE,
-        d_model=_read_size(fields, "d_model", 2**16),
+        d_model=read_size(fields, "d_model", 2**16),
         num_heads=_read_equal_sizes(fields, "attention_heads", 2**12),
-        encoder_layers=_read_size(fields, "encoder_layers", 1000),
-        decoder_layers=_read_size(fields, "decoder_layers", 1000),
+        encoder_layers=read_size(fields, "encoder_layers", 1000),
+        decoder_layers=read_size(fields, "decoder_layers", 1000),
         d_ff=_read_equal_sizes(fields, "ffn_dim", 2**20),
         layer_norm_epsilon=fields.get("layer_norm_epsilon", _EPSILON),
         activation=_ACTIVATIONS[fields.get("activation_function", "gelu")],
@@ -141,20 +140,21 @@ def _read_config(fields, **other_fields):
     )
 
 
-def _read_size(fields, name, maximum=MAX_VOCABULARY):
+def read_size(fields, name, maximum=MAX_VOCABULARY):
+    """Returns a positive number of config.json."""
     return read_positive_int(fields, name, maximum, _CONFIG_FILE)
 
 
 def _read_equal_sizes(fields, name, maximum):
-    encoder = _read_size(fields, f"encoder_{name}", maximum)
-    decoder = _read_size(fields, f"decoder_{name}", maximum)
+    encoder = read_size(fields, f"encoder_{name}", maximum)
+    decoder = read_size(fields, f"decoder_{name}", maximum)
     if encoder != decoder:
         name, expected = f"decoder_{name}", f"{encoder} as in the encoder"
         raise wrong_value_error(_CONFIG_FILE, name, decoder, expected)
     return encoder
 
 
-def _read_bias(weights, size, target, generation):
+def read_bias(weights, size, target, generation):
     """Returns the bias of the logits, float32 [V'], and warnings."""
     bias = np.zeros(size, np.float32)
     if _OUTPUT_BIAS in weights.names:
@@ -176,8 +176,11 @@ def _read_bias(weights, size, target, generation):
     return bias, warnings
 
 
-def _read_embeddings(weights, config, sizes):
-    """Returns the matrices [V', D] by name: source, target, output."""
+def read_embeddings(weights, config, sizes):
+    """Reads the matrices [V', D] by name: source, target, output.
+
+    Also returns the names of all arrays that do not belong to a layer.
+    """
     embeddings = {}
     for matrix, names in _EMBEDDING_NAMES[config.share_embeddings].items():
         shape = (sizes[matrix != "source"], config.d_model)
@@ -192,7 +195,8 @@ def _read_embeddings(weights, config, sizes):
                     f"{weights.path}: expected one matrix for {name} and "
                     f"{first}, as {_CONFIG_FILE} says, got two."
                 )
-    return embeddings
+    names = {_SHARED, _ENCODER, _DECODER, _OUTPUT, _OUTPUT_BIAS, *_POSITIONS}
+    return embeddings, names
 
 
 def _read_sinusoid_rates(weights, width):

@@ -60,7 +60,7 @@ def read_vocabularies(folder, sizes, begin_id, end_id):
     is_separate = fields.get("separate_vocabs", target_path.exists())
     codes = fields.get("source_lang"), fields.get("target_lang")
     languages = tuple(code if isinstance(code, str) else None for code in codes)
-    added, warnings = _read_added_tokens(folder)
+    added, warnings = read_added_tokens(folder)
     paths = [folder / "vocab.json"] * 2
     vocabs = [read_vocab(paths[0]) | added] * 2
     begin_ids = [begin_id, begin_id]
@@ -90,15 +90,23 @@ def read_vocabularies(folder, sizes, begin_id, end_id):
     return vocabularies, languages, warnings
 
 
-def _read_added_tokens(folder):
-    """Returns the added tokens, a dict from token to id, and warnings."""
+def read_added_tokens(
+    folder,
+    supported_fields=HF_TOKENIZER_FIELDS,
+    known=(_END, _UNKNOWN, _PADDING),
+):
+    """Returns the added tokens, a dict from token to id, and warnings.
+
+    The fields of the tokenizer's files must be among the supported ones;
+    `known` are tokens without a warning.
+    """
     fields = read_fields(folder / _ADDED_FILE, missing_ok=True)
     entries = [(_ADDED_FILE, token, fields[token]) for token in fields]
     warnings, added = [], {}
     for file in (_CONFIG_FILE, _SPECIAL_FILE):
         fields = read_fields(folder / file, missing_ok=True)
         fields = {name: _token_text(value) for name, value in fields.items()}
-        warnings += validate_fields(fields, HF_TOKENIZER_FIELDS, file)
+        warnings += validate_fields(fields, supported_fields, file)
         tokens = fields.get("added_tokens_decoder", {})
         if not isinstance(tokens, dict):
             name, expected = "added_tokens_decoder", "ids and tokens"
@@ -110,7 +118,7 @@ def _read_added_tokens(folder):
             value, expected = [token, token_id], "texts and ids"
             raise wrong_value_error(file, "added tokens", value, expected)
         added[token] = int(token_id)
-    tokens = added.keys() - {_END, _UNKNOWN, _PADDING}
+    tokens = added.keys() - {*known}
     if tokens:
         warnings.append(
             f"added tokens, such as {min(tokens)}, are recognized in a source "
@@ -159,12 +167,23 @@ def complete_vocab(vocab, size, path):
     return vocab, [f"{path.name} has no piece of {count}"] if unnamed else []
 
 
-def make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path):
+def make_vocabulary(
+    vocab,
+    spm,
+    unknown_id,
+    begin_id,
+    end_id,
+    path,
+    padding_entry=PADDING_ENTRY,
+    control=(),
+):
     """Returns the Vocabulary of one side.
 
     `vocab` is a dict of `complete_vocab`, `spm` the bytes of the side's
     SentencePiece model and `path` its file, for messages. The ids are in the
-    vocab; `begin_id` is None if the checkpoint lacks it.
+    vocab; `begin_id` is None if the checkpoint lacks it. `padding_entry` is the
+    vocab's piece for padding, if any, and `control` has its pieces that are
+    never text.
     """
     model = _parse_model(spm, vocab, path)
     text_pieces = {
@@ -173,13 +192,18 @@ def make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path):
         if p.type not in (_TYPE.CONTROL, _TYPE.UNKNOWN)
     }
     begin_id = MISSING_ID if begin_id is None else begin_id
-    padding_id = vocab.get(PADDING_ENTRY, MISSING_ID)
+    padding_id = vocab.get(padding_entry, MISSING_ID)
     special_ids = [padding_id, unknown_id, begin_id, end_id]
     names = sorted(vocab, key=vocab.get)
     other_ids = [i for i in range(len(vocab)) if i not in special_ids]
     new_names = _rename_special([names[i] for i in other_ids])
     is_unigram = model.trainer_spec.model_type == _UNIGRAM
-    if not is_unigram and not text_pieces.keys() >= set(new_names):
+    control = {*control, *SPECIAL_PIECES}
+    control.update(p.piece for p in model.pieces if p.type == _TYPE.CONTROL)
+    unknown = {
+        new for new, i in zip(new_names, other_ids) if names[i] not in control
+    } - text_pieces.keys()
+    if not is_unigram and unknown:
         raise InputError(
             f"{path} lacks pieces of the vocab, which only a SentencePiece "
             "model of the type unigram may."
@@ -191,8 +215,6 @@ def make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path):
         new_model.denormalizer_spec.CopyFrom(model.denormalizer_spec)
     checkpoint_ids = [*special_ids, *other_ids]
     _add_special_pieces(new_model, len(checkpoint_ids))
-    control = {p.piece for p in model.pieces if p.type == _TYPE.CONTROL}
-    control.update(SPECIAL_PIECES)
     for checkpoint_id, name in zip(other_ids, new_names):
         if name in text_pieces and not re.fullmatch(TAG, name):
             new_model.pieces.append(text_pieces[name])
@@ -205,6 +227,13 @@ def make_vocabulary(vocab, spm, unknown_id, begin_id, end_id, path):
     )
     proto = new_model.SerializeToString(deterministic=True)
     return Vocabulary(proto, checkpoint_ids)
+
+
+def read_pieces(spm, path):
+    """Returns the pieces of a SentencePiece model but its control pieces."""
+    control = _TYPE.CONTROL, _TYPE.UNKNOWN
+    pieces = _parse_model(spm, {}, path).pieces
+    return [each.piece for each in pieces if each.type not in control]
 
 
 def _parse_model(spm, vocab, path):

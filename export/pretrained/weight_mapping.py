@@ -20,6 +20,7 @@ from keras import ops
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.pretrained.vocabulary import MISSING_ID
+from keras_transformer.config import BEGIN_ID, END_ID
 
 # Bias of an id that must not count in the softmax.
 EXCLUDED_BIAS = -1e9
@@ -27,6 +28,7 @@ MAX_VOCABULARY = 2**24
 _SELF, _CROSS = "self_attention", "cross_attention"
 _QUERY_KEY_VALUE = f"{_SELF}.query_key_value"
 _OUT, _NORM = "output_projection", "_residual.layer_norm"
+_FINAL_NORM = "final_norm"
 # Attribute, index of the array in the weight's columns, and its name in a
 # MarianMTModel's `state_dict` and in Marian's `model.npz`.
 _LAYER_ARRAYS = (
@@ -63,7 +65,8 @@ class WeightMapping(typing.NamedTuple):
 
     # In the checkpoint.
     name: str
-    # "encoder" or "decoder", index of the layer, and its attribute.
+    # "encoder" or "decoder", index of the layer, None for the stack itself, and
+    # an attribute.
     weight_path: tuple
     # Slice of the weight's last axis, and its shape, [in, out] or [width].
     columns: slice
@@ -79,13 +82,14 @@ class WeightMapping(typing.NamedTuple):
     def weight(self, model):
         """Returns the weight of a Transformer."""
         side, index, attribute = self.weight_path
-        layer = getattr(model, side).layers[index]
+        stack = getattr(model, side)
+        layer = stack if index is None else stack.layers[index]
         return operator.attrgetter(attribute)(layer)
 
     def permute(self, array, order):
         """Returns the array with the residual stream's columns in an order."""
         *_, attribute = self.weight_path
-        if _OUT in attribute or _NORM in attribute:
+        if any(name in attribute for name in (_OUT, _NORM, _FINAL_NORM)):
             return array[..., order]
         # Only output projections have a bias of the residual stream.
         return array[order] if attribute.endswith(".kernel") else array
@@ -104,6 +108,14 @@ def layer_mappings(config, is_hugging_face):
                 mappings += _make_mappings(
                     config, side, layer, entry, is_hugging_face
                 )
+        # Marian's format has no pre-norm.
+        if config.norm == "pre":
+            prefix = f"model.{side}.layer_norm"
+            mappings += _norm_mappings(
+                config,
+                (f"{prefix}.weight", f"{prefix}.bias"),
+                (side, None, _FINAL_NORM),
+            )
     return mappings
 
 
@@ -118,13 +130,11 @@ def _make_mappings(config, side, layer, entry, is_hugging_face):
         prefix = f"{side}_l{layer + 1}_{marian_name}"
         names = prefix.format("W"), prefix.format("b")
         names = (f"{prefix}_scale", f"{prefix}_bias") if is_norm else names
-    weights = ("gamma", "beta") if is_norm else ("kernel", "bias")
-    paths = [(side, layer, f"{attribute}.{weight}") for weight in weights]
     if is_norm:
-        return [
-            WeightMapping(name, path, slice(width), (width,))
-            for name, path in zip(names, paths)
-        ]
+        return _norm_mappings(config, names, (side, layer, attribute))
+    paths = [
+        (side, layer, f"{attribute}.{weight}") for weight in ("kernel", "bias")
+    ]
     is_attention = not attribute.startswith("feed_forward")
     inner = config.num_heads * config.d_k if is_attention else config.d_ff
     shape = (inner, width) if attribute.endswith(_OUT) else (width, inner)
@@ -132,6 +142,18 @@ def _make_mappings(config, side, layer, entry, is_hugging_face):
     return [
         WeightMapping(names[0], paths[0], columns, shape, is_hugging_face),
         WeightMapping(names[1], paths[1], columns, shape[1:]),
+    ]
+
+
+def _norm_mappings(config, names, path):
+    """Returns the WeightMappings of a layer norm."""
+    side, layer, attribute = path
+    width = config.d_model
+    return [
+        WeightMapping(
+            name, (side, layer, f"{attribute}.{weight}"), slice(width), (width,)
+        )
+        for name, weight in zip(names, ("gamma", "beta"))
     ]
 
 
@@ -186,25 +208,30 @@ def set_embeddings(model, embeddings, bias, source, target):
     columns = marian_columns(model.config.d_model)
     sides = {"source": source, "target": target, "output": target}
     for name, matrix in embeddings.items():
-        rows = _select_rows(matrix, sides[name].checkpoint_ids, 0.0)
-        layer = getattr(model, f"{name}_embedding")
-        layer.embeddings.assign(rows[:, columns])
+        ids = np.array(sides[name].checkpoint_ids)
+        # One copy: the matrix may have gigabytes.
+        rows = matrix[np.maximum(ids, 0)[:, None], columns]
+        rows[ids == MISSING_ID] = 0.0
+        getattr(model, f"{name}_embedding").embeddings.assign(rows)
     if model.config.output_bias:
-        biases = _select_rows(bias, target.checkpoint_ids, EXCLUDED_BIAS)
+        ids = np.array(target.checkpoint_ids)
+        biases = np.where(ids == MISSING_ID, EXCLUDED_BIAS, bias[ids])
+        # Where the end also begins the outputs, it counts once.
+        if ids[BEGIN_ID] == ids[END_ID]:
+            biases[BEGIN_ID] = EXCLUDED_BIAS
         model.output_embedding.bias.assign(biases)
 
 
-def _select_rows(values, checkpoint_ids, missing):
-    """Returns values [V', ...] in the order of the ids, [V, ...]."""
-    selected = values[np.maximum(checkpoint_ids, 0)]
-    selected[np.equal(checkpoint_ids, MISSING_ID)] = missing
-    return selected
-
-
 def make_transformer_config(
-    file, d_model, num_heads, encoder_layers, decoder_layers, **fields
+    file,
+    d_model,
+    num_heads,
+    encoder_layers,
+    decoder_layers,
+    norm="post",
+    **fields,
 ):
-    """Returns the TransformerConfig of a Marian network.
+    """Returns the TransformerConfig of a Marian network, or of M2M-100.
 
     Errors name `file`; `fields` are other fields of the configuration.
     """
@@ -222,7 +249,7 @@ def make_transformer_config(
             num_heads=num_heads,
             d_k=d_model // num_heads,
             d_v=d_model // num_heads,
-            norm="post",
+            norm=norm,
             **fields,
         )
     except ValueError as error:

@@ -31,8 +31,9 @@ class Languages(typing.NamedTuple):
     @classmethod
     def from_tokenizer(cls, tokenizer, source=None, target=None):
         """Returns those of a vocabulary, by default for these two."""
-        codes = tokenizer.source.languages
-        num_tags = tokenizer.source.num_tags if codes else 0
+        codes, num_tags = tokenizer.source.languages, tokenizer.source.num_tags
+        if len(codes) < 2:
+            codes, num_tags = (), 0
         return cls(codes, num_tags, source, target)
 
     @classmethod

@@ -184,14 +184,17 @@ class SinusoidalPositionEncoding(PositionLayer):
     An angle computed in float32 is off by 1e-4 at position 1,000. So the
     addition theorem combines two exact tables, up to position 16,383. An odd
     width raises ValueError. With rates="marian" the rates are
-    10000^(-i/(D/2-1)), as in Marian, fairseq and tensor2tensor.
+    10000^(-i/(D/2-1)), as in Marian and tensor2tensor. With "fairseq" also the
+    first position is 2, after that of padding.
     """
 
     config_names = ("rates",)
 
     def __init__(self, rates="paper", **kwargs):
         super().__init__(**kwargs)
-        self.rates = validate_choice("rates", rates, ("paper", "marian"))
+        self.rates = validate_choice(
+            "rates", rates, ("paper", "marian", "fairseq")
+        )
 
     def build(self, input_shape):
         """Creates the tables for [B, T, D]; there are no weights."""
@@ -204,7 +207,8 @@ class SinusoidalPositionEncoding(PositionLayer):
                 f"The width of sinusoids must be {even}, not {input_shape[-1]}."
             )
         rates = 10000.0 ** (-np.arange(pairs) / divisor)
-        self._fine = np.arange(_FINE)[:, None] * rates
+        first = 2 if self.rates == "fairseq" else 0
+        self._fine = (first + np.arange(_FINE))[:, None] * rates
         self._coarse = _FINE * np.arange(_COARSE)[:, None] * rates
         self.built = True
 

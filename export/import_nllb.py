@@ -1,0 +1,81 @@
+"""Reads a pretrained M2M-100 or NLLB-200: `python -m export.import_nllb`.
+
+    python -m export.import_nllb --hf=DIR --model_dir=runs/nllb
+
+DIR is a directory of Hugging Face's `save_pretrained`, with the tokenizer.
+Pickles are never executed. The weights of NLLB-200 that Meta publishes have the
+licence CC-BY-NC 4.0, which forbids commercial use; those of M2M-100 have MIT's.
+"""
+
+import pathlib
+
+from absl import flags
+
+from export.common import command
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+    "hf",
+    None,
+    "Directory of save_pretrained: M2M100ForConditionalGeneration and its "
+    "M2M100Tokenizer or NllbTokenizer.",
+    required=True,
+)
+flags.DEFINE_string(
+    "model_dir", None, "New model directory to write.", required=True
+)
+for _name, _role in (("source", "the texts"), ("target", "the translations")):
+    flags.DEFINE_string(
+        f"{_name}_language",
+        None,
+        f"Language of {_role} by default, such as eng_Latn or en; by default "
+        "that of the tokenizer.",
+    )
+
+
+def main(arguments):
+    """Writes a model directory."""
+    del arguments
+    path = pathlib.Path(FLAGS.model_dir)
+    command.validate_new_path(path, "--model_dir")
+    # Not at the top: TensorFlow takes seconds to load.
+    from export.pretrained.m2m_reader import read_m2m
+    from export.pretrained.pretrained_model import write_model_directory
+    from export.tokenizers.python_tokenizers import load_python_tokenizers
+    from export.translators.languages import Languages
+
+    folder = pathlib.Path(FLAGS.hf)
+    pretrained = read_m2m(folder)
+    tokenizer, _ = load_python_tokenizers(pretrained.vocabulary)
+    languages = Languages.from_tokenizer(tokenizer, *pretrained.languages)
+    languages = languages.select(FLAGS.source_language, FLAGS.target_language)
+    pretrained = pretrained._replace(
+        languages=(languages.source, languages.target)
+    )
+    write_model_directory(path, folder, pretrained)
+    codes = languages.codes
+    print(f"{len(codes)} languages: {', '.join(codes[:8])}, ...")
+    if any("_" in code for code in codes):
+        print(
+            "NLLB-200's weights have the licence CC-BY-NC 4.0: no commercial "
+            "use."
+        )
+    translate = command.command_line(
+        "export.translate",
+        f"--model={path}",
+        f"--source_language={languages.source or codes[0]}",
+        f"--target_language={languages.target or codes[-1]}",
+    )
+    export = command.command_line(
+        "export.saved_model",
+        f"--model_dir={path}",
+        "--export_dir=exports/translator",
+        f"--source_language={languages.source or codes[0]}",
+        f"--target_language={languages.target or codes[-1]}",
+    )
+    command.print_next(f"{translate} < text", export)
+
+
+if __name__ == "__main__":
+    command.run(main)
