@@ -4,6 +4,7 @@ import json
 
 import pytest
 import sacrebleu
+import tensorflow as tf
 
 from export.model_directory import ModelDirectory
 from export.translators.translator import Translator
@@ -117,21 +118,19 @@ def test_an_export_takes_the_language_of_each_text(model):
     ]
     description = next(version.rglob("*.json")).read_text()
     assert {"xx", OTHER} <= set(json.loads(description)["languages"])
-    import tensorflow as tf
-
-    loaded = tf.saved_model.load(version)
-    signature = loaded.signatures["translate_languages"]
     sources = ["ba do", "ki lu me", "ba do"]
     codes = ["xx", OTHER, "zz"]
-    outputs = signature(
-        text=tf.constant(sources),
-        source_language=tf.constant(["en", "en", "en"]),
-        target_language=tf.constant(codes),
-    )
+    # First: it loads the operations of the export.
     translator = Translator.from_directory(directory.path)
     expected = [
         translator.for_languages(target=code).translate([source])[0].text
         for source, code in zip(sources[:2], codes)
     ]
+    loaded = tf.saved_model.load(version)
+    outputs = loaded.signatures["translate_languages"](
+        text=tf.constant(sources),
+        source_language=tf.constant(["en", "en", "en"]),
+        target_language=tf.constant(codes),
+    )
     found = [each.decode() for each in outputs["translation"].numpy()]
     assert found == [*expected, ""]
