@@ -6,16 +6,22 @@ the end id. `tokenize` runs a codec in several threads.
 
 import collections
 import concurrent.futures
+import functools
 import itertools
 import math
+import threading
 import typing
 import unicodedata
 
 import numpy as np
+import sentencepiece
 
 from export.common.errors import InputError
 from export.tokenizers import load_tokenizer
-from export.tokenizers.python_tokenizers import has_byte_fallback
+from export.tokenizers.python_tokenizers import (
+    has_byte_fallback,
+    load_python_tokenizers,
+)
 from keras_transformer.config import END_ID, UNKNOWN_ID
 from trainers.data.prepared_corpus import (
     NUM_EXAMPLES,
@@ -38,6 +44,9 @@ _MAX_CHARACTER_SHARE = 0.25
 # In smaller vocabularies, the 256 tokens for bytes cost BLEU.
 _MIN_BYTE_FALLBACK_SIZE = 8000
 _COUNTING_BATCH = 10_000
+_SEED_LOCK = threading.Lock()
+# Of a merge, as in section 5.1 of Provilkov et al. 2020.
+_DROPOUT = 0.1
 # Pairs per chunk: large enough to make call overhead negligible.
 _CHUNK_PAIRS = 5_000
 
@@ -61,8 +70,15 @@ class TextCodec:
         self.has_byte_fallback = all(map(has_byte_fallback, self.models))
         self.encode_sources = tokenizer.source.encode
         self.encode_targets = tokenizer.target.encode
+        self._vocabulary = files[VOCABULARY_FILE]
         self.source_vocabulary_size = tokenizer.source.vocabulary_size
         self.target_vocabulary_size = tokenizer.target.vocabulary_size
+
+    @functools.cached_property
+    def sampling_encoders(self):
+        """As `encode_sources`, `encode_targets`: random segmentations."""
+        tokenizers = load_python_tokenizers(self._vocabulary)
+        return [each.with_dropout(_DROPOUT).encode for each in tokenizers]
 
     def explain_unencodable(self, target):
         """Returns why a target cannot be encoded, or "" if it can."""
@@ -197,8 +213,11 @@ class TokenizedChunk(typing.NamedTuple):
     unencodable: list
 
 
-def tokenize(pairs, codec, max_tokens, workers):
+def tokenize(pairs, codec, max_tokens, workers, first_seed=None):
     """Yields TokenizedChunks in order, tokenized by `workers` threads.
+
+    With `first_seed` words are segmented at random, and the seed of a chunk is
+    that of its first pair.
 
     SentencePiece releases the GIL. At most two chunks per thread are held.
     Skips pairs with a side of more than `max_tokens` ids or a target that
@@ -208,9 +227,11 @@ def tokenize(pairs, codec, max_tokens, workers):
         pending = collections.deque()
         try:
             while chunk := list(itertools.islice(pairs, _CHUNK_PAIRS)):
-                pending.append(
-                    pool.submit(_tokenize_chunk, chunk, codec, max_tokens)
-                )
+                task = _tokenize_chunk, chunk, codec, max_tokens
+                if first_seed is not None:
+                    task = _sample_chunk, first_seed, *task[1:]
+                    first_seed += len(chunk)
+                pending.append(pool.submit(*task))
                 if len(pending) == 2 * workers:
                     yield pending.popleft().result()
             while pending:
@@ -219,11 +240,32 @@ def tokenize(pairs, codec, max_tokens, workers):
             pool.shutdown(cancel_futures=True)
 
 
-def _tokenize_chunk(chunk, codec, max_tokens):
+def _sample_chunk(seed, chunk, codec, max_tokens):
+    """Segments a chunk at random."""
+
+    def sample():
+        encode, _ = codec.sampling_encoders
+        with _SEED_LOCK:
+            sentencepiece.set_random_generator_seed(seed)
+            encode(["a"])
+        return _tokenize_chunk(
+            chunk, codec, max_tokens, codec.sampling_encoders
+        )
+
+    # SentencePiece seeds a thread at its first random number: so a new one.
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(sample).result()
+
+
+def _tokenize_chunk(chunk, codec, max_tokens, encoders=None):
+    encode_sources, encode_targets = encoders or (
+        codec.encode_sources,
+        codec.encode_targets,
+    )
     reasons = [codec.explain_unencodable(target) for _, target in chunk]
     pairs = [pair for pair, reason in zip(chunk, reasons) if not reason]
-    sources = codec.encode_sources([source for source, _ in pairs])
-    targets = codec.encode_targets([target for _, target in pairs])
+    sources = encode_sources([source for source, _ in pairs])
+    targets = encode_targets([target for _, target in pairs])
     # Source and target in turn.
     texts, ids = [], []
     for pair, source, target in zip(pairs, sources, targets):

@@ -9,7 +9,12 @@ from export.common import command, processes
 from trainers.data import open_corpus
 
 FLAGS = flags.FLAGS
-PREPARATION_CHOICES = ("normalization", "byte_fallback", "copy_rate")
+PREPARATION_CHOICES = (
+    "normalization",
+    "byte_fallback",
+    "copy_rate",
+    "segmentations",
+)
 
 flags.DEFINE_string(
     "dataset",
@@ -71,6 +76,15 @@ def define_preparation_flags():
         "the vocabulary has no bytes. See docs/characters.md.",
         lower_bound=0.0,
         upper_bound=1.0,
+    )
+    flags.DEFINE_integer(
+        "segmentations",
+        1,
+        "Number of random segmentations of each training pair into tokens, BPE "
+        "dropout; an epoch has all of them, and takes as much longer. 1 is the "
+        "usual segmentation. See docs/data.md.",
+        lower_bound=1,
+        upper_bound=1000,
     )
     flags.DEFINE_float(
         "max_unknown",

@@ -243,16 +243,27 @@ class _Preparation:
             self._validate_unknown_share(name, manifest.splits[name])
         write_manifest(folder, dataclasses.replace(manifest, complete=True))
 
-    def _tokenize(self, pairs, codec):
+    def _tokenize(self, pairs, codec, first_seed=None):
         return tokenize(
-            pairs, codec, self._data_source.max_tokens, self._workers
+            pairs,
+            codec,
+            self._data_source.max_tokens,
+            self._workers,
+            first_seed,
         )
 
     def _write_split(self, codec, manifest, name, total):
         """Writes the missing shards of a split; returns the new Manifest."""
         direction = self._corpus.directions.get(name, ())
         split = manifest.splits.get(name, Split(direction=direction))
-        pairs = itertools.islice(self._corpus.pairs(name), split.num_read, None)
+        passes, seed = 1, None
+        if name == "train" and self._data_source.segmentations > 1:
+            passes = self._data_source.segmentations
+            seed = split.num_read
+        pairs = itertools.chain.from_iterable(
+            self._corpus.pairs(name) for _ in range(passes)
+        )
+        pairs = itertools.islice(pairs, split.num_read, None)
         # Otherwise the copies would be unknown tokens.
         if name == "train" and codec.has_byte_fallback:
             pairs = add_copies(pairs, self._data_source.copy_rate)
@@ -261,8 +272,8 @@ class _Preparation:
         with (
             # Ends its threads here: after an error, the garbage collector could
             # wait for them when no thread can start or end.
-            contextlib.closing(self._tokenize(pairs, codec)) as stream,
-            ProgressBar(f"Tokenizing {name}", total, "pairs") as bar,
+            contextlib.closing(self._tokenize(pairs, codec, seed)) as stream,
+            ProgressBar(f"Tokenizing {name}", passes * total, "pairs") as bar,
         ):
             bar.skip(split.num_read)
             while chunks := list(itertools.islice(stream, _CHUNKS_PER_SHARD)):

@@ -55,6 +55,7 @@ class DataSource:
     normalization: str = "auto"
     byte_fallback: str = "auto"
     copy_rate: float = 0.0
+    segmentations: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -315,6 +316,7 @@ def read_manifest(folder):
         value = json.loads(content)
         # Of older manifests, which lack these fields.
         defaults = {"byte_fallback": "auto", "copy_rate": 0.0}
+        defaults["segmentations"] = 1
         value["source"] = defaults | value["source"]
         splits = value["splits"]
         for name in splits:

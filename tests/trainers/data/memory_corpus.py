@@ -68,6 +68,7 @@ def prepare(
     normalization="auto",
     byte_fallback="auto",
     copy_rate=0.0,
+    segmentations=1,
     **changes,
 ):
     """`prepare_corpus`, of `splits` with `vocabulary` by default."""
@@ -79,6 +80,7 @@ def prepare(
         normalization=normalization,
         byte_fallback=byte_fallback,
         copy_rate=copy_rate,
+        segmentations=segmentations,
     )
     arguments = {"workers": 1, "vocabulary": vocabulary()}
     return prepare_corpus(folder, corpus, source, **arguments | changes)

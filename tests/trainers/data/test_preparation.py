@@ -367,3 +367,31 @@ def test_a_full_disk_keeps_finished_shards(
         assert all(there[each] == expected[each] for each in shards)
         prepare(folder, **SETTINGS)
         assert contents(folder) == expected
+
+
+def test_segmentations_are_random_and_of_the_same_text(tmp_path, monkeypatch):
+    """The same for any number of threads, and after an interruption."""
+    prepared = prepare(tmp_path / "k", segmentations=3)
+    plain = prepare(tmp_path / "one")
+    tokenizer = Tokenizer(prepared.vocabulary)
+    pairs = prepared.pairs("train")
+    assert len(pairs) == 120
+    texts = [*zip(*decode_pairs(tokenizer, pairs, np.arange(120)))]
+    assert texts == [*cipher.sentences(40, 1)] * 3
+    passes = [pairs.sources(np.arange(n, n + 40)) for n in (0, 40, 80)]
+    passes.append(plain.pairs("train").sources(np.arange(40)))
+    for one, other in itertools.combinations(passes, 2):
+        assert not np.array_equal(one, other)
+    # Merges are dropped.
+    assert 1.0 < sum(map(len, passes[:3])) / (3 * len(passes[3])) < 1.5
+    for split in ("dev", "test"):
+        assert prepared.manifest.splits.get(split) == plain.manifest.splits.get(
+            split
+        )
+    other = prepare(tmp_path / "threads", segmentations=3, workers=3)
+    assert contents(other.folder) == contents(prepared.folder)
+    with at_write(monkeypatch, 13), pytest.raises(Killed):
+        prepare(tmp_path / "resumed", segmentations=3)
+    assert any((tmp_path / "resumed").glob("train-*.npy"))
+    prepare(tmp_path / "resumed", segmentations=3)
+    assert contents(tmp_path / "resumed") == contents(prepared.folder)

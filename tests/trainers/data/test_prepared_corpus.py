@@ -128,8 +128,9 @@ def test_any_other_manifest_is_refused(tmp_path):
             inner[last] = other
             _assert_manifest_refused(tmp_path, json.dumps(changed).encode())
             checked += 1
-        # Older manifests lack three.
+        # Older manifests lack some.
         optional = ("train", "byte_fallback", "copy_rate", "direction")
+        optional += ("segmentations",)
         if isinstance(last, str) and last not in optional:
             del inner[last]
             _assert_manifest_refused(tmp_path, json.dumps(changed).encode())
