@@ -1,6 +1,6 @@
 """Measures Table 1 of the paper: the cost of each layer type.
 
-    python benchmarks/complexity.py --output_dir=docs
+    python benchmarks/complexity.py --output_dir=docs/measured
 
 Each layer type runs in its own process; they alternate by size and round.
 """

@@ -12,6 +12,7 @@ import pathlib
 from absl import flags
 
 from export.common import command
+from export.translators import search_flags
 
 FLAGS = flags.FLAGS
 
@@ -25,13 +26,7 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "model_dir", None, "New model directory to write.", required=True
 )
-for _name, _role in (("source", "the texts"), ("target", "the translations")):
-    flags.DEFINE_string(
-        f"{_name}_language",
-        None,
-        f"Language of {_role} by default, such as eng_Latn or en; by default "
-        "that of the tokenizer.",
-    )
+search_flags.define_languages()
 
 
 def main(arguments):

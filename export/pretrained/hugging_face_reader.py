@@ -186,11 +186,11 @@ def read_embeddings(weights, config, sizes):
         shape = (sizes[matrix != "source"], config.d_model)
         present = [name for name in names if name in weights.names]
         first, *others = present or names
-        embedding = embeddings[matrix] = weights.read(first, shape)
+        embedding = embeddings[matrix] = weights.read_stored(first, shape)
         if config.share_embeddings == "none":
             continue
         for name in others:
-            if not np.array_equal(weights.read(name, shape), embedding):
+            if not np.array_equal(weights.read_stored(name, shape), embedding):
                 raise InputError(
                     f"{weights.path}: expected one matrix for {name} and "
                     f"{first}, as {_CONFIG_FILE} says, got two."

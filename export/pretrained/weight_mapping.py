@@ -14,6 +14,7 @@ import itertools
 import operator
 import typing
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -25,6 +26,8 @@ from keras_transformer.config import BEGIN_ID, END_ID
 # Bias of an id that must not count in the softmax.
 EXCLUDED_BIAS = -1e9
 MAX_VOCABULARY = 2**24
+# Rows of embeddings that are set at a time.
+_NUM_ROWS = 2**14
 _SELF, _CROSS = "self_attention", "cross_attention"
 _QUERY_KEY_VALUE = f"{_SELF}.query_key_value"
 _OUT, _NORM = "output_projection", "_residual.layer_norm"
@@ -202,17 +205,20 @@ def set_embeddings(model, embeddings, bias, source, target):
     """Sets the embeddings and the output bias of a Transformer.
 
     `embeddings` are the checkpoint's matrices [V', D] by name: "source",
-    "target" and "output", without tied ones. `bias` is float32 [V'], `source`
-    and `target` are Vocabularies.
+    "target" and "output", without tied ones, of any float dtype. `bias` is
+    float32 [V'], `source` and `target` are Vocabularies.
     """
     columns = marian_columns(model.config.d_model)
     sides = {"source": source, "target": target, "output": target}
     for name, matrix in embeddings.items():
         ids = np.array(sides[name].checkpoint_ids)
-        # One copy: the matrix may have gigabytes.
-        rows = matrix[np.maximum(ids, 0)[:, None], columns]
-        rows[ids == MISSING_ID] = 0.0
-        getattr(model, f"{name}_embedding").embeddings.assign(rows)
+        weight = getattr(model, f"{name}_embedding").embeddings
+        for start in range(0, len(ids), _NUM_ROWS):
+            row_ids = ids[start : start + _NUM_ROWS]
+            rows = matrix[np.maximum(row_ids, 0)[:, None], columns]
+            rows = np.asarray(rows, np.float32)
+            rows[row_ids == MISSING_ID] = 0.0
+            _assign_rows(weight, start, rows)
     if model.config.output_bias:
         ids = np.array(target.checkpoint_ids)
         biases = np.where(ids == MISSING_ID, EXCLUDED_BIAS, bias[ids])
@@ -220,6 +226,16 @@ def set_embeddings(model, embeddings, bias, source, target):
         if ids[BEGIN_ID] == ids[END_ID]:
             biases[BEGIN_ID] = EXCLUDED_BIAS
         model.output_embedding.bias.assign(biases)
+
+
+def _assign_rows(weight, start, rows):
+    """Replaces rows of a weight from `start` on."""
+    if keras.backend.backend() == "tensorflow":
+        # In place: the weight may have gigabytes.
+        weight.value[start : start + len(rows)].assign(rows)
+        return
+    indices = np.arange(start, start + len(rows))[:, None]
+    weight.assign(ops.scatter_update(weight, indices, rows))
 
 
 def make_transformer_config(

@@ -15,6 +15,7 @@ from export.pretrained.torch_file import LazyArray, open_torch_file
 
 _DTYPES = ("float32", "float16", "bfloat16", "float64")
 _MAX_TEXT_BYTES = 2**20
+_PART_SIZE = 2**22
 # By version of NumPy's format.
 _HEADER_READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -60,6 +61,10 @@ class WeightsFile:
 
     def read(self, name, shape):
         """Returns an array as float32."""
+        return np.asarray(self.read_stored(name, shape), np.float32)
+
+    def read_stored(self, name, shape):
+        """Returns an array in its own dtype, finite in float32."""
         # Before reading: a hostile file may declare any size.
         self.validate_shape(name, shape)
         array = self._read(name)
@@ -67,11 +72,14 @@ class WeightsFile:
         if dtype not in _DTYPES:
             expected = " or ".join(_DTYPES)
             raise wrong_value_error(self.path, name, dtype, expected)
-        with np.errstate(over="ignore"):
-            array = np.asarray(array, np.float32)
-        if not np.isfinite(array).all():
-            value = float(array[~np.isfinite(array)][0])
-            raise wrong_value_error(self.path, name, value, "finite numbers")
+        flat = array.reshape(-1)
+        # In parts: an array may have gigabytes.
+        for start in range(0, len(flat), _PART_SIZE):
+            with np.errstate(over="ignore"):
+                part = np.asarray(flat[start : start + _PART_SIZE], np.float32)
+            if not np.isfinite(part).all():
+                value, expected = part[~np.isfinite(part)][0], "finite numbers"
+                raise wrong_value_error(self.path, name, float(value), expected)
         return array.reshape(shape)
 
     def read_text(self, name):
