@@ -92,6 +92,11 @@ def prepare_corpus(
     SymbolVocabulary for trees, both by default made from the train split.
     `max_unknown` is the maximum share of unknown tokens on a side of a split.
     """
+    if corpus.kind == "trees" and data_source.segmentations > 1:
+        raise InputError(
+            "--segmentations is for text, not for trees, whose words have one "
+            "segmentation; omit it."
+        )
     folder = pathlib.Path(folder)
     manifest = _reusable_manifest(folder, data_source)
     # Complete data may be in a read-only folder.

@@ -35,6 +35,8 @@ TEST_FILE = "test.json"
 # Lengths are stored in 16 bits.
 MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
 
+# Of older manifests, which lack these fields of a DataSource.
+_OLD_SOURCE = {"byte_fallback": "auto", "copy_rate": 0.0, "segmentations": 1}
 # Number of unknown characters that are stored and printed.
 NUM_EXAMPLES = 8
 
@@ -314,10 +316,7 @@ def read_manifest(folder):
         content = path.read_bytes()
     try:
         value = json.loads(content)
-        # Of older manifests, which lack these fields.
-        defaults = {"byte_fallback": "auto", "copy_rate": 0.0}
-        defaults["segmentations"] = 1
-        value["source"] = defaults | value["source"]
+        value["source"] = _OLD_SOURCE | value["source"]
         splits = value["splits"]
         for name in splits:
             splits[name] = {"direction": []} | splits[name]

@@ -117,8 +117,8 @@ def validate_same_training(directory, config, source, options):
     """Raises InputError if a ModelDirectory holds another training."""
     if not directory.config_path.exists():
         return
-    # Older trainings have no copies.
-    old = {"copy_rate": 0.0} | directory.read_run()
+    # Of older trainings.
+    old = {"copy_rate": 0.0, "segmentations": 1} | directory.read_run()
     old |= dataclasses.asdict(directory.read_config())
     new = dataclasses.asdict(config) | _run_facts(source, options)
     may_change = field_names("duration", "decoding")
@@ -147,6 +147,7 @@ def _run_facts(source, options):
         "target_language": source.target_language,
         "fingerprint": source.fingerprint,
         "copy_rate": source.copy_rate,
+        "segmentations": source.segmentations,
         "seed": options.seed,
         # The lower limit decides which pairs are missing.
         "max_tokens": min(options.max_tokens, source.max_tokens),
