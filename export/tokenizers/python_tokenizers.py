@@ -21,9 +21,8 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from sentencepiece import sentencepiece_model_pb2
 
-# Unlike quotations in some languages, a tag has no space inside. Not \s, which
-# differs between Python and RE2.
-TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
+from export.tokenizers.tags import TAG, split_tags
+
 # The normalization of OPUS-MT's scripts: full-width punctuation becomes ASCII,
 # control and unassigned characters become spaces, and spaces are collapsed, as
 # in the training text of its models. Hugging Face's tokenizer skips it.
@@ -129,15 +128,6 @@ class PythonVocabTokenizer(PythonTokenizer):
             for each in reversed(tag_ids)
         ]
         return [*tag_ids, *ids, processor.eos_id()]
-
-
-def split_tags(text, num_tags):
-    """Returns up to `num_tags` tags that a text begins with, and the rest."""
-    tags = []
-    while len(tags) < num_tags and (match := re.match(TAG, text)):
-        tags.append(match[1])
-        text = text[match.end() :]
-    return tags, text
 
 
 def read_languages(proto):

@@ -4,7 +4,7 @@ import difflib
 import typing
 
 from export.common.errors import InputError
-from export.tokenizers.python_tokenizers import split_tags
+from export.tokenizers.tags import split_tags
 
 _NUM_EXAMPLES = 5
 
