@@ -36,6 +36,10 @@ COMMANDS = {
         "--hf=m --model_dir=new",
         {"hf": "folder", "model_dir": "new folder", "check": "file"},
     ),
+    "export.import_nllb": (
+        "--hf=m --model_dir=new",
+        {"hf": "folder", "model_dir": "new folder"},
+    ),
     "export.keras_hub": (
         "--model_dir=m --preset=new",
         {"model_dir": "folder", "preset": "new folder"},

@@ -5,15 +5,15 @@ ones. `python_tokenizers` has both without TensorFlow, and reads and writes
 `vocabulary.model`. They import `keras_transformer.config` only.
 """
 
-import keras
-
 
 def load_tokenizer(vocabulary):
     """Returns the tokenizer of a `vocabulary.model`'s bytes for Keras' backend.
 
     Raises ValueError for other bytes.
     """
-    # Not at the top: JAX needs no TensorFlow.
+    # Not at the top: JAX needs no TensorFlow, and clients need neither.
+    import keras
+
     if keras.backend.backend() == "jax":
         from export.tokenizers.python_tokenizers import load_python_tokenizer
 

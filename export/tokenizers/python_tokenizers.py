@@ -22,17 +22,8 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from sentencepiece import sentencepiece_model_pb2
 
-# Unlike quotations in some languages, a tag has no space inside. Not \s, which
-# differs between Python and RE2.
-TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
-# SentencePiece's space, with which tags in a vocabulary of trainers.prepare
-# begin. A text of a tag only is blank, and one after a tag the same with and
-# without a space between them. For both RE2 and Python, in this order.
-SPACE = "\u2581"
-TAG_RULES = (
-    (rf"^{TAG}[\t\n\f\r {SPACE}]*$", ""),
-    (rf"^{TAG}[\t\n\f\r {SPACE}]*", rf"\1{SPACE}"),
-)
+from export.tokenizers.tags import SPACE, TAG, TAG_RULES, split_tags
+
 # The normalization of OPUS-MT's scripts: full-width punctuation becomes ASCII,
 # control and unassigned characters become spaces, and spaces are collapsed, as
 # in the training text of its models. Hugging Face's tokenizer skips it.
@@ -161,15 +152,6 @@ class PythonVocabTokenizer(PythonTokenizer):
             for each in reversed(tag_ids)
         ]
         return [*tag_ids, *ids, processor.eos_id()]
-
-
-def split_tags(text, num_tags):
-    """Returns up to `num_tags` tags that a text begins with, and the rest."""
-    tags = []
-    while len(tags) < num_tags and (match := re.match(TAG, text)):
-        tags.append(match[1])
-        text = text[match.end() :]
-    return tags, text
 
 
 def read_languages(proto, space=""):

@@ -10,11 +10,10 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from export.tokenizers.python_tokenizers import (
-    SPACE,
-    TAG_RULES,
     has_crashing_piece,
     read_languages,
 )
+from export.tokenizers.tags import SPACE, TAG_RULES
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 

@@ -4,7 +4,7 @@ import difflib
 import typing
 
 from export.common.errors import InputError
-from export.tokenizers.python_tokenizers import split_tags
+from export.tokenizers.tags import split_tags
 
 # The code of ISO 639-2 for several languages, those of a mixture.
 SEVERAL_LANGUAGES = "mul"

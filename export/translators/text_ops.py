@@ -7,7 +7,7 @@ them. Characters that the tokenizer drops, and white space, are not visible.
 
 import tensorflow as tf
 
-from export.tokenizers.python_tokenizers import SPACE, TAG
+from export.tokenizers.tags import SPACE, TAG
 from export.translators.batches import character_limit
 from keras_transformer.config import END_ID, PAD_ID
 
