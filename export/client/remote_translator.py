@@ -7,7 +7,7 @@ import typing
 import numpy as np
 
 from export.common.errors import InputError
-from export.translators.text_translator import SignatureTranslator
+from export.translators.signature_translator import SignatureTranslator
 
 # In bytes; far more than the alignments of a batch take.
 MAX_RESPONSE_BYTES = 1 << 30

@@ -22,10 +22,8 @@ from starlette.routing import Route
 
 from export.documents.document import translate_documents
 from export.http_server.batcher import Batcher, QueueFullError
-from export.translators.text_translator import (
-    MIN_POSSIBLE_SCORE,
-    SignatureTranslator,
-)
+from export.translators.signature_translator import SignatureTranslator
+from export.translators.text_translator import MIN_POSSIBLE_SCORE
 
 _PAGE = pathlib.Path(__file__).parent / "page" / "index.html"
 _LOGGER = logging.getLogger(__name__)

@@ -11,7 +11,8 @@ from export.serving.export_directory import (
 )
 from export.translators.batches import BATCH_TOKENS, map_in_batches
 from export.translators.search_flags import SEARCH
-from export.translators.text_translator import Sentence, SignatureTranslator
+from export.translators.signature_translator import SignatureTranslator
+from export.translators.text_translator import Sentence
 
 
 class ExportedTranslator(SignatureTranslator):

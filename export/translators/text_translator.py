@@ -14,7 +14,6 @@ from export.translators.batches import (
     map_in_batches,
     validate_texts,
 )
-from export.translators.terms import request_inputs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,12 +195,31 @@ class TextTranslator(abc.ABC):
         if terms is not None:
             self._validate_terms(terms)
             sentences = [
-                sentence._replace(terms=terms.find(sentence.text))
-                for sentence in sentences
+                sentence._replace(terms=found)
+                for sentence, found in zip(
+                    sentences, self._find_terms(terms, sentences)
+                )
             ]
 
         def search_batch(batch):
-            return self._search(batch, n, align)
+            rows = self._search(batch, n, align)
+            # Items that cannot be kept, as they are too long, are left to the
+            # model.
+            failed = [
+                index
+                for index, sentence in enumerate(batch)
+                if not rows[index] and any(t.is_kept for t in sentence.terms)
+            ]
+            if failed:
+                others = [
+                    batch[index]._replace(
+                        terms=[t for t in batch[index].terms if not t.is_kept]
+                    )
+                    for index in failed
+                ]
+                for index, row in zip(failed, self._search(others, n, align)):
+                    rows[index] = row
+            return rows
 
         return self._translate_batches(search_batch, sentences, on_progress)
 
@@ -263,8 +281,12 @@ class TextTranslator(abc.ABC):
         """Returns a list of possible Translations for each sentence."""
 
     def _validate_terms(self, terms):
-        """Raises InputError for Terms; here, leaves it to the search."""
+        """Raises InputError for Terms; here, leaves them to the search."""
         del terms
+
+    def _find_terms(self, terms, sentences):
+        """Returns the Terms of each Sentence, lists."""
+        return [terms.find(sentence.text) for sentence in sentences]
 
     def _prefix_ids(self, prefixes):
         """Returns an int32 array for each prefix; here, refuses prefixes."""
@@ -272,71 +294,6 @@ class TextTranslator(abc.ABC):
             "Only model directories translate with prefixes; omit the "
             f"{len(prefixes)} prefixes."
         )
-
-
-class SignatureTranslator(TextTranslator):
-    """Base of translators by an export or server, whose messages say `name`."""
-
-    name = ""
-
-    @abc.abstractmethod
-    def _predict(self, signature, texts, **inputs):
-        """Returns a signature's outputs, a dict of arrays; text is bytes.
-
-        `inputs` are others than `text`, lists of lists of str.
-        """
-
-    def _tokenize(self, texts):
-        # Only the model can count tokens; characters sort texts equally well.
-        return [
-            Sentence(text, (), len(text) + 1 if text.strip() else 1, False)
-            for text in texts
-        ]
-
-    def _search(self, sentences, n, align):
-        texts = [sentence.text for sentence in sentences]
-        terms = [sentence.terms for sentence in sentences]
-        if any(terms) and (align or n > 1):
-            raise InputError(
-                f"{self.name} is an export, which gives only the best "
-                "translation with terms, without alignments: omit --n_best and "
-                "--alignments, or use the model directory."
-            )
-        if n > 1:
-            outputs = self._predict("n_best", texts)
-            beams = outputs["scores"].shape[1]
-            if n > beams:
-                raise InputError(
-                    f"Expected at most {beams} translations, the beam size of "
-                    f"{self.name}, got {n}; export the model with more beams."
-                )
-            rows = [_decode_utf8(row[:n]) for row in outputs["translations"]]
-            scores = outputs["scores"][:, :n].tolist()
-        else:
-            if any(terms):
-                outputs = self._predict(
-                    "translate_with_terms", texts, **request_inputs(terms)
-                )
-            else:
-                signature = "align" if align else "serving_default"
-                outputs = self._predict(signature, texts)
-            rows = [[text] for text in _decode_utf8(outputs["translation"])]
-            scores = outputs["score"][:, None].tolist()
-        words = [{}] * len(texts)
-        if align:
-            words = map(
-                word_attributes,
-                outputs["source_words"],
-                outputs["target_words"],
-                outputs["alignment"],
-                outputs["token_log_probs"],
-            )
-        truncated = outputs["truncated"].tolist()
-        return [*map(drop_impossible, rows, scores, words, truncated)]
-
-
-def _decode_utf8(texts):
-    return [text.decode("utf-8", "replace") for text in texts]
 
 
 def drop_impossible(texts, scores, words=(), truncated=False):
