@@ -18,7 +18,7 @@ _CONTEXT = "'"
 _MARK = "\x01"
 # Punctuation within addresses, and numbers.
 _CONNECTORS = "./:-_@=&#,"
-_CONTEXT_TOKENS = (_CONTEXT, "▁" + _CONTEXT, "<unk>")
+_CONTEXT_TOKENS = (_CONTEXT, "▁" + _CONTEXT, "<0x27>", "<unk>")
 
 
 def word_edges(tokenizer):

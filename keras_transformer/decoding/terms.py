@@ -136,11 +136,12 @@ class TermBeams:
     def select(self, log_probs, tokens, count):
         """Selects candidates, tokens [B, K, N] with log-probs [B, K * N].
 
-        Takes the best of each bank, then the second best, and so on. Those that
-        give up a copied term are taken later, and last those that may lack the
-        length for their terms. Returns indices, int32 [B, count], in the order
-        of the log-probabilities, the highest first; and a number of tokens that
-        suffices after each candidate, int32 [B, K * N].
+        Takes the best of each bank, then the second best, and so on; if all
+        terms are copied, the best of the fullest bank, then the likeliest.
+        Those that give up a copied term are taken later, and last those that
+        may lack the length for their terms. Returns indices, int32 [B, count],
+        in the order of the log-probabilities, the highest first; and a number
+        of tokens that suffices after each candidate, int32 [B, K * N].
         """
         patterns, state = _insert_axis(self._patterns), self._state
         least, is_copied = patterns.least_tokens, patterns.is_copied
@@ -181,6 +182,17 @@ class TermBeams:
         ranks = ops.cumsum(ops.cast(in_bank, "int32"), axis=1)
         ranks = ops.sum(ops.where(in_bank, ranks, 0), axis=-1)
         key = ranks * num_banks + bank
+        # Copied terms alone: the likeliest, and one with as many as possible.
+        fits = ops.where(gives_up | is_late, num_banks, bank)
+        is_fullest = (ranks == 1) & (
+            bank == ops.min(fits, axis=1, keepdims=True)
+        )
+        likeliest = ops.where(is_fullest, 0, 1 + ops.arange(size))
+        is_copied = self._patterns.is_copied | (
+            self._patterns.least_tokens == 0
+        )
+        are_copied = ops.all(is_copied, axis=-1, keepdims=True)
+        key = ops.where(are_copied, likeliest, key)
         key = ops.where(gives_up, key + _MANY, key)
         key = ops.where(is_late, key + 2 * _MANY, key)
         _, places = ops.top_k(-key, count)
