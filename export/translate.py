@@ -35,7 +35,8 @@ language, and --source_language=CODE is that of the text (docs/languages.md). A
 line may begin with its own, as in ">>fra<< text".
 
 With --terms=FILE the translation of a line that has a term of FILE, a line of
-source TAB translation, contains that translation (docs/terms.md).
+source TAB translation, contains that translation (docs/terms.md). With --keep
+so it does the line's own addresses, emoji, numbers or rare characters.
 """
 
 from absl import flags
@@ -46,7 +47,6 @@ from export.lines import line_flags
 from export.lines.streams import print_line_warning
 from export.serving.exported_translator import load_translator
 from export.translators import search_flags
-from export.translators.terms import Terms
 from export.translators.text_translator import UnknownCharacterError
 
 FLAGS = flags.FLAGS
@@ -103,12 +103,12 @@ def main(arguments):
             f"XLA cannot compile products in {FLAGS.quantization}: omit "
             "--compiled or --quantization."
         )
-    if FLAGS.compiled and FLAGS.terms:
+    terms = search_flags.read_terms()
+    if FLAGS.compiled and terms:
         raise InputError(
-            "XLA does not compile searches with terms: omit --compiled or "
-            "--terms."
+            "XLA does not compile searches with terms: omit --compiled, or "
+            "--terms and --keep."
         )
-    terms = Terms.from_file(FLAGS.terms) if FLAGS.terms else None
     search = search_flags.read_given_flags(
         (*search_flags.MODEL_SEARCH, "min_length", "ensemble_mean")
     )

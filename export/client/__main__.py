@@ -15,7 +15,6 @@ from export.client.rest_server import RestServer
 from export.common import command
 from export.lines import line_flags
 from export.translators import search_flags
-from export.translators.terms import Terms
 
 FLAGS = flags.FLAGS
 
@@ -57,7 +56,7 @@ def main(arguments):
     """Translates a file or standard input."""
     del arguments
     line_flags.validate_format()
-    terms = Terms.from_file(FLAGS.terms) if FLAGS.terms else None
+    terms = search_flags.read_terms()
     model = ServedModel(FLAGS.model_name, FLAGS.version, FLAGS.label)
     if FLAGS.url is not None:
         server = RestServer(FLAGS.url, model, FLAGS.timeout_seconds)

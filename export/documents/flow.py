@@ -6,29 +6,13 @@ import re
 
 import sentencex
 
+from export.documents.patterns import ADDRESS, EMOJI, MARKS
+
 # Stands for a placeholder in the text of a flow.
 ATOM = "\ufffc"
 
-# Scripts without spaces between words, and marks that belong to a character.
-NO_SPACE = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff"
-    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
-MARKS = (
-    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a"
-    "\u064b-\u065f\u0670\u06d6-\u06ed\u0730-\u074a\u0900-\u0903\u093a-\u094f"
-    "\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09cd\u09d7\u0a01-\u0a03"
-    "\u0a3c-\u0a51\u0a81-\u0a83\u0abc-\u0acd\u0b01-\u0b03\u0b3c-\u0b57\u0b82"
-    "\u0bbe-\u0bcd\u0c00-\u0c04\u0c3c-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6"
-    "\u0d00-\u0d03\u0d3b-\u0d4d\u0d57\u0dca-\u0df3\u0e31\u0e34-\u0e3a"
-    "\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u1056-\u1059"
-    "\u17b4-\u17d3\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\u20d0-\u20ff"
-    "\u3099\u309a\ufe00-\ufe0f\ufe20-\ufe2f\U0001f3fb-\U0001f3ff"
-)
-
 _PLACEHOLDER = (
-    # URLs and addresses.
-    r"\b(?:https?://|www\.)[^\s<>\"]*[\w/]|\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
+    rf"{ADDRESS}"
     # {{x}}, {% x %}; {name}, {0:.2f}, {a!r}, ${x}, %{x}.
     r"|\{\{[^{}]*\}\}|\{%[^{}]*%\}"
     r"|[$#%]?\{[\w.\[\]-]*(?:[!:,][^{}]*)?\}"
@@ -36,10 +20,8 @@ _PLACEHOLDER = (
     r"|%(?:\(\w+\)|\d+\$)?[-+0#]*(?:\d+|\*)?(?:\.(?:\d+|\*))?"
     r"(?:hh|ll|[hljztL])?[sdiuoxXfFeEgGcra@](?!\w)|%%|\ufffc"
 )
-_PICTURE = "[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
-_EMOJI = rf"{_PICTURE}(?:{_PICTURE}|[\ufe0f\u200d\u20e3\U000e0020-\U000e007f])*"
 _REFERENCE = r"&(?:\#\d+|\#[xX][\da-fA-F]+|[a-zA-Z][a-zA-Z\d]*(?![\w@]));?"
-_TEXT_SPECIAL = re.compile(rf"\s+|(?P<emoji>{_EMOJI})|{_PLACEHOLDER}")
+_TEXT_SPECIAL = re.compile(rf"\s+|(?P<emoji>{EMOJI})|{_PLACEHOLDER}")
 _MARKUP_SPECIAL = re.compile(rf"{_TEXT_SPECIAL.pattern}|{_REFERENCE}")
 _XML_ENTITIES = ("&amp;", "&lt;", "&gt;", "&quot;", "&apos;")
 

@@ -4,14 +4,15 @@ import bisect
 import collections
 import re
 
-from export.documents.flow import ATOM, MARKS, NO_SPACE
+from export.documents.flow import ATOM
+from export.documents.patterns import MARKS, NO_SPACES
 
 # A character of a script without spaces, a word, or another visible character.
 _PIECE = re.compile(
-    rf"[{NO_SPACE}][{MARKS}]*|(?:(?![{NO_SPACE}])[\w{MARKS}])+|[^\s]"
+    rf"[{NO_SPACES}][{MARKS}]*|(?:(?![{NO_SPACES}])[\w{MARKS}])+|[^\s]"
 )
 WORD = re.compile(rf"[\w{MARKS}{ATOM}]")
-_NO_SPACE = re.compile(rf"[{NO_SPACE}]")
+_NO_SPACE = re.compile(rf"[{NO_SPACES}]")
 # Articles, pronouns and prepositions, which draw false alignments.
 _MAX_ARTICLE_LENGTH = 4
 # Shorter words may mean another thing in the other language.

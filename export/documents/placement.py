@@ -4,10 +4,11 @@ import bisect
 import collections
 import re
 
-from export.documents.flow import ATOM, NO_SPACE, Kind
+from export.documents.flow import ATOM, Kind
+from export.documents.patterns import NO_SPACES
 from export.documents.pieces import WORD, AlignedPieces, word_spans
 
-_NO_SPACE = re.compile(rf"[{NO_SPACE}]")
+_NO_SPACE = re.compile(rf"[{NO_SPACES}]")
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 

@@ -226,7 +226,7 @@ class TranslationComparer(ExportComparer):
         for text, other in zip(self._texts, self._translations):
             pairs = first_terms(text, other)
             try:
-                terms = Terms(pairs) if pairs else None
+                terms = Terms(pair[:2] for pair in pairs) if pairs else None
                 (translation,) = model.translate([text], terms=terms)
             except InputError:
                 (plain,) = model.translate([text])

@@ -10,6 +10,7 @@ from export.translators.int8 import NOT_SUPPORTED, multiplies_exactly
 from export.translators.languages import Languages
 from export.translators.model_translator import model_for_tokenizer
 from export.translators.term_ops import (
+    find_copies,
     find_terms,
     tokenize_terms,
     word_edges,
@@ -188,7 +189,11 @@ class ServedTranslator(tf.Module):
         targets = tf.pad(tf.where(found, target_terms, ""), padding)
         terms, is_wrong = tokenize_terms(self.tokenizer.target, targets)
         output = self._graph_translator.search(
-            source, terms=terms, word_edges=self._word_edges, n_best=1
+            source,
+            terms=terms,
+            copied_terms=find_copies(tf.pad(source_terms, padding), targets),
+            word_edges=self._word_edges,
+            n_best=1,
         )
         is_possible = ~tf.reduce_any(is_wrong, axis=1)
         score = tf.where(is_possible, output.scores[:, 0], IMPOSSIBLE_SCORE)

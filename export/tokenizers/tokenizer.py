@@ -30,6 +30,7 @@ class Tokenizer(tf.Module):
 
     # Itself: a TokenizerPair has one tokenizer for each side.
     source = target = property(lambda self: self)
+    _has_tag_rules = True
 
     def __init__(self, proto):
         # In a SavedModel loaded in Python, tokenizers with the same name share
@@ -125,7 +126,7 @@ class Tokenizer(tf.Module):
             text, input_encoding="UTF-8", output_encoding="UTF-8"
         )
         text = tf.strings.regex_replace(text, r"\x00", "")
-        if self.num_tags:
+        if self._has_tag_rules and self.num_tags:
             for pattern, replacement in TAG_RULES:
                 text = tf.strings.regex_replace(text, pattern, replacement)
         return text

@@ -20,7 +20,10 @@ from keras_transformer.decoding.translate import (
 )
 
 IDS_SPEC = tf.TensorSpec([None, None], tf.int32)
-_TERMS_SPEC = tf.TensorSpec([None, None, None, None], tf.int32)
+_TERMS_SPECS = {
+    "terms": tf.TensorSpec([None, None, None, None], tf.int32),
+    "copied_terms": tf.TensorSpec([None, None], tf.bool),
+}
 
 # Compiled searches pad sources to 16, 32, 64, ... ids or to their limit.
 _MIN_PADDED_LENGTH = 16
@@ -130,6 +133,7 @@ class GraphTranslator:
         source,
         prefix=(),
         terms=(),
+        copied_terms=(),
         word_edges=None,
         n_best=0,
         align=False,
@@ -145,6 +149,7 @@ class GraphTranslator:
             terms: int32 [B, C, A, L], see kt.Constraints, whose tokens may be
                 any; or (). Maximum lengths are raised for them, up to the
                 number of learned positions.
+            copied_terms: boolean [B, C], or (), see kt.Constraints.
             word_edges: kt.WordEdges, with terms.
             n_best: number of needed translations, with terms; 0 for all.
             align: whether to return only the best translation, aligned.
@@ -184,7 +189,9 @@ class GraphTranslator:
             source,
             max_length,
             constraints=kt.Constraints(
-                limits, min_lengths, prefix, terms=terms
+                *(limits, min_lengths, prefix),
+                terms=terms,
+                copied_terms=copied_terms,
             ),
             config=search_config,
             shrink_batch=shrink_batch,
@@ -294,8 +301,8 @@ class TracedSearch:
     def search(self, source, prefix=None, align=False, terms=None, **options):
         """Searches int32 [B, S]; see `GraphTranslator.search`.
 
-        `options` are arguments for terms, without which there are none.
-        Compiled searches take no terms.
+        `terms` are a pair, `terms` and `copied_terms`, and `options` other
+        arguments for them. Compiled searches take no terms.
         """
         names, inputs = ["source"], [source]
         if prefix is not None:
@@ -308,8 +315,8 @@ class TracedSearch:
             ]
             signature = [tf.TensorSpec(each.shape, tf.int32) for each in inputs]
         if terms is not None:
-            names, inputs = [*names, "terms"], [*inputs, terms]
-            signature = [*signature, _TERMS_SPEC]
+            names, inputs = [*names, *_TERMS_SPECS], [*inputs, *terms]
+            signature = [*signature, *_TERMS_SPECS.values()]
         key = align, *names, *signature, *options.values()
         with self._lock:
             if key not in self._graphs:

@@ -7,6 +7,7 @@ from absl import flags
 
 from export.common import command
 from export.translators.batches import BATCH_TOKENS
+from export.translators.terms import Terms
 
 # Copied from keras_transformer, which takes seconds to import.
 MAX_BEAMS, MAX_EXTRA_TOKENS, MAX_ALPHA = 1_000, 100_000, 8.0
@@ -175,7 +176,7 @@ def define_ensemble_mean():
 
 
 def define_terms():
-    """Defines --terms, the path of `Terms.from_file`."""
+    """Defines the flags of `read_terms`."""
     flags.DEFINE_string(
         "terms",
         None,
@@ -183,6 +184,21 @@ def define_terms():
         "has a term, its translation has that of the term. Variants of either "
         'are separated by "|".',
     )
+    flags.DEFINE_list(
+        "keep",
+        [],
+        "What translations contain as it is in the text, separated by commas: "
+        "urls (also mail addresses), emoji, numbers, and rare, words with "
+        "characters that the vocabulary spells as bytes. See "
+        "docs/characters.md.",
+    )
+
+
+def read_terms():
+    """Returns the Terms of --terms and --keep; None without both."""
+    if FLAGS.terms:
+        return Terms.from_file(FLAGS.terms, FLAGS.keep)
+    return Terms(keep=FLAGS.keep) if FLAGS.keep else None
 
 
 def define_batch_tokens():

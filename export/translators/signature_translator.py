@@ -1,4 +1,4 @@
-"""The base of translators by the signatures of an export."""
+"""Translates text by the signatures of an export or server."""
 
 import abc
 
@@ -24,6 +24,13 @@ class SignatureTranslator(TextTranslator):
         `inputs` are others than `text`, lists of lists of str.
         """
 
+    def _validate_terms(self, terms):
+        if "rare" in terms.keep:
+            raise InputError(
+                f"{self.name} does not tell which characters are rare: give "
+                "others to --keep, or use the model directory."
+            )
+
     def _tokenize(self, texts):
         # Only the model can count tokens; characters sort texts equally well.
         return [
@@ -38,7 +45,8 @@ class SignatureTranslator(TextTranslator):
             raise InputError(
                 f"{self.name} is an export, which gives only the best "
                 "translation with terms, without alignments: omit --n_best and "
-                "--alignments, or use the model directory."
+                "--alignments, or --terms and --keep, or use the model "
+                "directory."
             )
         if n > 1:
             outputs = self._predict("n_best", texts)

@@ -1,18 +1,24 @@
 """Terms inside a graph: the tokens of targets, and terms of sentences."""
 
+import functools
+
 import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.translators.terms import NO_SPACES, is_before_word, is_joined
+from export.documents.patterns import NO_SPACES
+from export.translators.kept_items import words
+from export.translators.terms import is_before_word, is_joined
 from export.translators.text_ops import WHITE_SPACE
-from keras_transformer.config import END_ID
+from keras_transformer.config import END_ID, UNKNOWN_ID
 
 # Text before a term, so that it is split as within a sentence; also its tokens.
 _CONTEXT = "'"
 _MARK = "\x01"
-_CONTEXT_TOKENS = (_CONTEXT, "▁" + _CONTEXT, "<unk>")
+# Punctuation within addresses, and numbers.
+_CONNECTORS = "./:-_@=&#,"
+_CONTEXT_TOKENS = (_CONTEXT, "▁" + _CONTEXT, "<0x27>", "<unk>")
 
 
 def word_edges(tokenizer):
@@ -35,12 +41,76 @@ def word_edges(tokenizer):
         joins_previous,
         [is_joined(text[-1]) for text in texts],
         [is_before_word(text[-1]) for text in texts],
+        [text[0] in _CONNECTORS and is_joined(text[-1]) for text in texts],
+        [text.strip(_CONNECTORS) == "" for text in texts],
+    )
+
+
+def find_sentence_terms(tokenizers, terms, sentences):
+    """Returns the Terms of each Sentence, lists.
+
+    Of kept items it returns only what the vocabulary can spell. `tokenizers` is
+    a Tokenizer or TokenizerPair.
+    """
+    rare = _rare_words(tokenizers.source, sentences) if terms.keep else ()
+    found = [terms.find(sentence.text, rare) for sentence in sentences]
+    variants = {
+        variant
+        for row in found
+        for term in row
+        if term.is_kept
+        for variant in term.variants
+    }
+    rows = tokenizers.target.encode([*variants])
+    # Normalization may leave nothing but the end id.
+    spelled = {
+        variant
+        for variant, ids in zip(variants, rows)
+        if len(ids) > 1 and UNKNOWN_ID not in ids
+    }
+    return [
+        [
+            term
+            for term in row
+            if not term.is_kept or spelled.issuperset(term.variants)
+        ]
+        for row in found
+    ]
+
+
+def _rare_words(tokenizer, sentences):
+    """Returns words of Sentences that are spelled as bytes in any case."""
+    byte_ids = _byte_ids(tokenizer.proto)
+    texts = [
+        sentence.text
+        for sentence in sentences
+        if not byte_ids.isdisjoint(sentence.ids)
+    ]
+    found = {word for text in texts for word in words(text)}
+    for change in str, str.lower:
+        rows = tokenizer.encode([change(word) for word in found])
+        found = {
+            word
+            for word, ids in zip(found, rows)
+            if not byte_ids.isdisjoint(ids)
+        }
+    return found
+
+
+@functools.lru_cache(maxsize=16)
+def _byte_ids(proto):
+    pieces = sentencepiece_model_pb2.ModelProto.FromString(proto).pieces
+    return frozenset(
+        index for index, each in enumerate(pieces) if each.type == each.BYTE
     )
 
 
 def validate_targets(tokenizer, terms):
     """Raises InputError for Terms with targets that tokens cannot spell."""
-    lines, targets = zip(*terms.targets())
+    targets = [*terms.targets()]
+    if not targets:
+        return
+    lines, targets = zip(*targets)
     ids, _ = tokenize_terms(tokenizer, tf.constant(targets)[:, None])
     # The first alternative follows a space.
     spelled = tokenizer.decode(ids[:, 0, 0])
@@ -78,6 +148,16 @@ def tokenize_terms(tokenizer, targets):
     return tf.reshape(ids, shape), tf.reshape(is_wrong, [batch, count])
 
 
+def find_copies(sources, targets):
+    """Returns which targets have their source as first variant.
+
+    All are string [B, C]; returns boolean [B, C].
+    """
+    return (targets != "") & (
+        tf.strings.regex_replace(targets, r"(?s)\|.*", "") == sources
+    )
+
+
 def find_terms(text, terms):
     """Returns which terms, string [B, C], texts [B] have: boolean [B, C].
 
@@ -103,7 +183,7 @@ def _mark_units(text):
     text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
     text = tf.strings.regex_replace(text, WHITE_SPACE, " ")
     text = tf.strings.regex_replace(tf.strings.strip(text), _MARK, "")
-    for pattern in f"({NO_SPACES})", r"([\p{L}\p{M}\p{N}]+)":
+    for pattern in f"([{NO_SPACES}])", r"([\p{L}\p{M}\p{N}]+)":
         marked = rf"{_MARK}\1{_MARK}"
         text = tf.strings.regex_replace(text, pattern, marked)
     return text

@@ -10,17 +10,13 @@ import typing
 import unicodedata
 
 from export.common.errors import InputError
+from export.documents.patterns import ADDRESS, NO_SPACES
 from export.lines.files import read_lines
+from export.translators.kept_items import KINDS, find_items
 
-# Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer,
-# Chinese and Japanese.
-NO_SPACES = (
-    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u312f\u31a0-\u9fff"
-    "\uf900-\ufaff\uff66-\uff9f\U00016fe0-\U00018dff\U0001b000-\U0001b16f"
-    "\U00020000-\U0003ffff]"
-)
-# Besides dashes and opening brackets and quotes.
-_BEFORE_WORDS = "▁'\"’/¿¡"
+# Besides dashes, currency, opening brackets and quotes.
+_BEFORE_WORDS = "▁'\"’/¿¡#@"
+_ADDRESS, _NO_SPACE = re.compile(ADDRESS), re.compile(f"[{NO_SPACES}]")
 
 
 class Term(typing.NamedTuple):
@@ -29,10 +25,17 @@ class Term(typing.NamedTuple):
     Attributes:
         source: the variant that occurs.
         target: variants, one of which the translation contains, joined by "|".
+        is_kept: whether it is an item of the text, whose target is itself.
     """
 
     source: str
     target: str
+    is_kept: bool = False
+
+    @property
+    def variants(self):
+        """Variants of the target, a list."""
+        return self.target.split("|")
 
 
 class Terms:
@@ -42,12 +45,21 @@ class Terms:
         pairs: pairs of source and target, str; variants of either side, such as
             inflections, are separated by "|".
         name: where the pairs are from, for messages.
+        keep: kinds of items that translations contain as the text has them:
+            "urls" (also mail addresses), "emoji", "numbers", and "rare", words
+            with characters that the vocabulary spells as bytes.
 
-    Raises InputError for an empty side, and for a source with several targets.
+    Raises InputError for an empty side, for a source with several targets, and
+    for another kind.
     """
 
-    def __init__(self, pairs, name="terms"):
-        self.name = name
+    def __init__(self, pairs=(), name="terms", keep=()):
+        self.name, self.keep = name, frozenset(keep)
+        if not self.keep <= {*KINDS}:
+            raise InputError(
+                f"Expected kinds of text to keep among {', '.join(KINDS)}, got "
+                f"{', '.join(keep)}."
+            )
         self._targets, self._lines = {}, {}
         for number, (source, target) in enumerate(pairs, 1):
             sources, targets = map(_split_variants, (source, target))
@@ -69,18 +81,23 @@ class Terms:
         self._sizes = sorted({len(key) // 2 for key in self._targets})
 
     @classmethod
-    def from_file(cls, path):
+    def from_file(cls, path, keep=()):
         """Reads a file of lines: source TAB target.
 
         Raises InputError if it cannot be read, or as the class does.
         """
-        return cls(_read_pairs(path), str(path))
+        return cls(_read_pairs(path), str(path), keep)
 
-    def find(self, text):
+    def find(self, text, rare=()):
         """Returns the Terms of a sentence, each once, as a list.
 
-        Terms are found as whole words, in the case in which they are given.
+        Terms are found as whole words, in the case in which they are given,
+        and not within addresses that are kept. Of the kind "rare" are the words
+        in `rare`. Items that are part of a term are not kept.
         """
+        items = find_items(text, self.keep, rare) if self.keep else {}
+        if "urls" in self.keep:
+            text = _ADDRESS.sub("\ufffc", text)
         found, units = {}, _units(text)
         for size in self._sizes:
             for start in range(len(units) - size + 1):
@@ -88,8 +105,13 @@ class Terms:
                 targets = self._targets.get(key)
                 if targets is not None:
                     found.setdefault(targets, "".join(key))
-        return [
+        terms = [
             Term(source, "|".join(targets)) for targets, source in found.items()
+        ]
+        return terms + [
+            Term(item, "|".join(variants), is_kept=True)
+            for item, variants in items.items()
+            if not any(item in term.source for term in terms)
         ]
 
     def targets(self):
@@ -121,13 +143,14 @@ def is_joined(character):
     True for letters, their marks and digits, except in scripts without spaces.
     """
     kind = unicodedata.category(character)[0]
-    return kind in "LMN" and not re.match(NO_SPACES, character)
+    return kind in "LMN" and not _NO_SPACE.match(character)
 
 
 def is_before_word(character):
     """Returns whether a word may follow a character without a space."""
     kind = unicodedata.category(character)
-    return character in _BEFORE_WORDS or kind in ("Pd", "Ps", "Pi")
+    is_mark = character in _BEFORE_WORDS or kind in ("Pd", "Ps", "Pi", "Sc")
+    return is_mark or _NO_SPACE.match(character) is not None
 
 
 def _read_pairs(path):

@@ -207,12 +207,31 @@ class TextTranslator(abc.ABC):
         if terms is not None:
             self._validate_terms(terms)
             sentences = [
-                sentence._replace(terms=terms.find(sentence.text))
-                for sentence in sentences
+                sentence._replace(terms=found)
+                for sentence, found in zip(
+                    sentences, self._find_terms(terms, sentences)
+                )
             ]
 
         def search_batch(batch):
-            return self._search(batch, n, align)
+            rows = self._search(batch, n, align)
+            # Items that cannot be kept, as they are too long, are left to the
+            # model.
+            failed = [
+                index
+                for index, sentence in enumerate(batch)
+                if not rows[index] and any(t.is_kept for t in sentence.terms)
+            ]
+            if failed:
+                others = [
+                    batch[index]._replace(
+                        terms=[t for t in batch[index].terms if not t.is_kept]
+                    )
+                    for index in failed
+                ]
+                for index, row in zip(failed, self._search(others, n, align)):
+                    rows[index] = row
+            return rows
 
         return self._translate_batches(search_batch, sentences, on_progress)
 
@@ -274,8 +293,12 @@ class TextTranslator(abc.ABC):
         """Returns a list of possible Translations for each sentence."""
 
     def _validate_terms(self, terms):
-        """Raises InputError for Terms; here, leaves it to the search."""
+        """Raises InputError for Terms; here, leaves them to the search."""
         del terms
+
+    def _find_terms(self, terms, sentences):
+        """Returns the Terms of each Sentence, lists."""
+        return [terms.find(sentence.text) for sentence in sentences]
 
     def _prefix_ids(self, prefixes):
         """Returns an int32 array for each prefix; here, refuses prefixes."""

@@ -28,6 +28,8 @@ from export.translators.model_translator import (
     model_for_tokenizer,
 )
 from export.translators.term_ops import (
+    find_copies,
+    find_sentence_terms,
     tokenize_terms,
     validate_targets,
     word_edges,
@@ -176,8 +178,8 @@ class Translator(ModelTranslator):
             return
         if self.compiled:
             raise InputError(
-                "XLA does not compile searches with terms: omit --compiled or "
-                "--terms."
+                "XLA does not compile searches with terms: omit --compiled, or "
+                "--terms and --keep."
             )
         # Once: each has graphs of its own.
         self._word_edges = self._word_edges or word_edges(self.tokenizer.target)
@@ -189,6 +191,9 @@ class Translator(ModelTranslator):
         validate_targets(self.tokenizer.target, terms)
         self._terms = terms
 
+    def _find_terms(self, terms, sentences):
+        return find_sentence_terms(self.tokenizer, terms, sentences)
+
     def _search_best(self, sentences):
         source = pad_ids([sentence.ids for sentence in sentences])
         return self._traced_search.search(source).tokens[:, 0].numpy()
@@ -199,10 +204,12 @@ class Translator(ModelTranslator):
         if any(len(sentence.prefix) for sentence in sentences):
             prefix = pad_ids([sentence.prefix for sentence in sentences])
         options = {}
-        if sentences[0].terms:
-            targets = request_inputs([each.terms for each in sentences])
-            terms, _ = tokenize_terms(
-                self.tokenizer.target, tf.constant(targets["target_terms"])
+        if any(sentence.terms for sentence in sentences):
+            inputs = request_inputs([each.terms for each in sentences])
+            targets = tf.constant(inputs["target_terms"])
+            terms = (
+                tokenize_terms(self.tokenizer.target, targets)[0],
+                find_copies(tf.constant(inputs["source_terms"]), targets),
             )
             options = {"terms": terms, "n_best": n}
             options["word_edges"] = self._word_edges

@@ -118,8 +118,8 @@ def start_search(config, constraints, max_length, step_state):
     """Returns the BeamSearchState before the first step."""
     constraints, states = prepare_constraints(constraints, config, max_length)
     if config.word_edges is not None:
-        terms, states = prepare_terms(constraints.terms, config.word_edges)
-        constraints = constraints._replace(terms=terms)
+        terms, states = prepare_terms(constraints, config.word_edges)
+        constraints = constraints._replace(terms=terms, copied_terms=())
     batch = ops.shape(constraints.max_lengths)[0]
     beams = config.beam_size
     tokens = ops.full((batch, beams, max_length), PAD_ID, dtype="int32")
@@ -285,8 +285,7 @@ def best_candidates(
     if terms is None:
         log_probs, order = ops.top_k(continuing, beam_size)
     else:
-        missing = ops.reshape(terms.count_missing(top_tokens), (batch, count))
-        order = terms.select(continuing, missing, beam_size)
+        order, missing = terms.select(continuing, top_tokens, beam_size)
         log_probs = ops.take_along_axis(continuing, order, axis=1)
         # Ends compete with the candidates that have all terms.
         all_log_probs = ops.where(missing == 0, all_log_probs, IMPOSSIBLE)

@@ -57,12 +57,30 @@ class WordEdges:
         joins_next: whether a token's word may continue.
         precedes_word: whether a word may follow a token without a space, as
             after an apostrophe.
+        joins_copies: which other tokens continue a copied term, such as ".org";
+            None for none.
+        connects: which tokens do so if a word follows, such as "."; None for
+            none.
     """
 
-    def __init__(self, joins_previous, joins_next, precedes_word):
+    def __init__(
+        self,
+        joins_previous,
+        joins_next,
+        precedes_word,
+        joins_copies=None,
+        connects=None,
+    ):
         self.joins_previous = np.asarray(joins_previous, "bool")
         self.joins_next = np.asarray(joins_next, "bool")
         self.precedes_word = np.asarray(precedes_word, "bool")
+        none = np.zeros_like(self.joins_previous)
+        joins_copies, connects = (
+            none if each is None else np.asarray(each, "bool")
+            for each in (joins_copies, connects)
+        )
+        self.joins_copies = self.joins_previous | joins_copies
+        self.connects = connects
         ids = np.flatnonzero(~self.joins_previous)
         self.next_word_ids = ids[ids > END_ID][:_NUM_NEXT_WORDS]
 
@@ -84,6 +102,9 @@ class Constraints(typing.NamedTuple):
             `BeamSearchConfig.word_edges`. At least one alternative of a term
             must begin a word. A maximum length of all terms' shortest
             alternatives, the prefix and the end suffices for any beam size.
+        copied_terms: boolean [B, C], which terms are text that the model
+            copies, or () for none. It decides by itself where they begin, and a
+            hypothesis with two tokens of one continues it to its end.
     """
 
     max_lengths: typing.Any
@@ -91,6 +112,7 @@ class Constraints(typing.NamedTuple):
     prefix: typing.Any = ()
     grammar: typing.Any = ()
     terms: typing.Any = ()
+    copied_terms: typing.Any = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,7 +233,7 @@ def prepare_constraints(constraints, config, max_length):
         raise ValueError(f"max_length must be at least 1, not {max_length}.")
     if not isinstance(constraints, Constraints):
         constraints = Constraints(constraints)
-    max_lengths, min_lengths, prefix, state, terms = constraints
+    max_lengths, min_lengths, prefix, state, terms, copied = constraints
     if is_unset(state) != (config.grammar is None):
         raise ValueError(
             "BeamSearchConfig.grammar and its state, Constraints.grammar, go "
@@ -232,7 +254,10 @@ def prepare_constraints(constraints, config, max_length):
         # Ensures that each prefix ends with padding.
         prefix = ops.cast(prefix, "int32")
         prefix = ops.pad(prefix, ((0, 0), (0, 1)), constant_values=PAD_ID)
-    return Constraints(max_lengths, min_lengths, prefix, (), terms), state
+    constraints = Constraints(
+        max_lengths, min_lengths, prefix, (), terms, copied
+    )
+    return constraints, state
 
 
 def clip_lengths(name, values, max_length):

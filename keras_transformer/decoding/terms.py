@@ -3,7 +3,9 @@
 Beams are divided among banks by the number of term tokens that they have, after
 Post and Vilar 2018 (arXiv 1804.06609). A term counts when all its tokens follow
 each other and form whole words. Every position at which a term may have begun
-is followed, so terms may overlap, or be given up and begun again.
+is followed, so terms may overlap, or be given up and begun again. Copied terms
+count as one token, so that the model decides where they begin, and are not
+given up.
 
 Letters: B sentences, K beams, N candidates, V vocabulary; C terms of a
 sentence, A alternatives of a term, L tokens of an alternative.
@@ -14,7 +16,11 @@ import typing
 from keras import ops, tree
 
 from keras_transformer.config import PAD_ID
-from keras_transformer.decoding.search_config import IMPOSSIBLE, LEAST_POSSIBLE
+from keras_transformer.decoding.search_config import (
+    IMPOSSIBLE,
+    LEAST_POSSIBLE,
+    is_unset,
+)
 
 # Above every number of tokens.
 _MANY = 1 << 24
@@ -29,6 +35,7 @@ class TermPatterns(typing.NamedTuple):
     is_attached: typing.Any  # boolean [B, C, A], begins without a space
     ends_word: typing.Any  # boolean [B, C, A], ends with the end of a word
     least_tokens: typing.Any  # int32 [B, C], tokens of the shortest alternative
+    is_copied: typing.Any  # boolean [B, C]
 
 
 class TermState(typing.NamedTuple):
@@ -36,15 +43,13 @@ class TermState(typing.NamedTuple):
 
     matched: typing.Any  # boolean [B, C, A, L], whether it ends with tokens 0-l
     is_met: typing.Any  # boolean [B, C]
+    is_pending: typing.Any  # boolean [B, C], met unless a word follows
     may_attach: typing.Any  # boolean [B], whether a word follows without space
 
 
-def prepare_terms(terms, edges):
-    """Returns TermPatterns for int32 [B, C, A, L], and the first TermState.
-
-    See `Constraints.terms`.
-    """
-    tokens = ops.cast(terms, "int32")
+def prepare_terms(constraints, edges):
+    """Returns TermPatterns for Constraints, and the first TermState."""
+    tokens = ops.cast(constraints.terms, "int32")
     is_token = tokens != PAD_ID
     lengths = ops.sum(ops.cast(is_token, "int32"), axis=-1)  # [B, C, A]
     left = lengths[..., None] - 1 - ops.arange(ops.shape(tokens)[-1])
@@ -55,6 +60,9 @@ def prepare_terms(terms, edges):
     least = ops.min(ops.where(begins_word, lengths, _MANY), axis=-1)
     least = ops.minimum(least, ops.max(lengths, axis=-1) + 1)
     is_term = ops.any(lengths > 0, axis=-1)
+    is_copied = constraints.copied_terms
+    if is_unset(is_copied):
+        is_copied = ops.zeros_like(is_term)
     patterns = TermPatterns(
         tokens=ops.where(is_token, tokens, -1),
         tokens_left=left,
@@ -62,10 +70,12 @@ def prepare_terms(terms, edges):
         is_attached=is_attached,
         ends_word=ops.take(edges.joins_next, last, axis=0),
         least_tokens=ops.where(is_term, least, 0),
+        is_copied=is_copied,
     )
     state = TermState(
         matched=ops.zeros_like(is_token),
         is_met=~is_term,
+        is_pending=ops.zeros_like(is_term),
         may_attach=ops.zeros_like(is_term[:, 0]),
     )
     return patterns, state
@@ -121,89 +131,151 @@ class TermBeams:
 
     def may_end(self):
         """Returns whether each beam has all its terms: boolean [B, K]."""
-        return self._count_at_edge() == 0
+        return ops.all(self._is_met_at_edge(), axis=-1)
 
-    def count_missing(self, tokens):
-        """Returns a number of tokens that suffices after tokens [B, K, N].
+    def select(self, log_probs, tokens, count):
+        """Selects candidates, tokens [B, K, N] with log-probs [B, K * N].
 
-        One term can be continued; the rest must begin, one after the other.
+        Takes the best of each bank, then the second best, and so on; if all
+        terms are copied, the best of the fullest bank, then the likeliest.
+        Those that give up a copied term are taken later, and last those that
+        may lack the length for their terms. Returns indices, int32 [B, count],
+        in the order of the log-probabilities, the highest first; and a number
+        of tokens that suffices after each candidate, int32 [B, K * N].
         """
         patterns, state = _insert_axis(self._patterns), self._state
+        least, is_copied = patterns.least_tokens, patterns.is_copied
         within_word = ops.take(self._edges.joins_previous, tokens, axis=0)
-        least = patterns.least_tokens
-        missing = ops.sum(ops.where(state.is_met, 0, least), axis=-1)
-        missing = ops.where(
-            within_word, missing[..., None], self._count_at_edge()[..., None]
-        )
-        # What each token of a term saves where it continues the term.
+        # One term can be continued; the rest must begin, one after the other.
         is_met = ops.where(
             patterns.is_within_word,
             state.is_met[..., None, None],
             self._is_met_at_edge()[..., None, None],
         )
+        may_continue = _may_match(patterns, state) & ~is_met
         saved = least[..., None, None] - patterns.tokens_left
-        saved = ops.where(_may_match(patterns, state) & ~is_met, saved, 0)
-        batch, beams, *_ = ops.shape(saved)
-        saved = ops.reshape(saved, (batch, beams, 1, -1))
-        terms = ops.reshape(patterns.tokens, (batch, 1, 1, -1))
-        saved = ops.where(terms == tokens[..., None], saved, 0)
-        return missing - ops.max(saved, axis=-1)
+        missing = self._count_missing(least, within_word)
+        missing -= self._best(may_continue, saved, tokens)
+        # A copied term counts as one token, of which its first ones are part.
+        cost = ops.where(is_copied, ops.minimum(least, 1), least)
+        saved = ops.where(is_copied[..., None, None], 1, saved)
+        bank = self._count_missing(cost, within_word)
+        bank -= self._best(may_continue, saved, tokens)
+        missing, bank, gives_up = (
+            ops.reshape(each, ops.shape(log_probs))
+            for each in (missing, bank, self._gives_up(tokens))
+        )
+        return self._select(log_probs, missing, bank, gives_up, count), missing
 
-    def _count_at_edge(self):
-        """Returns `count_missing` of a token that begins a new word: [B, K]."""
-        least = self._patterns.least_tokens[:, None]
-        return ops.sum(ops.where(self._is_met_at_edge(), 0, least), axis=-1)
-
-    def _is_met_at_edge(self):
-        complete = _is_complete(_insert_axis(self._patterns), self._state)
-        return self._state.is_met | ops.any(complete, axis=-1)
-
-    def select(self, log_probs, missing, count):
-        """Returns the indices of `count` of N candidates: int32 [B, count].
-
-        Takes the best of each bank, then the second best, and so on. Candidates
-        that may lack the length for their terms are last. The result is in the
-        order of the log-probabilities, the highest first.
-        """
+    def _select(self, log_probs, missing, bank, gives_up, count):
         size = ops.shape(log_probs)[1]
         log_probs, order = ops.top_k(log_probs, size)
-        missing = ops.take_along_axis(missing, order, axis=1)
+        is_late = missing + 1 > self._tokens_left[:, None]
+        bank, gives_up, is_late = (
+            ops.take_along_axis(each, order, axis=1)
+            for each in (bank, gives_up, is_late)
+        )
+        is_late |= log_probs <= LEAST_POSSIBLE
         _, terms, _, length = ops.shape(self._patterns.tokens)
         num_banks = terms * length + 1
-        in_bank = missing[..., None] == ops.arange(num_banks)  # [B, N, banks]
+        in_bank = bank[..., None] == ops.arange(num_banks)  # [B, N, banks]
         ranks = ops.cumsum(ops.cast(in_bank, "int32"), axis=1)
         ranks = ops.sum(ops.where(in_bank, ranks, 0), axis=-1)
-        is_late = missing + 1 > self._tokens_left[:, None]
-        is_late |= log_probs <= LEAST_POSSIBLE
-        key = ranks * num_banks + missing
-        key = ops.where(is_late, key + _MANY, key)
+        key = ranks * num_banks + bank
+        # Copied terms alone: the likeliest, and one with as many as possible.
+        fits = ops.where(gives_up | is_late, num_banks, bank)
+        is_fullest = (ranks == 1) & (
+            bank == ops.min(fits, axis=1, keepdims=True)
+        )
+        likeliest = ops.where(is_fullest, 0, 1 + ops.arange(size))
+        is_copied = self._patterns.is_copied | (
+            self._patterns.least_tokens == 0
+        )
+        are_copied = ops.all(is_copied, axis=-1, keepdims=True)
+        key = ops.where(are_copied, likeliest, key)
+        key = ops.where(gives_up, key + _MANY, key)
+        key = ops.where(is_late, key + 2 * _MANY, key)
         _, places = ops.top_k(-key, count)
         places = ops.sort(places, axis=-1)
         return ops.take_along_axis(order, places, axis=1)
+
+    def _count_missing(self, cost, within_word):
+        """Returns the cost [B, K, C] of all terms to begin: [B, K, N]."""
+        is_met, at_edge = self._state.is_met, self._is_met_at_edge()
+        within, at_edge = (
+            ops.sum(ops.where(each, 0, cost), axis=-1)[..., None]
+            for each in (is_met, at_edge)
+        )
+        return ops.where(within_word, within, at_edge)
+
+    def _best(self, may_continue, values, tokens):
+        """Returns the best value of what tokens continue, or 0: [B, K, N]."""
+        batch, beams, _ = ops.shape(tokens)
+        values = ops.where(may_continue, values, 0)
+        values = ops.reshape(values, (batch, beams, 1, -1))
+        terms = ops.reshape(self._patterns.tokens, (batch, 1, 1, -1))
+        values = ops.where(terms == tokens[..., None], values, 0)
+        return ops.max(values, axis=-1)
+
+    def _gives_up(self, tokens):
+        """Returns whether tokens break off a copied term: boolean [B, K, N].
+
+        A single token of it may be the beginning of something else.
+        """
+        patterns, state = _insert_axis(self._patterns), self._state
+        within_word = ops.take(self._edges.joins_copies, tokens, axis=0)
+        is_last = patterns.tokens_left == 0
+        is_open = (patterns.is_copied & ~state.is_met)[..., None, None]
+        is_open &= state.matched
+        ends = is_open & is_last & patterns.ends_word[..., None]
+        is_open &= ~is_last & (ops.arange(ops.shape(is_last)[-1]) > 0)
+        may_end, may_go_on = (
+            ops.any(each, axis=(2, 3, 4))[..., None] for each in (ends, is_open)
+        )
+        may_end |= ops.any(state.is_pending, axis=-1)[..., None]
+        continuing = _shift(is_open, ops.zeros_like(is_open[..., 0]))
+        is_broken = ops.where(
+            within_word, may_end | may_go_on, may_go_on & ~may_end
+        )
+        return is_broken & (self._best(continuing, 1, tokens) == 0)
+
+    def _is_met_at_edge(self):
+        complete = _is_complete(_insert_axis(self._patterns), self._state)
+        state = self._state
+        return state.is_met | state.is_pending | ops.any(complete, axis=-1)
 
 
 def advance_terms(edges, patterns, state, tokens):
     """Returns the TermState after int32 [B, K] tokens."""
     patterns = _insert_axis(patterns)
-    begins_word = ~ops.take(edges.joins_previous, tokens, axis=0)
-    was_complete = _is_complete(patterns, state)  # [B, K, C, A]
+    joins, connects = (
+        ops.take(each, tokens, axis=0)[..., None]
+        for each in (edges.joins_previous, edges.connects)
+    )
+    was_complete = ops.any(_is_complete(patterns, state), axis=-1)
+    was_complete |= state.is_pending  # [B, K, C]
     is_equal = patterns.tokens == tokens[..., None, None, None]
     matched = _may_match(patterns, state) & is_equal
+    is_pending = was_complete & patterns.is_copied & connects
+    is_met = state.is_met | (was_complete & ~joins & ~is_pending)
     state = state._replace(
         matched=matched,
+        is_pending=is_pending & ~is_met,
         may_attach=ops.take(edges.precedes_word, tokens, axis=0),
     )
-    is_met = was_complete & begins_word[..., None, None]
-    is_met |= _is_complete(patterns, state) & ~patterns.ends_word
-    return state._replace(is_met=state.is_met | ops.any(is_met, axis=-1))
+    is_complete = _is_complete(patterns, state) & ~patterns.ends_word
+    return state._replace(is_met=is_met | ops.any(is_complete, axis=-1))
 
 
 def _may_match(patterns, state):
     """Returns whether each token would continue a term: [B, K, C, A, L]."""
     begins = state.may_attach[..., None, None] | ~patterns.is_attached
-    return ops.concatenate(
-        [begins[..., None], state.matched[..., :-1]], axis=-1
-    )
+    return _shift(state.matched, begins)
+
+
+def _shift(matched, first):
+    """Returns [..., L] for the tokens after those that are matched."""
+    return ops.concatenate([first[..., None], matched[..., :-1]], axis=-1)
 
 
 def _is_complete(patterns, state):

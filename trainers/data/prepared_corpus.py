@@ -197,13 +197,8 @@ class PreparedCorpus:
             names = [*filter(is_dev, splits)]
         if not names:
             return None
-        return TokenPairs(
-            [
-                read_shard(self.folder, shard)
-                for name in names
-                for shard in splits[name].shards
-            ]
-        )
+        shards = [shard for name in names for shard in splits[name].shards]
+        return TokenPairs([read_shard(self.folder, each) for each in shards])
 
     def test_set(self):
         """Returns the test split as EvaluationSet, or None if there is none."""

@@ -222,6 +222,8 @@ def test_tags_are_placed_as_by_a_person():
         *("<b>" * 20_000 + "x", "</b>x" * 5_000, "<b></i>x " * 5_000),
         *("<!--" * 20_000, "<a b='" * 20_000, "<b" * 20_000, "<" * 50_000),
         *("a." * 25_000, "a.b-c" * 5_000, "{a," * 10_000, "x" * 50_000),
+        # Quadratic time would be minutes.
+        *("word, " * 100_000, "The <b>fox</b> <i>is</i> here. " * 4_000),
     ],
 )
 def test_bad_markup_takes_no_long_time_and_loses_nothing(html):

@@ -8,13 +8,15 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import keras_transformer as kt
 from export.common.errors import InputError
+from export.translators import int8
 from export.translators.model_translator import ModelTranslator
 from export.translators.term_ops import find_terms, tokenize_terms, word_edges
 from export.translators.terms import Term, Terms, request_inputs
 from export.translators.translator import Translator
 from tests import made_up_text
-from tests.export import commands
+from tests.export import commands, tiny
 
 TEXTS = [*made_up_text.sentences()[:6], "", "ba ka."]
 
@@ -168,6 +170,33 @@ def test_what_takes_no_terms_says_so(model_path, tmp_path):
     flags = [f"--terms={tmp_path / 'terms'}", "--compiled"]
     code, _, err = commands.run("export.translate", model_path, TEXTS, *flags)
     assert code == 2 and "--compiled" in err[-1]
+
+
+def test_an_ensemble_has_its_terms(model_path, translator, eager):
+    models = [translator.model, tiny.model(seed=6, num_layers=2)]
+    ensemble = Translator(kt.Ensemble(models), translator.tokenizer)
+    terms = Terms(TERMS)
+    for row, source in zip(ensemble.n_best(TEXTS, 4, terms=terms), TEXTS):
+        for each in row:
+            assert targets_in(terms, source, each.text)
+
+
+@pytest.mark.skipif(
+    not int8.is_supported(),
+    reason="the processor cannot multiply int8 exactly",
+)
+def test_a_quantized_model_has_its_terms(model_path):
+    quantized = Translator.from_directory(model_path, quantization="int8")
+    terms = Terms(TERMS)
+    for source, found in zip(TEXTS, quantized.align(TEXTS, terms=terms)):
+        assert targets_in(terms, source, found.text)
+
+
+def test_n_best_has_no_alignments_with_terms_either(model_path, tmp_path):
+    (tmp_path / "terms").write_text("ba\tri\n")
+    flags = [f"--terms={tmp_path / 'terms'}", "--n_best=2", "--alignments"]
+    code, _, err = commands.run("export.translate", model_path, TEXTS, *flags)
+    assert code == 2 and "--n_best" in err[-1]
 
 
 def test_a_term_has_the_tokens_of_its_word_in_two_places(translator):

@@ -11,6 +11,7 @@ SENTENCES, CAPACITY = 16, 5
 # Tokens 2 and 4 begin words, 1 continues one; after 2 a word may follow
 # without a space, and only words of 1 and 2 may continue.
 EDGES = kt.WordEdges([0, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 1, 0, 0])
+COPIED = np.random.default_rng(1).random((SENTENCES, 2)) < 0.5
 NO_WORDS = kt.WordEdges(*np.zeros((3, 5)))
 
 
@@ -53,7 +54,12 @@ def has_terms(tokens, terms, edges):
 
 def search(seed, terms, edges, maxima, prefix=(), **config):
     tables = bt.random_tables(seed, SENTENCES, CAPACITY)
-    constraints = kt.Constraints(maxima, prefix=prefix, terms=terms)
+    constraints = kt.Constraints(
+        maxima,
+        prefix=prefix,
+        terms=terms,
+        copied_terms=COPIED[:, : terms.shape[1]],
+    )
     config = bt.config(word_edges=edges, **config)
     return tables, *bt.search(tables, constraints, CAPACITY, config)
 

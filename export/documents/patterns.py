@@ -1,0 +1,30 @@
+"""Regular expressions: scripts, and what is copied from text as it is."""
+
+# Within [...]: letters of scripts without spaces between words: Thai, Lao,
+# Tibetan, Burmese, Khmer, Chinese, Japanese and others of East Asia.
+NO_SPACES = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007"
+    "\u3021-\u302f\u3031-\u312f\u31a0-\u9fff\uf900-\ufaff\uff66-\uff9f"
+    "\U00016fe0-\U00018dff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+# Within [...]: marks that belong to the character before them.
+MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a"
+    "\u064b-\u065f\u0670\u06d6-\u06ed\u0730-\u074a\u0900-\u0903\u093a-\u094f"
+    "\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09cd\u09d7\u0a01-\u0a03"
+    "\u0a3c-\u0a51\u0a81-\u0a83\u0abc-\u0acd\u0b01-\u0b03\u0b3c-\u0b57\u0b82"
+    "\u0bbe-\u0bcd\u0c00-\u0c04\u0c3c-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6"
+    "\u0d00-\u0d03\u0d3b-\u0d4d\u0d57\u0dca-\u0df3\u0e31\u0e34-\u0e3a"
+    "\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u0f18\u0f19\u0f35\u0f37"
+    "\u0f39\u0f3e\u0f3f\u0f71-\u0f84\u0f86\u0f87\u0f8d-\u0fbc\u102b-\u103e"
+    "\u1056-\u1059\u17b4-\u17d3\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d"
+    "\u20d0-\u20ff\u3099\u309a\ufe00-\ufe0f\ufe20-\ufe2f\U0001f3fb-\U0001f3ff"
+)
+_PICTURE = "[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
+# One or more, with their modifiers.
+EMOJI = rf"{_PICTURE}(?:{_PICTURE}|[\ufe0f\u200d\u20e3\U000e0020-\U000e007f])*"
+# URLs and mail addresses.
+ADDRESS = (
+    r"\b(?:https?://|www\.)[^\s<>\"]*[\w/]"
+    r"|\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
+)

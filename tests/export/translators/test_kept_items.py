@@ -1,0 +1,117 @@
+"""Addresses, emoji, numbers and rare words that translations contain."""
+
+import re
+
+import pytest
+
+from export.common.errors import InputError
+from export.tokenizers.tokenizer import Tokenizer
+from export.translators.kept_items import KINDS, MAX_ITEMS, find_items
+from export.translators.signature_translator import SignatureTranslator
+from export.translators.terms import Term, Terms
+from export.translators.translator import Translator
+from tests import made_up_text
+from tests.export import commands, tiny
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("see https://a.b/c?d=1. Or me@x.org,", "https://a.b/c?d=1 me@x.org"),
+        ("Hi😀! 👍🏽👍🏽, ❤️a 😀", "😀 👍🏽👍🏽 ❤️"),
+        ("a ǯa, l'ǯe ǯ", "ǯa ǯe ǯ"),
+        ("12 $345 (6789) 5000円 -77", "12 345 6789 5000 77"),
+        # Single digits, times, dates, parts of words.
+        ("5 2:30 1.2.2020 12/5/2020 x12 12kg 1,23,456", ""),
+        ("555-1234-56 2010-2015", "555-1234-56 2010 2015"),
+        ("https://a.b/1234 is 1234", "https://a.b/1234 1234"),
+        ("https://a.b|c/d", ""),
+    ],
+)
+def test_items_of_a_text(text, items):
+    found = find_items(text, KINDS, {"ǯa", "ǯe", "ǯ"})
+    assert [*found] == items.split()
+    assert all(variants[0] == item for item, variants in found.items())
+    assert not find_items(text, ())
+
+
+@pytest.mark.parametrize(
+    ("number", "variants"),
+    [
+        ("1,234.5", "1,234.5 1.234,5 1_234.5 1_234,5 1234.5 1234,5"),
+        ("1.234", "1.234 1,234 1_234 1234"),
+        ("10_000_000", "10_000_000 10,000,000 10.000.000 10000000"),
+        ("3.14", "3.14 3,14"),
+        ("1234", "1234"),
+    ],
+)
+def test_numbers_may_have_other_marks(number, variants):
+    (found,) = find_items(number.replace("_", " "), KINDS).values()
+    assert {each.replace(" ", "_") for each in found} == {*variants.split()}
+
+
+def test_terms_come_before_items():
+    terms = Terms([("Route 66", "N 66"), ("ba", "do")], keep=KINDS)
+    assert terms.find("ba.org, www.ba.org/ka on Route 66, 77") == [
+        Term("ba", "do"),
+        Term("Route 66", "N 66"),
+        Term("www.ba.org/ka", "www.ba.org/ka", True),
+        Term("77", "77", True),
+    ]
+    with pytest.raises(InputError, match="faces"):
+        Terms(keep=["faces"])
+
+
+TEXTS = [
+    "ba ka 😀.",
+    "ba!😀 ka😀",
+    "ba ǯak 1,234 ka https://ba.org/ka",
+    "5050 5050",
+    "ka ba",
+    "",
+]
+
+
+def test_each_translation_has_its_items(eager):
+    model = tiny.model(seed=5, num_layers=1, vocabulary_size=320)
+    tokenizer = Tokenizer(made_up_text.byte_vocabulary())
+    translator = Translator(model, tokenizer)
+    terms = Terms([("ba", "do")], keep=KINDS)
+    rows = translator.n_best(TEXTS, 2, terms=terms)
+    aligned = translator.align(TEXTS, terms=terms)
+    for text, row, best in zip(TEXTS, rows, aligned):
+        for each in (*row, best):
+            assert ("do" in each.text.split()) or "ba" not in text.split()
+            for variants in find_items(text, KINDS, {"ǯak"}).values():
+                pattern = "|".join(map(re.escape, variants))
+                assert re.search(rf"(?<!\w)({pattern})(?!\w)", each.text)
+    many = "".join(f"{chr(0x1F400 + i)} " for i in range(MAX_ITEMS + 5))
+    (best,) = translator.translate([many], terms=Terms(keep=KINDS))
+    for i in range(MAX_ITEMS):
+        assert chr(0x1F400 + i) in best.text
+
+
+def test_what_the_vocabulary_cannot_spell_is_left_to_the_model(
+    translator, model_path, exported
+):
+    texts = ["ba ka 😀 ǯ", "ka."]
+    plain = [each.text for each in translator.translate(texts)]
+    found = translator.translate(texts, terms=Terms(keep=KINDS))
+    assert [each.text for each in found] == plain
+    for model in model_path, exported:
+        code, lines, err = commands.run(
+            "export.translate", model, texts, "--keep=emoji,urls"
+        )
+        assert (code, lines) == (0, plain), err
+
+
+def test_what_cannot_keep_items_says_so(model_path):
+    for flag, words in ("--keep=faces", "faces"), ("--keep=urls", "--keep"):
+        code, _, err = commands.run(
+            "export.translate", model_path, TEXTS, flag, "--compiled"
+        )
+        assert code == 2 and words in err[-1]
+    with pytest.raises(InputError, match="rare"):
+        SignatureTranslator._validate_terms(
+            SignatureTranslator, Terms(keep=["rare"])
+        )
