@@ -294,7 +294,7 @@ class _Server:
         has_sources = self._model.languages.num_tags == 2
         return [
             self._select_languages(
-                source if has_sources else "auto", target
+                (has_sources and source) or "auto", target
             ).tag(text)
             for text, source, target in zip(*columns)
         ]

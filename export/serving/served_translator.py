@@ -148,9 +148,11 @@ class ServedTranslator(tf.Module):
 
         Tags that a text begins with have precedence. A language that the model
         lacks gives an empty translation with score -1e9. The source's language
-        is used only if the model has a tag for it.
+        is used only if the model has a tag for it; "" is the default one.
         """
-        codes = [source_language, target_language]
+        default = self.languages.source or ""
+        source = tf.where(source_language == "", default, source_language)
+        codes = [source, target_language]
         tags = [tf.strings.join([">>", code, "<<"]) for code in codes]
         tags = tags[2 - self.languages.num_tags :]
         is_known = [self.tokenizer.source.has_token(tag) for tag in tags]
