@@ -105,7 +105,7 @@ def light(monkeypatch):
     """Signatures without a search, which takes seconds to trace."""
 
     class Light(served_translator.ServedTranslator):
-        translate = translate_with_terms = n_best = None
+        translate = translate_with_terms = translate_languages = n_best = None
         align = score = tokens = None
 
         def __init__(self, *arguments, **options):

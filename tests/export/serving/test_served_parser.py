@@ -78,7 +78,7 @@ def exported(export, tmp_path_factory):
 @pytest.fixture(scope="module")
 def comparer(parser_path, exported):
     vocabulary = ModelDirectory(parser_path).read_vocabulary()
-    return TreeComparer(vocabulary, TEXTS, read_description(exported)["limits"])
+    return TreeComparer(vocabulary, TEXTS, read_description(exported))
 
 
 @pytest.fixture
