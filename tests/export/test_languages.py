@@ -140,11 +140,15 @@ def test_unknown_languages_are_refused(kind, translator):
         translator.for_languages(target="deu")
     with pytest.raises(InputError, match="target_language"):
         select(translator, None).translate(["ba"])
-    with pytest.raises(InputError, match="source_language"):
-        if kind == "pair":
+    if kind == "pair":
+        with pytest.raises(InputError, match="source_language"):
             translator.for_languages(target="deu_Latn").translate(["ba"])
-        else:
-            translator.for_languages("eng_Latn", "deu_Latn")
+        return
+    # No tag: it only decides where sentences of a document end.
+    other = translator.for_languages("de", "deu_Latn")
+    assert other.languages.source == "de"
+    with pytest.raises(InputError, match="source_language"):
+        other.for_languages("fr")
 
 
 def test_a_model_of_one_pair(tmp_path):

@@ -38,7 +38,7 @@ OUT_OF_RANGE = {
     "activation": ["tanh", "ReLU"],
     "share_embeddings": ["some"],
     "positions": ["relative"],
-    "sinusoid_rates": ["fairseq"],
+    "sinusoid_rates": ["marian2"],
     "first_source_word_id": [-1, 5],  # without word positions
     "first_target_word_id": [-1, 5],
     "learning_rate_scale": [0.0, -1.0],

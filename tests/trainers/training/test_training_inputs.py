@@ -62,6 +62,7 @@ def test_run_files(corpus, claimed):
         "target_language": "xx",
         "fingerprint": "f",
         "copy_rate": 0.0,
+        "segmentations": 1,
         "seed": 1,
         "max_tokens": 100,
         "batching": "length",
