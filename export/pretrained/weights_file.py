@@ -137,13 +137,23 @@ def _open_arrays(path):
 def _open_safetensors(path):
     # Raises for a missing file, more clearly than safetensors does.
     path.stat()
-    file = safetensors.safe_open(str(path), framework="np")
-    arrays = {}
-    for name in file.keys():  # noqa: SIM118
-        shape = tuple(file.get_slice(name).get_shape())
-        read = functools.partial(file.get_tensor, name)
-        arrays[name] = LazyArray(shape, read)
-    return arrays
+
+    def open_file():
+        return safetensors.safe_open(str(path), framework="np")
+
+    def read(name):
+        # Opened again: the pages of a file that stays mapped fill the memory.
+        with open_file() as file:
+            return file.get_tensor(name)
+
+    with open_file() as file:
+        return {
+            name: LazyArray(
+                tuple(file.get_slice(name).get_shape()),
+                functools.partial(read, name),
+            )
+            for name in file.keys()  # noqa: SIM118
+        }
 
 
 def _open_npz(path):

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 
 import keras_transformer as kt
-from export.translators.graph_translator import GraphTranslator
 from keras_transformer.decoding.target_language import with_target_language
 from tests.export import tiny
+from tests.keras_transformer import helpers
 
 LANGUAGES = [7, 8, 9]
 SOURCE = np.array(
@@ -26,9 +25,8 @@ class Reference:
     """A model without caches; `logits` has a compiled graph of one shape."""
 
     def __init__(self, model):
-        self._compiled = tf.function(
-            lambda source, target: model({"source": source, "target": target}),
-            autograph=False,
+        self._compiled = helpers.compiled_once(
+            lambda source, target: model({"source": source, "target": target})
         )
 
     def log_probs(self, row, hypotheses):
@@ -38,7 +36,7 @@ class Reference:
             ids = [kt.BEGIN_ID, LANGUAGES[row], *ids]
             target[index, : len(ids)] = ids
         source = ENCODED[[row] * 4].astype(np.int32)
-        logits = self._compiled(source, target).numpy().astype(float)
+        logits = helpers.to_numpy(self._compiled(source, target)).astype(float)
         logits -= logits.max(axis=-1, keepdims=True)
         log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
         return [
@@ -93,24 +91,27 @@ def search_without_cache(reference, beams, alpha, formula, extra=5):
 
 
 @pytest.mark.parametrize("formula", ["gnmt", "power"])
-@pytest.mark.parametrize("shrink", [False, True])
-def test_beam_search_equals_search_without_cache(
-    model, reference, formula, shrink
-):
-    model.config = model.config.replace(length_penalty=formula)
-    translator = GraphTranslator(with_target_language(model), 4, 0.8)
-    decoder = None if shrink else translator.new_decoder()
-    shape = [None, None] if shrink else SOURCE.shape
-    output = tf.function(
-        lambda ids: translator.search(ids, decoder=decoder),
-        input_signature=[tf.TensorSpec(shape, tf.int32)],
-        autograph=False,
-    )(tf.constant(SOURCE, tf.int32))
+def test_beam_search_equals_search_without_cache(model, reference, formula):
+    wrapped = with_target_language(model)
+    config = kt.BeamSearchConfig(
+        beam_size=4,
+        alpha=0.8,
+        length_penalty=formula,
+        num_given_tokens=wrapped.num_given_tokens,
+    )
+    limits = (SOURCE != 0).sum(axis=1) - 1 + 5
+    search = helpers.jitted(
+        lambda source: kt.translate_ids(
+            wrapped, source, constraints=kt.Constraints(limits), config=config
+        )
+    )
+    output = search(SOURCE.astype(np.int32))
     expected = search_without_cache(reference, 4, 0.8, formula)
     for row, (score, ids) in enumerate(expected):
-        tokens = output.tokens[row, 0].numpy()
+        tokens = helpers.to_numpy(output.tokens)[row, 0]
         assert tokens[tokens != 0].tolist() == ids
-        np.testing.assert_allclose(output.scores[row, 0], score, atol=1e-4)
+        found = helpers.to_numpy(output.scores)[row, 0]
+        np.testing.assert_allclose(found, score, atol=1e-4)
 
 
 def test_scores_and_samples_follow_the_language(model, reference):
@@ -148,7 +149,7 @@ def test_attention_skips_the_language(model):
     np.testing.assert_allclose(
         cross[0, :, :, 1:],
         ops.convert_to_numpy(inner["cross"][0])[0, :, 1:],
-        atol=1e-6,
+        atol=2e-6,
     )
     assert not cross[..., 0].any()
     decoder = ops.convert_to_numpy(scores["decoder"][0])
