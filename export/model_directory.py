@@ -197,6 +197,19 @@ class ModelDirectory:
             raise InputError(f"Cannot read {path}: {error.strerror}.") from None
 
 
+def load_models(paths, ensemble_mean=None):
+    """Loads one model, or a kt.Ensemble of several, and its tokenizer.
+
+    `ensemble_mean` is the `mean` of kt.Ensemble. Raises InputError if a file is
+    not valid, vocabularies differ, or a mean is given for one model.
+    """
+    directories = [ModelDirectory(path) for path in paths]
+    tokenizers = [directory.load_tokenizer() for directory in directories]
+    protos = [(each.source.proto, each.target.proto) for each in tokenizers]
+    validate_equal(paths, protos, "vocabularies")
+    return load_model_or_ensemble(directories, ensemble_mean), tokenizers[0]
+
+
 def load_model_or_ensemble(directories, ensemble_mean=None):
     """Returns the Transformer of one ModelDirectory, or a kt.Ensemble."""
     if len(directories) == 1 and ensemble_mean is not None:

@@ -19,10 +19,10 @@ import keras_transformer as kt
 from export.common import command
 from export.lines import line_flags
 from export.lines.streams import line_format, process_lines
-from export.model_directory import ModelDirectory
+from export.model_directory import ModelDirectory, load_models
 from export.translators import search_flags
 from export.translators.languages import Languages
-from export.translators.translator import Translator, load_models
+from export.translators.translator import Translator
 
 FLAGS = flags.FLAGS
 

@@ -21,10 +21,10 @@ from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
 from export.common.storage import atomic_write
 from export.lines.files import aligned_lines
+from export.model_directory import load_models
 from export.translators.batches import BATCH_TOKENS, batch_by_length, pad_ids
 from export.translators.graph_translator import IDS_SPEC, trace_once
 from export.translators.output_vocabulary_files import ANY_SOURCE
-from export.translators.translator import load_models
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 
 FLAGS = flags.FLAGS

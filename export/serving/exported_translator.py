@@ -134,11 +134,11 @@ def _load_model_translator(paths, batch_tokens, search, compiled, has_prefixes):
 
     if keras.backend.backend() == "jax":
         return _load_jax_translator(paths, batch_tokens, search)
-    from export.model_directory import ModelDirectory
+    from export.model_directory import ModelDirectory, load_models
     from export.translators.output_vocabulary_files import (
         load_output_vocabulary,
     )
-    from export.translators.translator import Translator, load_models
+    from export.translators.translator import Translator
 
     search = dict(search)
     for name in ("target_pieces", "shortlist"):
@@ -163,13 +163,12 @@ def _load_model_translator(paths, batch_tokens, search, compiled, has_prefixes):
 def _load_jax_translator(paths, batch_tokens, search):
     from export.translators.jax_translator import JaxTranslator
 
-    others = sorted(search.keys() - {*SEARCH, "min_length"})
-    if others or len(paths) > 1:
-        flag = f"--{others[0]}" if others else "an ensemble"
+    others = sorted(search.keys() - {*SEARCH, "min_length", "ensemble_mean"})
+    if others:
         raise InputError(
-            f"{flag} needs TensorFlow: start the command with "
+            f"--{others[0]} needs TensorFlow: start the command with "
             "KERAS_BACKEND=tensorflow."
         )
     return JaxTranslator.from_directory(
-        paths[0], batch_tokens=batch_tokens, **search
+        *paths, batch_tokens=batch_tokens, **search
     )

@@ -9,9 +9,7 @@ from keras import ops
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.model_directory import ModelDirectory
 from export.translators.batches import BATCH_TOKENS, pad_ids
-from export.translators.languages import Languages
 from export.translators.model_translator import (
     ModelTranslator,
     model_for_tokenizer,
@@ -29,7 +27,7 @@ class JaxTranslator(ModelTranslator):
     sentences are powers of 2.
 
     Args:
-        model: Transformer.
+        model: Transformer or Ensemble.
         tokenizer: of its vocabulary, from `ModelDirectory.load_tokenizer`.
         batch_tokens: source tokens in a batch, padding included.
         max_source_tokens: maximum number of ids of a source, the end id
@@ -61,15 +59,6 @@ class JaxTranslator(ModelTranslator):
         )
         self._min_length = min_length
         self._translate = compile_for_model(model, self._translate_ids)
-
-    @classmethod
-    def from_directory(cls, path, **settings):
-        """Returns the JaxTranslator of a model directory."""
-        directory = ModelDirectory(path)
-        tokenizer = directory.load_tokenizer()
-        translator = cls(directory.load_model(), tokenizer, **settings)
-        translator.languages = Languages.from_directory(directory, tokenizer)
-        return translator
 
     def _search_best(self, sentences):
         return self._search_ids(sentences)[0][:, 0]

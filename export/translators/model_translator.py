@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from export.common.errors import InputError
+from export.model_directory import ModelDirectory, load_models
 from export.translators.batches import (
     character_limit,
     pad_ids,
@@ -39,6 +40,18 @@ class ModelTranslator(TextTranslator):
         self.max_source_tokens = max_source_tokens or MAX_SOURCE_TOKENS
         self.beam_size = config.beam_size
         self._config = config
+
+    @classmethod
+    def from_directory(cls, path, *others, ensemble_mean=None, **settings):
+        """Returns the translator of a model directory, or of an ensemble.
+
+        For `ensemble_mean` see `load_models`, for `settings` the constructor.
+        """
+        model, tokenizer = load_models([path, *others], ensemble_mean)
+        translator = cls(model, tokenizer, **settings)
+        directory = ModelDirectory(path)
+        translator.languages = Languages.from_directory(directory, tokenizer)
+        return translator
 
     @property
     def source_limit(self):

@@ -4,11 +4,6 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.model_directory import (
-    ModelDirectory,
-    load_model_or_ensemble,
-    validate_equal,
-)
 from export.translators.batches import (
     BATCH_TOKENS,
     NUM_THREADS,
@@ -21,7 +16,6 @@ from export.translators.graph_translator import (
     TracedSearch,
     trace_once,
 )
-from export.translators.languages import Languages
 from export.translators.model_translator import (
     ModelTranslator,
     encode_texts,
@@ -94,15 +88,6 @@ class Translator(ModelTranslator):
         self._samplers = {}
         # The Terms that were validated, and the kt.WordEdges for them.
         self._terms, self._word_edges = None, None
-
-    @classmethod
-    def from_directory(cls, path, **settings):
-        """Returns the Translator of a model directory."""
-        model, tokenizer = load_models([path])
-        translator = cls(model, tokenizer, **settings)
-        directory = ModelDirectory(path)
-        translator.languages = Languages.from_directory(directory, tokenizer)
-        return translator
 
     def score(self, texts, translations):
         """Returns a list of the log-probabilities of given translations.
@@ -236,16 +221,3 @@ class Translator(ModelTranslator):
                 output.log_probs.numpy(),
             )
         return [*map(drop_impossible, self._decode(tokens), scores, words)]
-
-
-def load_models(paths, ensemble_mean=None):
-    """Loads one model, or a kt.Ensemble of several, and its tokenizer.
-
-    `ensemble_mean` is the `mean` of kt.Ensemble. Raises InputError if a file is
-    not valid, vocabularies differ, or a mean is given for one model.
-    """
-    directories = [ModelDirectory(path) for path in paths]
-    tokenizers = [directory.load_tokenizer() for directory in directories]
-    protos = [(each.source.proto, each.target.proto) for each in tokenizers]
-    validate_equal(paths, protos, "vocabularies")
-    return load_model_or_ensemble(directories, ensemble_mean), tokenizers[0]

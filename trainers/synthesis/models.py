@@ -118,7 +118,8 @@ def load_translator(job):
     """Returns the Translator of a TranslationJob, cached per process."""
     import tensorflow as tf
 
-    from export.translators.translator import Translator, load_models
+    from export.model_directory import load_models
+    from export.translators.translator import Translator
 
     options = job.options
     names = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.model_directory import ModelDirectory
+from export.model_directory import ModelDirectory, load_models
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators import search_flags
 from export.translators.graph_translator import GraphTranslator
@@ -16,7 +16,6 @@ from export.translators.text_ops import padded_ids_to_tokens
 from export.translators.translator import (
     Translation,
     Translator,
-    load_models,
 )
 from keras_transformer import config as model_config
 from keras_transformer.config import END_ID

@@ -13,8 +13,8 @@ import time
 import pytest
 import sacrebleu
 
-from export.model_directory import ModelDirectory
-from export.translators.translator import Translator, load_models
+from export.model_directory import ModelDirectory, load_models
+from export.translators.translator import Translator
 from tests import processes
 from tests.export import tiny
 from tests.trainers import cipher, commands

@@ -276,6 +276,7 @@ def test_a_killed_training_resumes_to_the_bit(data, alone):
 
 def test_translations_are_those_of_tensorflow(data):
     path = ModelDirectory(data / "whole").path
+    other = scale_weights(shutil.copytree(path, data / "scaled"))
     sources, targets = zip(*cipher.sentences(30, seed=7))
     lines = "".join(f"{line}\n" for line in ("", *sources))
     (data / "in").write_text(lines)
@@ -285,6 +286,7 @@ def test_translations_are_those_of_tensorflow(data):
         ["--scores"],
         ["--n_best=2", "--prefixes=prefixes"],
         ["--batch_tokens=20", "--min_length=3", "--alpha=1", "--beam_size=3"],
+        ["--scores", f"--model={other}", "--ensemble_mean=probabilities"],
     ):
         flags = [f"--model={path}", *flags]
         texts = []
@@ -301,6 +303,15 @@ def test_translations_are_those_of_tensorflow(data):
             texts.append(pathlib.Path(data, backend).read_text())
             pathlib.Path(data, backend).unlink()
         assert_same(*texts)
+
+
+def scale_weights(path):
+    """Changes the model of a directory; returns the path."""
+    directory = ModelDirectory(path)
+    model = directory.load_model()
+    model.set_weights([1.1 * each for each in model.get_weights()])
+    directory.write_weights(model)
+    return path
 
 
 def assert_same(one, other):
@@ -409,10 +420,7 @@ def test_a_killed_parser_resumes_to_the_bit(parser):
 
 def test_parses_are_those_of_tensorflow(parser):
     folder = parser.path.parent
-    other = ModelDirectory(shutil.copytree(parser.path, folder / "other"))
-    model = other.load_model()
-    model.set_weights([1.1 * each for each in model.get_weights()])
-    other.write_weights(model)
+    scale_weights(shutil.copytree(parser.path, folder / "other"))
     sentences = ["The protein binds to DNA .", "", "( one\u00a0two )", "x"]
     (folder / "in").write_text("\n".join([*sentences, "word " * 40]))
     for flags in (
