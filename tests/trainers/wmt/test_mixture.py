@@ -105,6 +105,17 @@ def test_it_is_evaluated_resumed_and_asked_for_a_language(model):
         (folder / "t").write_text("")
 
 
+def test_it_is_no_teacher(model):
+    folder, _, _ = model
+    done = processes.run(
+        {"module": "trainers.distill"},
+        ["--teacher=m", "--output_dir=student"],
+        folder,
+    )
+    commands.assert_one_clear_line(done, "mixture")
+    assert not (folder / "student").exists()
+
+
 def test_an_export_takes_the_language_of_each_text(model):
     folder, _, directory = model
     done = processes.run(
