@@ -56,18 +56,18 @@ def main(arguments):
             "NLLB-200's weights have the licence CC-BY-NC 4.0: no commercial "
             "use."
         )
-    translate = command.command_line(
-        "export.translate",
-        f"--model={path}",
+    chosen = (
         f"--source_language={languages.source or codes[0]}",
         f"--target_language={languages.target or codes[-1]}",
+    )
+    translate = command.command_line(
+        "export.translate", f"--model={path}", *chosen
     )
     export = command.command_line(
         "export.saved_model",
         f"--model_dir={path}",
         "--export_dir=exports/translator",
-        f"--source_language={languages.source or codes[0]}",
-        f"--target_language={languages.target or codes[-1]}",
+        *chosen,
     )
     command.print_next(f"{translate} < text", export)
 

@@ -61,9 +61,9 @@ def load_inputs(directory, config, corpus, options):
         for name, split in corpus.manifest.splits.items()
         if is_dev(name)
     }
-    dev = corpus.pairs("dev")
-    if dev is not None:
-        dev = dev.filter_by_length(min(limits.values()))
+    dev = dev_by_direction.get(())
+    if dev is None and dev_by_direction:
+        dev = corpus.pairs("dev").filter_by_length(min(limits.values()))
     for name in _DEV_FLAGS:
         if dev is None and getattr(options, name):
             raise InputError(
