@@ -21,6 +21,7 @@ from export.common import command
 from trainers.batches import input_pipeline
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
+from trainers.batches.planned_batches import PlannedBatches
 from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.training.strategies import make_strategy
 
@@ -84,7 +85,8 @@ def main(_):
 def _input_rate(pairs, plan):
     """Returns tokens per second of both sides, from tf.data alone."""
     strategy = make_strategy("one")
-    data = iter(input_pipeline.training_data(strategy, pairs, plan, 0))
+    batches = PlannedBatches(pairs, plan)
+    data = iter(input_pipeline.training_data(strategy, batches, 0))
     next(data)
     tokens, started = 0, time.perf_counter()
     for _ in range(FLAGS.input_batches):

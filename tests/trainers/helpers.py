@@ -6,6 +6,8 @@ import keras
 import numpy as np
 
 import keras_transformer as kt
+from trainers.batches.by_length import plan_by_length
+from trainers.batches.planned_batches import PlannedBatches
 from trainers.batches.token_pairs import TokenPairs
 from trainers.training.backend import new_training_model
 
@@ -63,11 +65,15 @@ def token_pairs(sources, targets) -> TokenPairs:
 
 def plan_of(pairs, batch_tokens=64, shapes=3, seed=1):
     """The batches as `trainers.training.fit` plans them."""
-    from trainers.batches.by_length import plan_by_length
 
     return plan_by_length(
         pairs.source_lengths, pairs.target_lengths, batch_tokens, shapes, seed
     )
+
+
+def batches_of(pairs, shapes=3) -> PlannedBatches:
+    """Those of `plan_of`, as arrays."""
+    return PlannedBatches(pairs, plan_of(pairs, shapes=shapes))
 
 
 def weights_of(model) -> list[np.ndarray]:

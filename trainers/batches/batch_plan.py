@@ -94,16 +94,14 @@ class BatchPlan:
     """The batches of every epoch, in an order seeded with `seed` >= 0.
 
     The Buckets together hold every pair once; `is_packed` tells whether a row
-    has several.
+    may have several.
     """
 
-    def __init__(self, buckets, seed):
+    def __init__(self, buckets, seed, is_packed=False):
         self.buckets = tuple(buckets)
         self.seed = seed
+        self.is_packed = is_packed
         self.batches_per_epoch = sum(each.num_batches for each in self.buckets)
-        self.is_packed = any(
-            len(each.pair_indices) > each.num_rows for each in self.buckets
-        )
 
     def epoch(self, epoch, skip=0):
         """Yields the batches of one epoch without the first `skip` ones."""

@@ -1,37 +1,41 @@
-"""Feeds the batches of a BatchPlan to `model.fit` on any replicas."""
-
-import itertools
+"""Feeds batches to `model.fit` on any replicas."""
 
 import tensorflow as tf
 
-from trainers.batches.token_pairs import make_batch, shard_for_replica
+from trainers.batches.token_pairs import shard_for_replica
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
-def training_data(strategy, pairs, plan, step):
+def training_data(strategy, batches, step):
     """Returns endless training batches, skipping the first `step` ones.
 
-    A tf.distribute.DistributedDataset of (inputs, labels), see `make_batch`;
-    each replica gets its rows of the global batch.
-    """
-    return _distribute(strategy, pairs, plan, lambda: plan.from_step(step))
-
-
-def evaluation_data(strategy, pairs, plan):
-    """Returns the batches of epoch 0 repeated endlessly.
-
-    An evaluation of all pairs takes `plan.batches_per_epoch` steps.
+    `batches` are GroupedBatches or PlannedBatches. A
+    tf.distribute.DistributedDataset of (inputs, labels), see `make_batch`; each
+    replica gets its rows of the global batch.
     """
     return _distribute(
-        strategy, pairs, plan, lambda: itertools.cycle(plan.epoch(0))
+        strategy, batches.is_packed, lambda: batches.from_step(step)
     )
 
 
-def _distribute(strategy, pairs, plan, iterate_batches):
+def evaluation_data(strategy, batches):
+    """Returns the batches of epoch 0 of PlannedBatches, repeated endlessly.
+
+    An evaluation of all pairs takes `batches.batches_per_epoch` steps.
+    """
+
+    def repeat_epoch():
+        while True:
+            yield from batches.epoch(0)
+
+    return _distribute(strategy, batches.is_packed, repeat_epoch)
+
+
+def _distribute(strategy, is_packed, iterate_batches):
     replicas = strategy.num_replicas_in_sync
     names = ["source", "target"]
-    if plan.is_packed:
+    if is_packed:
         names += ["source_segments", "source_positions"]
         names += ["target_segments", "target_positions"]
 
@@ -40,8 +44,7 @@ def _distribute(strategy, pairs, plan, iterate_batches):
         first = context.input_pipeline_id * local_replicas
 
         def shards():
-            for batch in iterate_batches():
-                arrays = make_batch(pairs, batch, plan.is_packed)
+            for arrays in iterate_batches():
                 for replica in range(first, first + local_replicas):
                     yield shard_for_replica(arrays, replica, replicas)
 

@@ -59,7 +59,7 @@ def plan_packed(source_lengths, target_lengths, batch_tokens, row_tokens, seed):
             if 1 - tokens / candidates[-1].num_positions < _GOOD_PADDING:
                 break
         buckets.append(min(candidates, key=lambda bucket: bucket.num_positions))
-    return BatchPlan(buckets, seed)
+    return BatchPlan(buckets, seed, is_packed=True)
 
 
 def _fits_bucket(lengths, batch_tokens, row_tokens):

@@ -15,11 +15,10 @@ class TokenPairs:
 
     Made from a list of shards (ids, lengths): ids, int [tokens], the source and
     then the target of each pair, may be a memory map; lengths are int
-    [pairs, 2]. `dropped` counts the pairs removed by `filter_by_length`.
+    [pairs, 2].
     """
 
     def __init__(self, shards):
-        self.dropped = 0
         self._ids = [ids for ids, _ in shards]
         lengths = [each.astype(np.int32) for _, each in shards]
         totals = [each.sum(axis=1, dtype=np.int64) for each in lengths]
@@ -45,7 +44,6 @@ class TokenPairs:
         shorter.target_lengths = self.target_lengths[fits]
         shorter._shard_ids = self._shard_ids[fits]
         shorter._starts = self._starts[fits]
-        shorter.dropped += int((~fits).sum())
         return shorter
 
     def sources(self, indices):

@@ -39,6 +39,8 @@ MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
 _OLD_SOURCE = {"byte_fallback": "auto", "copy_rate": 0.0, "segmentations": 1}
 # Number of unknown characters that are stored and printed.
 NUM_EXAMPLES = 8
+# Of a group whose lengths and plan are in memory at once, up to about 4 GiB.
+MAX_GROUP_PAIRS = 32_000_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -197,8 +199,35 @@ class PreparedCorpus:
             names = [*filter(is_dev, splits)]
         if not names:
             return None
-        shards = [shard for name in names for shard in splits[name].shards]
-        return TokenPairs([read_shard(self.folder, each) for each in shards])
+        return self.load_pairs(
+            shard for name in names for shard in splits[name].shards
+        )
+
+    def groups(self, split):
+        """Divides the Shards of a split into groups for `load_pairs`.
+
+        A group has every n-th shard, so pairs of all parts of the corpus.
+        """
+        shards = self.manifest.splits[split].shards
+        num_pairs = sum(shard.num_pairs for shard in shards)
+        count = -(-num_pairs // MAX_GROUP_PAIRS)
+        return [shards[first::count] for first in range(count)]
+
+    def load_pairs(self, shards):
+        """Returns the TokenPairs of Shards; verifies the checksums."""
+        return TokenPairs([self._read_verified_shard(each) for each in shards])
+
+    def count_tokens(self, shards, max_tokens):
+        """Counts pairs with at most `max_tokens` ids a side, and their ids.
+
+        Returns int64 [3]: pairs, source tokens and target tokens of Shards.
+        """
+        counts = np.zeros(3, np.int64)
+        for shard in shards:
+            _, lengths = read_shard(self.folder, shard)
+            kept = lengths[lengths.max(axis=1, initial=0) <= max_tokens]
+            counts += len(kept), *kept.sum(axis=0, dtype=np.int64)
+        return counts
 
     def test_set(self):
         """Returns the test split as EvaluationSet, or None if there is none."""
@@ -216,11 +245,15 @@ class PreparedCorpus:
         """Raises InputError unless all files match their checksums."""
         for split in self.manifest.splits.values():
             for shard in split.shards:
-                read_shard(self.folder, shard)
-                path, _ = shard.paths(self.folder)
-                if zlib.crc32(path.read_bytes()) != shard.ids_crc32:
-                    raise _damaged_error(path)
+                self._read_verified_shard(shard)
         self.test_set()
+
+    def _read_verified_shard(self, shard):
+        arrays = read_shard(self.folder, shard)
+        path, _ = shard.paths(self.folder)
+        if zlib.crc32(path.read_bytes()) != shard.ids_crc32:
+            raise _damaged_error(path)
+        return arrays
 
 
 def is_dev(split):

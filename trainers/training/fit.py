@@ -8,7 +8,7 @@ import keras
 from export.common.errors import InputError
 from export.common.processes import StopSignals
 from export.translators.model_translator import translator_class
-from trainers.batches import make_plan
+from trainers.batches import plan_batches, plan_groups
 from trainers.batches.token_pairs import decode_pairs
 from trainers.pictures.summaries import (
     AttentionSummaries,
@@ -180,10 +180,11 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
         stop_time,
     )
     callbacks.append(saver)
-    plan = make_plan(inputs.training, inputs.config, options)
-    data = model.training_data(inputs.training, plan, counter.first)
+    batches = plan_groups(inputs.training, inputs.config, options)
+    data = model.training_data(batches, counter.first)
     with (
         StopSignals(saver.stop) as signals,
+        batches.report_error(),
         strategies.report_lost_workers(strategy),
         strategy.scope(),
     ):
@@ -227,12 +228,11 @@ def _print_translations(model, inputs, options):
 
 
 def _dev_evaluation(model, inputs, options, counter, history, report):
-    plan = make_plan(inputs.dev, inputs.config, options)
-    data = model.evaluation_data(inputs.dev, plan)
+    batches = plan_batches(inputs.dev, inputs.config, options)
     return EvaluateDev(
         counter,
-        data,
-        plan.batches_per_epoch,
+        model.evaluation_data(batches),
+        batches.batches_per_epoch,
         options.dev_steps,
         options.patience,
         history,

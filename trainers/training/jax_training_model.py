@@ -11,7 +11,6 @@ import keras
 import numpy as np
 from keras import ops, tree
 
-from trainers.batches.token_pairs import make_batch
 from trainers.training.jax_strategies import JaxStrategy
 from trainers.training.training_base import (
     TrainingBase,
@@ -32,13 +31,12 @@ class TrainingTransformer(TrainingBase):
         self.distribute_strategy = JaxStrategy.current()
         self._evaluate_batch = jax.jit(self._compute_means)
 
-    def training_data(self, pairs, plan, step):
+    def training_data(self, batches, step):
         """Yields endless batches for `fit`, skipping the first `step` ones.
 
         They are this process's rows of (inputs, labels), see `make_batch`.
         """
-        for batch in plan.from_step(step):
-            arrays = make_batch(pairs, batch, plan.is_packed)
+        for arrays in batches.from_step(step):
             yield tree.map_structure(
                 lambda rows: self.distribute_strategy.local_rows(
                     rows, self.micro_batches
@@ -46,12 +44,11 @@ class TrainingTransformer(TrainingBase):
                 arrays,
             )
 
-    def evaluation_data(self, pairs, plan):
+    def evaluation_data(self, batches):
         """Returns a function whose result iterates over all pairs once."""
 
         def iterate_batches():
-            for batch in plan.epoch(0):
-                arrays = make_batch(pairs, batch, plan.is_packed)
+            for arrays in batches.epoch(0):
                 yield tree.map_structure(
                     self.distribute_strategy.local_rows, arrays
                 )

@@ -1,12 +1,14 @@
 """Loads and validates the data and run files of a training."""
 
 import dataclasses
+import functools
 
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.translators.languages import SEVERAL_LANGUAGES
 from keras_transformer.config import field_names
+from trainers.batches.planned_batches import PairGroups
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
 from trainers.data.prepared_corpus import is_dev
@@ -25,7 +27,7 @@ class TrainingInputs:
 
     directory: ModelDirectory
     config: kt.TransformerConfig
-    training: TokenPairs
+    training: PairGroups
     dev: TokenPairs | None
     test: EvaluationSet | None
     dev_by_direction: dict[tuple[str, str], TokenPairs]
@@ -46,16 +48,15 @@ def load_inputs(directory, config, corpus, options):
             f"{config.encoder_vocabulary_size}; use "
             f"--set=vocabulary_size={source.vocabulary_size}."
         )
-    corpus.validate_checksums()
     limits = {
         "--max_tokens": options.max_tokens,
         "--batch_tokens": config.batch_tokens,
     }
-    training = _load_pairs(corpus, "train", limits)
-    if training is None:
+    if "train" not in corpus.manifest.splits:
         raise InputError(
             f"{corpus.folder} has no train split; prepare data that have one."
         )
+    training = _group_pairs(corpus, limits)
     dev_by_direction = {
         split.direction: _load_pairs(corpus, name, limits)
         for name, split in corpus.manifest.splits.items()
@@ -159,17 +160,41 @@ def _run_facts(source, options):
     }
 
 
+def _group_pairs(corpus, limits):
+    """Returns the PairGroups of the train split; a single one is loaded."""
+    max_tokens = min(limits.values())
+    groups = corpus.groups("train")
+    counts = [corpus.count_tokens(shards, max_tokens) for shards in groups]
+    num_pairs, _, num_target_tokens = sum(counts)
+    _report_pairs(corpus, "train", limits, num_pairs, num_target_tokens)
+    groups, counts = zip(*(each for each in zip(groups, counts) if each[1][0]))
+
+    def load(shards):
+        return corpus.load_pairs(shards).filter_by_length(max_tokens)
+
+    loaders = [functools.partial(load, shards) for shards in groups]
+    if len(groups) == 1:
+        pairs = load(groups[0])
+        loaders = [lambda: pairs]
+    num_tokens = [int(max(sides)) for _, *sides in counts]
+    return PairGroups(tuple(loaders), tuple(num_tokens))
+
+
 def _load_pairs(corpus, split, limits):
-    pairs = corpus.pairs(split)
-    if pairs is None:
-        return None
+    pairs = corpus.pairs(split).filter_by_length(min(limits.values()))
+    num_target_tokens = pairs.target_lengths.sum()
+    _report_pairs(corpus, split, limits, len(pairs), num_target_tokens)
+    return pairs
+
+
+def _report_pairs(corpus, split, limits, num_pairs, num_target_tokens):
+    """Prints counts of pairs; InputError if there are none."""
     flag, max_tokens = min(limits.items(), key=lambda limit: limit[1])
-    pairs = pairs.filter_by_length(max_tokens)
     manifest = corpus.manifest
     facts = manifest.splits[split]
     too_long = (
         (facts.num_too_long, manifest.source.max_tokens),
-        (pairs.dropped, max_tokens),
+        (facts.num_pairs - num_pairs, max_tokens),
     )
     skipped = "".join(
         f", {count:,} pairs of more than {limit:,} skipped"
@@ -178,13 +203,12 @@ def _load_pairs(corpus, split, limits):
     )
     name = " ".join([split, *facts.direction])
     print(
-        f"{name}: {len(pairs):,} pairs, {pairs.target_lengths.sum():,} target "
+        f"{name}: {num_pairs:,} pairs, {num_target_tokens:,} target "
         f"tokens{skipped}.",
         flush=True,
     )
-    if not len(pairs):
+    if not num_pairs:
         raise InputError(
             f"No sentence pair of {split} has at most {flag}={max_tokens} "
             "tokens on each side; raise it, or check the data."
         )
-    return pairs

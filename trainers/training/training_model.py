@@ -99,17 +99,15 @@ class TrainingTransformer(TrainingBase):
             autograph=False,
         )
 
-    def training_data(self, pairs, plan, step):
+    def training_data(self, batches, step):
         """See `input_pipeline.training_data`."""
         return input_pipeline.training_data(
-            self.distribute_strategy, pairs, plan, step
+            self.distribute_strategy, batches, step
         )
 
-    def evaluation_data(self, pairs, plan):
+    def evaluation_data(self, batches):
         """See `input_pipeline.evaluation_data`."""
-        return input_pipeline.evaluation_data(
-            self.distribute_strategy, pairs, plan
-        )
+        return input_pipeline.evaluation_data(self.distribute_strategy, batches)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         """Does nothing: weights and optimizer are already built.

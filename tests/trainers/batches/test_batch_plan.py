@@ -10,7 +10,7 @@ from tests.trainers.batches.batch_loop import (
     some_texts,
 )
 from tests.trainers.training_options import changed
-from trainers.batches import make_plan
+from trainers.batches import plan_batches
 from trainers.batches.batch_plan import (
     BatchPlan,
     BatchShape,
@@ -19,6 +19,7 @@ from trainers.batches.batch_plan import (
 )
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
+from trainers.batches.planned_batches import PlannedBatches
 
 
 def _plan(contents, seed=0):
@@ -135,7 +136,7 @@ def test_rows_by_hand():
     assert bucket.num_batches == 2
 
 
-def test_make_plan_uses_the_options():
+def test_plans_use_the_options():
     pairs = pairs_of(some_texts(400, seed=5))
     lengths = pairs.source_lengths, pairs.target_lengths
     config = type("Config", (), {"batch_tokens": 512})
@@ -149,5 +150,6 @@ def test_make_plan_uses_the_options():
             plan_by_length(*lengths, 512, 5, 8),
         ),
     ):
-        plan = make_plan(pairs, config, options)
-        assert _listed(plan.epoch(0)) == _listed(expected.epoch(0))
+        batches = plan_batches(pairs, config, options).epoch(0)
+        planned = PlannedBatches(pairs, expected).epoch(0)
+        np.testing.assert_equal([*batches], [*planned])

@@ -17,6 +17,7 @@ from tests.trainers.batches.batch_loop import (
 )
 from trainers.batches.batch_plan import BatchPlan, Bucket
 from trainers.batches.input_pipeline import evaluation_data, training_data
+from trainers.batches.planned_batches import PlannedBatches
 from trainers.training.strategies import make_strategy
 
 # Maximum number of pairs per row.
@@ -34,7 +35,7 @@ def _plan(pairs_per_row):
             TEXT, np.arange(len(group)) // pairs_per_row, group, (0, number, 1)
         )
         buckets.append(Bucket(group, starts, batch.shape._replace(rows=8)))
-    plan = BatchPlan(buckets, seed=1)
+    plan = BatchPlan(buckets, 1, is_packed=pairs_per_row > 1)
     assert plan.batches_per_epoch >= 3
     return plan
 
@@ -42,7 +43,7 @@ def _plan(pairs_per_row):
 @pytest.mark.parametrize("kind", KINDS)
 def test_evaluation_data_repeat_the_first_epoch(kind):
     plan = _plan(KINDS[kind])
-    data = evaluation_data(make_strategy("one"), PAIRS, plan)
+    data = evaluation_data(make_strategy("one"), PlannedBatches(PAIRS, plan))
     # Each evaluation begins at the beginning.
     for _ in range(2):
         batches = itertools.islice(data, 2 * plan.batches_per_epoch)
@@ -79,7 +80,8 @@ class _Strategy:
 def test_any_number_of_replicas_gets_the_same_global_batch(sizes, step, kind):
     replicas, machines = sizes
     plan, local = _plan(KINDS[kind]), replicas // machines
-    datasets = training_data(_Strategy(*sizes), PAIRS, plan, step)
+    batches = PlannedBatches(PAIRS, plan)
+    datasets = training_data(_Strategy(*sizes), batches, step)
     streams = [dataset.as_numpy_iterator() for dataset in datasets]
     for planned in itertools.islice(plan.from_step(step), 4):
         # A machine's stream holds the shards of its replicas in turn.
@@ -95,10 +97,10 @@ def test_any_number_of_replicas_gets_the_same_global_batch(sizes, step, kind):
 
 def test_tf_data_tunes_nothing_and_is_endless():
     """Whoever frees an iterator waits up to a minute for its tuning thread."""
-    strategy, plan = _Strategy(1, 1), _plan(1)
+    strategy, batches = _Strategy(1, 1), PlannedBatches(PAIRS, _plan(1))
     for (data,) in (
-        training_data(strategy, PAIRS, plan, 0),
-        evaluation_data(strategy, PAIRS, plan),
+        training_data(strategy, batches, 0),
+        evaluation_data(strategy, batches),
     ):
         assert data.options().autotune.enabled is False
         assert int(data.cardinality()) == tf.data.INFINITE_CARDINALITY

@@ -21,6 +21,7 @@ from tests.trainers.data.memory_corpus import (
     rows,
     vocabulary,
 )
+from trainers.data import prepared_corpus
 from trainers.data.codecs import TokenizedChunk
 from trainers.data.prepared_corpus import (
     MANIFEST_FILE,
@@ -273,11 +274,7 @@ def test_missing_unfinished_and_damaged_data(tmp_path, monkeypatch):
         content = path.read_bytes()
         # The last byte but one: that of a text is its closing bracket.
         flip_bit(path, -2)
-        if name.endswith(".ids.npy"):
-            # Only the checksum can tell.
-            _use(folder)
-        else:
-            _refused(folder)
+        _refused(folder)
         _refused(folder, check)
         path.unlink()
         assert name in _refused(folder) or name == "manifest.json"
@@ -288,3 +285,34 @@ def test_missing_unfinished_and_damaged_data(tmp_path, monkeypatch):
     prepare(other, MemoryCorpus({"train": rows(5, 1)}))
     (other / "test.json").write_text("{}")
     assert PreparedCorpus(other).test_set() is None
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_groups_have_every_pair_once_and_mix_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepared_corpus, "MAX_GROUP_PAIRS", 30)
+    corpus = prepare(tmp_path, MemoryCorpus({"train": rows(100, 1)}))
+    every = corpus.pairs("train")
+    lengths = np.stack([every.source_lengths, every.target_lengths], axis=1)
+    limit = int(np.median(lengths.max(axis=1)))
+    groups = corpus.groups("train")
+    assert len(groups) == 4
+    indices = []
+    for shards in groups:
+        # No two of them are neighbours.
+        numbers = [int(each.name.removeprefix("train-")) for each in shards]
+        assert min(np.diff(numbers)) > 1
+        own = np.concatenate(
+            [np.arange(14 * n, min(14 * n + 14, 100)) for n in numbers]
+        )
+        indices.extend(own)
+        pairs = corpus.load_pairs(shards)
+        np.testing.assert_array_equal(pairs.source_lengths, lengths[own, 0])
+        np.testing.assert_array_equal(
+            pairs.targets(np.arange(len(own))), every.targets(own)
+        )
+        kept = lengths[own][lengths[own].max(axis=1) <= limit]
+        assert corpus.count_tokens(shards, limit).tolist() == [
+            len(kept),
+            *kept.sum(axis=0),
+        ]
+    assert sorted(indices) == [*range(100)]

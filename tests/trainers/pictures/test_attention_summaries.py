@@ -17,9 +17,9 @@ from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.trainers.helpers import (
+    batches_of,
     made_up_pairs,
     minute_model,
-    plan_of,
     token_pairs,
     weights_of,
 )
@@ -65,7 +65,7 @@ def _train(folder, summaries=True):
         callbacks.append(watching)
     model.fit(
         input_pipeline.training_data(
-            model.distribute_strategy, PAIRS, plan_of(PAIRS, shapes=1), 2
+            model.distribute_strategy, batches_of(PAIRS, shapes=1), 2
         ),
         steps_per_epoch=3,
         callbacks=callbacks,

@@ -13,8 +13,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tests.trainers.helpers import made_up_pairs, minute_config, plan_of
+from tests.trainers.helpers import (
+    batches_of,
+    made_up_pairs,
+    minute_config,
+    plan_of,
+)
 from trainers.batches import input_pipeline
+from trainers.batches.planned_batches import PlannedBatches
 from trainers.batches.token_pairs import make_batch
 from trainers.training.strategies import make_strategy, split_cpu
 from trainers.training.training_model import TrainingTransformer
@@ -24,7 +30,7 @@ TRAINING = made_up_pairs(150, seed=4)
 # Of one shape: each is compiled, for every model.
 PLAN = plan_of(TRAINING, shapes=1)
 DEV = made_up_pairs(21, seed=5)
-DEV_PLAN = plan_of(DEV, shapes=1)
+DEV_BATCHES = batches_of(DEV, shapes=1)
 # Rounding may turn a ReLU on or off, and that token's whole gradient with it.
 # With such an epsilon Adam's update depends on the clipped gradient's size.
 SMOOTH = {
@@ -59,15 +65,17 @@ def train(strategy, micro_batches):
         )
     )
     model.fit(
-        input_pipeline.training_data(strategy, TRAINING, PLAN, 0),
+        input_pipeline.training_data(
+            strategy, PlannedBatches(TRAINING, PLAN), 0
+        ),
         steps_per_epoch=STEPS,
         callbacks=[log],
         shuffle=False,
         verbose=0,
     )
     dev = model.evaluate(
-        input_pipeline.evaluation_data(strategy, DEV, DEV_PLAN),
-        steps=DEV_PLAN.batches_per_epoch,
+        input_pipeline.evaluation_data(strategy, DEV_BATCHES),
+        steps=DEV_BATCHES.batches_per_epoch,
         return_dict=True,
         verbose=0,
     )

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tests.trainers import helpers
 from tests.trainers.helpers import (
+    batches_of,
     figures,
     largest_difference,
     made_up_pairs,
@@ -101,11 +102,11 @@ def test_dev_weighs_every_token_of_uneven_batches_alike():
     tf.config.run_functions_eagerly(False)
     model = minute_model(label_smoothing=SMOOTHING)
     pairs = made_up_pairs(21, seed=5)
-    plan = plan_of(pairs)
-    assert plan.batches_per_epoch >= 3
+    batches = batches_of(pairs)
+    assert batches.batches_per_epoch >= 3
     dev = model.evaluate(
-        input_pipeline.evaluation_data(model.distribute_strategy, pairs, plan),
-        steps=plan.batches_per_epoch,
+        input_pipeline.evaluation_data(model.distribute_strategy, batches),
+        steps=batches.batches_per_epoch,
         return_dict=True,
         verbose=0,
     )

@@ -9,15 +9,24 @@ import numpy as np
 
 from tests.export import conftest
 from tests.trainers import cipher, commands
-from tests.trainers.helpers import made_up_pairs, minute_model, plan_of
+from tests.trainers.helpers import batches_of, made_up_pairs, minute_model
 from trainers.batches import input_pipeline
+from trainers.batches.planned_batches import GroupedBatches, PairGroups
 from trainers.training.callbacks import SaveCheckpoints, StepCounter
 from trainers.training.checkpoints import Checkpoints
 
 small_disk = conftest.small_disk
-PAIRS = made_up_pairs(45, seed=4)
-# Of one shape: each is compiled.
-PLAN = plan_of(PAIRS, shapes=1)
+# Two groups, of one shape: each is compiled.
+BATCHES = GroupedBatches(
+    PairGroups(
+        (lambda: made_up_pairs(25, seed=4), lambda: made_up_pairs(25, seed=5)),
+        (128, 128),
+    ),
+    lambda pairs: batches_of(pairs, shapes=1),
+    is_packed=False,
+    batch_tokens=64,
+    seed=1,
+)
 
 
 def _train(folder, seed):
@@ -32,7 +41,7 @@ def _train(folder, seed):
         checkpoints.save(model, counter.step, history)
 
     data = input_pipeline.training_data(
-        model.distribute_strategy, PAIRS, PLAN, step
+        model.distribute_strategy, BATCHES, step
     )
     log = keras.callbacks.LambdaCallback(
         on_train_batch_end=lambda batch, logs: losses.append(
