@@ -37,7 +37,7 @@ def plan_packed(source_lengths, target_lengths, batch_tokens, row_tokens, seed):
     # Counting in blocks of positions, long sentences have few distinct lengths.
     block = min(1 + int(mean) // _LONG, batch_tokens)
     max_blocks, row_blocks = batch_tokens // block, max(row_tokens // block, 1)
-    blocks = np.stack([source_lengths, target_lengths]).astype(np.int64)
+    blocks = np.stack([source_lengths, target_lengths]).astype(np.int32)
     blocks = np.minimum(-(-blocks // block), max_blocks)
     remaining, buckets = np.arange(blocks.shape[1]), []
     while remaining.size:
@@ -147,7 +147,8 @@ class LengthHistogram:
     def __init__(self, source_lengths, target_lengths):
         self._longest = int(source_lengths.max()), int(target_lengths.max())
         self._width = self._longest[1] + 1
-        self.length_ids = source_lengths * self._width + target_lengths
+        self.length_ids = source_lengths.astype(np.int64) * self._width
+        self.length_ids += target_lengths
         self.remaining = len(self.length_ids)
         self._counts = np.bincount(
             self.length_ids, minlength=(self._longest[0] + 1) * self._width
