@@ -14,6 +14,9 @@ PREPARATION_CHOICES = (
     "byte_fallback",
     "copy_rate",
     "segmentations",
+    "max_ratio",
+    "drop_duplicates",
+    "check_languages",
 )
 
 flags.DEFINE_string(
@@ -87,13 +90,34 @@ def define_preparation_flags():
         upper_bound=1000,
     )
     flags.DEFINE_float(
+        "max_ratio",
+        0.0,
+        "Maximum ratio of the tokens of both sides; other training pairs are "
+        "skipped. 0 is no limit.",
+        lower_bound=0.0,
+    )
+    flags.register_validator(
+        "max_ratio",
+        lambda ratio: ratio == 0 or ratio >= 1,
+        "Expected at least 1, or 0 for no limit.",
+    )
+    flags.DEFINE_boolean(
+        "drop_duplicates", False, "Skip training pairs that occurred before."
+    )
+    flags.DEFINE_boolean(
+        "check_languages",
+        False,
+        "Skip training pairs with a side that is clearly in another language; "
+        "needs pip install 'py3langid>=0.4'.",
+    )
+    flags.DEFINE_float(
         "max_unknown",
         MAX_UNKNOWN,
         "Maximum share of unknown tokens on a side; 1 accepts any text.",
         lower_bound=0.0,
         upper_bound=1.0,
     )
-    command.mark_flags_as_finite("copy_rate", "max_unknown")
+    command.mark_flags_as_finite("copy_rate", "max_ratio", "max_unknown")
 
 
 def preparation_choices(source=None):

@@ -36,7 +36,18 @@ TEST_FILE = "test.json"
 MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
 
 # Of older manifests, which lack these fields of a DataSource.
-_OLD_SOURCE = {"byte_fallback": "auto", "copy_rate": 0.0, "segmentations": 1}
+_OLD_SOURCE = {
+    "byte_fallback": "auto",
+    "copy_rate": 0.0,
+    "segmentations": 1,
+    "max_ratio": 0.0,
+    "drop_duplicates": False,
+    "check_languages": False,
+}
+_OLD_SPLIT = {
+    "direction": [],
+    "cleaning": {"duplicate": 0, "language": 0, "ratio": 0},
+}
 # Number of unknown characters that are stored and printed.
 NUM_EXAMPLES = 8
 
@@ -45,7 +56,8 @@ NUM_EXAMPLES = 8
 class DataSource:
     """Everything that determines prepared data.
 
-    `max_tokens` is the maximum length of a side, the end id included.
+    `max_tokens` is the maximum length of a side, the end id included. No
+    `max_ratio` is 0.
     """
 
     dataset: str
@@ -58,6 +70,16 @@ class DataSource:
     byte_fallback: str = "auto"
     copy_rate: float = 0.0
     segmentations: int = 1
+    max_ratio: float = 0.0
+    drop_duplicates: bool = False
+    check_languages: bool = False
+
+    @property
+    def languages(self):
+        """The languages that training pairs are checked for, or ()."""
+        if not self.check_languages:
+            return ()
+        return self.source_language, self.target_language
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +118,27 @@ class SideCounts:
 
 
 @dataclasses.dataclass(frozen=True)
+class CleaningCounts:
+    """Numbers of pairs that each cleaning rule has removed."""
+
+    duplicate: int = 0
+    language: int = 0
+    ratio: int = 0
+
+    def __add__(self, other):
+        return CleaningCounts(
+            self.duplicate + other.duplicate,
+            self.language + other.language,
+            self.ratio + other.ratio,
+        )
+
+    @property
+    def total(self):
+        """Number of pairs that were removed."""
+        return self.duplicate + self.language + self.ratio
+
+
+@dataclasses.dataclass(frozen=True)
 class Split:
     """Shards of a split in corpus order, and counts of their pairs.
 
@@ -112,6 +155,7 @@ class Split:
     num_unencodable: int = 0
     first_unencodable: str = ""
     direction: tuple[str, ...] = ()
+    cleaning: CleaningCounts = CleaningCounts()
 
     @property
     def num_pairs(self):
@@ -121,7 +165,8 @@ class Split:
     @property
     def num_too_long(self):
         """Number of pairs skipped because a side is too long."""
-        return self.num_read - self.num_pairs - self.num_unencodable
+        num_kept = self.num_read - self.cleaning.total
+        return num_kept - self.num_pairs - self.num_unencodable
 
     def with_chunk(self, chunk):
         """Returns a copy with the counts of a TokenizedChunk added."""
@@ -136,6 +181,7 @@ class Split:
             target=self.target + chunk.target,
             num_unencodable=self.num_unencodable + len(chunk.unencodable),
             first_unencodable=first,
+            cleaning=self.cleaning + chunk.cleaning,
         )
 
 
@@ -314,7 +360,7 @@ def read_manifest(folder):
         value["source"] = _OLD_SOURCE | value["source"]
         splits = value["splits"]
         for name in splits:
-            splits[name] = {"direction": []} | splits[name]
+            splits[name] = _OLD_SPLIT | splits[name]
         manifest = _from_json("manifest", Manifest, value)
         for split in manifest.splits.values():
             for shard in split.shards:

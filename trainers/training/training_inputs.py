@@ -118,7 +118,9 @@ def validate_same_training(directory, config, source, options):
     if not directory.config_path.exists():
         return
     # Of older trainings.
-    old = {"copy_rate": 0.0, "segmentations": 1} | directory.read_run()
+    old = dict.fromkeys(("copy_rate", "max_ratio"), 0.0)
+    old |= dict.fromkeys(("drop_duplicates", "check_languages"), False)
+    old |= {"segmentations": 1} | directory.read_run()
     old |= dataclasses.asdict(directory.read_config())
     new = dataclasses.asdict(config) | _run_facts(source, options)
     may_change = field_names("duration", "decoding")
@@ -148,6 +150,9 @@ def _run_facts(source, options):
         "fingerprint": source.fingerprint,
         "copy_rate": source.copy_rate,
         "segmentations": source.segmentations,
+        "max_ratio": source.max_ratio,
+        "drop_duplicates": source.drop_duplicates,
+        "check_languages": source.check_languages,
         "seed": options.seed,
         # The lower limit decides which pairs are missing.
         "max_tokens": min(options.max_tokens, source.max_tokens),

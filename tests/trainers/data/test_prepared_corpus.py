@@ -21,7 +21,6 @@ from tests.trainers.data.memory_corpus import (
     rows,
     vocabulary,
 )
-from trainers.data.codecs import TokenizedChunk
 from trainers.data.prepared_corpus import (
     MANIFEST_FILE,
     DataSource,
@@ -35,6 +34,7 @@ from trainers.data.prepared_corpus import (
     write_manifest,
     write_shard,
 )
+from trainers.data.tokenization import TokenizedChunk
 
 MANIFEST = Manifest(
     DataSource(
@@ -130,7 +130,8 @@ def test_any_other_manifest_is_refused(tmp_path):
             checked += 1
         # Older manifests lack some.
         optional = ("train", "byte_fallback", "copy_rate", "direction")
-        optional += ("segmentations",)
+        optional += ("segmentations", "max_ratio", "drop_duplicates")
+        optional += ("check_languages", "cleaning")
         if isinstance(last, str) and last not in optional:
             del inner[last]
             _assert_manifest_refused(tmp_path, json.dumps(changed).encode())
