@@ -145,9 +145,9 @@ class Corpus(abc.ABC):
         for source, references in self._rows(split):
             source = join_lines(source).strip()
             texts = [join_lines(text).strip() for text in references]
-            references = tuple(filter(None, texts))
+            references = [text for text in texts if text]
             is_empty = is_empty and not (source and references)
-            yield source, references
+            yield source, tuple(references)
         if is_empty:
             raise InputError(
                 f"The {split} split of {self.name} holds no sentence pair; "

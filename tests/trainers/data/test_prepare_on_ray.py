@@ -12,12 +12,12 @@ from tests.trainers import cipher, commands
 from tests.trainers.data.memory_corpus import SIZE, byte_vocabulary, contents
 from tests.trainers.ray_workers import kill_busy_ray_worker, wait_until
 
-NUM_PAIRS = 400_000
+NUM_PAIRS = 250_000
 
 
 @pytest.fixture
 def arguments(tmp_path):
-    """Flags for a corpus of four shards with copies and pairs to remove."""
+    """Flags for a corpus of three shards with copies and pairs to remove."""
     pairs = cipher.sentences(50_000)
     repeated = itertools.islice(itertools.cycle(pairs), NUM_PAIRS)
     texts = [
@@ -57,32 +57,33 @@ def finish(process):
     assert process.returncode == 0, err
 
 
+def kill_after_a_shard(process, output):
+    wait_until(lambda: count_shards(output) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+
+
 def count_shards(output):
     return len([*output.glob("train-*.lengths.npy")])
 
 
 @pytest.mark.slow
-def test_ray_nodes_and_workers_may_die(ray_cluster, arguments, tmp_path):
-    expected, output = tmp_path / "expected", tmp_path / "out"
+def test_ray_nodes_workers_and_commands_may_die(
+    ray_cluster, arguments, tmp_path
+):
+    expected, output, other = (tmp_path / each for each in ("a", "b", "c"))
     finish(start(arguments, expected, "--workers=2"))
     at = f"--ray={ray_cluster.address}"
+    kill_after_a_shard(start(arguments, output, "--workers=1"), output)
     process = start(arguments, output, at)
-    wait_until(lambda: count_shards(output) > 0)
     wait_until(lambda: kill_busy_ray_worker("_call"))
     ray_cluster.remove_node(ray_cluster.added[0], allow_graceful=False)
     assert 0 < count_shards(output) < count_shards(expected)
     finish(process)
     assert contents(output) == contents(expected)
-    # Killed on Ray and resumed in threads, and the other way round.
-    for number, flags in enumerate(((at, "--workers=1"), ("--workers=1", at))):
-        output = tmp_path / f"{number}"
-        process = start(arguments, output, flags[0])
-        wait_until(lambda: count_shards(output) > 0)  # noqa: B023
-        process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
-        assert 0 < count_shards(output) < count_shards(expected)
-        finish(start(arguments, output, flags[1]))
-        assert contents(output) == contents(expected)
+    kill_after_a_shard(start(arguments, other, at), other)
+    finish(start(arguments, other, "--workers=1"))
+    assert contents(other) == contents(expected)
 
 
 def test_flags_of_ray_that_are_refused(tmp_path):
