@@ -15,9 +15,11 @@ from trainers.data.preparation import (
 )
 from trainers.data.prepared_corpus import MAX_SENTENCE_LENGTH
 from trainers.training import config_flags
+from trainers.workers import ordered, ray_cluster
 
 FLAGS = flags.FLAGS
 dataset_flags.define_preparation_flags()
+ray_cluster.define_flag()
 # Shows the flags of these modules in --help.
 flags.adopt_module_key_flags(dataset_flags)
 
@@ -77,7 +79,7 @@ def main(arguments):
             FLAGS.max_tokens,
             **dataset_flags.preparation_choices(),
         ),
-        workers=dataset_flags.workers(),
+        workers=_workers(),
         vocabulary=_read_file_of_flag("vocabulary"),
         symbols=_read_symbols(corpus.kind),
         max_unknown=FLAGS.max_unknown,
@@ -91,11 +93,34 @@ def main(arguments):
             f"{prepared.manifest.source.max_tokens:,} skipped.",
             flush=True,
         )
+        removed = split.cleaning
+        if removed.total:
+            print(
+                f"{name}: removed {removed.duplicate:,} duplicates, "
+                f"{removed.language:,} pairs in other languages, "
+                f"{removed.ratio:,} pairs of unequal lengths.",
+                flush=True,
+            )
     next_flags = [f"--prepared_dir={FLAGS.output_dir}", f"--preset={preset}"]
     if size != default_size:
         next_flags.append(f"--set=vocabulary_size={size}")
     trainer = TRAINING_COMMANDS[prepared.manifest.kind]
     command.print_next(command.command_line(trainer, *next_flags))
+
+
+def _workers():
+    if FLAGS.ray is None:
+        return ordered.threads(dataset_flags.workers())
+    if FLAGS["workers"].present:
+        raise InputError(
+            "--workers is for this machine alone, not for --ray; omit it."
+        )
+    if FLAGS.segmentations > 1:
+        raise InputError(
+            "--segmentations needs random numbers of one process, not those of "
+            "--ray; omit one of them."
+        )
+    return ordered.ray_tasks(FLAGS.ray)
 
 
 def _read_symbols(kind):

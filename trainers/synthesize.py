@@ -32,6 +32,7 @@ from trainers.synthesis.models import (
     validate_model_direction,
 )
 from trainers.synthesis.shards import corpus_source, text_source
+from trainers.workers import ray_cluster
 
 FLAGS = flags.FLAGS
 # Shows the flags of these modules in --help.
@@ -113,12 +114,7 @@ flags.DEFINE_integer(
     "Threads of each worker; the number may change the last bits of a score.",
     lower_bound=1,
 )
-flags.DEFINE_string(
-    "ray",
-    None,
-    "Translate on a Ray cluster: auto for this machine's, or host:port of its "
-    "head.",
-)
+ray_cluster.define_flag()
 flags.DEFINE_float(
     "ray_gpus",
     0.0,

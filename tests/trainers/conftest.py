@@ -90,3 +90,15 @@ def claimed(directory, corpus):
     """A directory that a training has begun in."""
     write_run_files(directory, CONFIG, corpus, OPTIONS)
     return directory
+
+
+@pytest.fixture
+def ray_cluster(monkeypatch):
+    """A Ray cluster of three nodes of one CPU each."""
+    cluster_utils = pytest.importorskip("ray.cluster_utils")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    node = {"num_cpus": 1, "include_dashboard": False}
+    running = cluster_utils.Cluster(initialize_head=True, head_node_args=node)
+    running.added = [running.add_node(num_cpus=1) for _ in range(2)]
+    yield running
+    running.shutdown()

@@ -120,6 +120,10 @@ class Corpus(abc.ABC):
             for reference in references
         )
 
+    def repeated_pairs(self, split):
+        """Yields ((source, target), times): `pairs`, without repetitions."""
+        return ((pair, 1) for pair in self.pairs(split))
+
     def evaluation_set(self, split):
         """Returns all rows of a split, aligned with the lines of its files."""
         self._validate_split(split)
@@ -139,12 +143,11 @@ class Corpus(abc.ABC):
     def _clean_rows(self, split):
         is_empty = True
         for source, references in self._rows(split):
-            source, *references = (
-                join_lines(text).strip() for text in (source, *references)
-            )
-            references = tuple(filter(None, references))
+            source = join_lines(source).strip()
+            texts = [join_lines(text).strip() for text in references]
+            references = [text for text in texts if text]
             is_empty = is_empty and not (source and references)
-            yield source, references
+            yield source, tuple(references)
         if is_empty:
             raise InputError(
                 f"The {split} split of {self.name} holds no sentence pair; "

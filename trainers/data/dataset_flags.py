@@ -7,13 +7,13 @@ from absl import flags
 
 from export.common import command, processes
 from trainers.data import open_corpus
+from trainers.data.manifest import NEW_CHOICES
 
 FLAGS = flags.FLAGS
 PREPARATION_CHOICES = (
     "normalization",
     "byte_fallback",
-    "copy_rate",
-    "segmentations",
+    *NEW_CHOICES,
 )
 
 flags.DEFINE_string(
@@ -87,13 +87,34 @@ def define_preparation_flags():
         upper_bound=1000,
     )
     flags.DEFINE_float(
+        "max_ratio",
+        0.0,
+        "Maximum ratio of the tokens of both sides; other training pairs are "
+        "skipped. 0 is no limit.",
+        lower_bound=0.0,
+    )
+    flags.register_validator(
+        "max_ratio",
+        lambda ratio: ratio == 0 or ratio >= 1,
+        "Expected at least 1, or 0 for no limit.",
+    )
+    flags.DEFINE_boolean(
+        "drop_duplicates", False, "Skip training pairs that occurred before."
+    )
+    flags.DEFINE_boolean(
+        "check_languages",
+        False,
+        "Skip training pairs with a side that is clearly in another language; "
+        "needs pip install 'py3langid>=0.4'.",
+    )
+    flags.DEFINE_float(
         "max_unknown",
         MAX_UNKNOWN,
         "Maximum share of unknown tokens on a side; 1 accepts any text.",
         lower_bound=0.0,
         upper_bound=1.0,
     )
-    command.mark_flags_as_finite("copy_rate", "max_unknown")
+    command.mark_flags_as_finite("copy_rate", "max_ratio", "max_unknown")
 
 
 def preparation_choices(source=None):

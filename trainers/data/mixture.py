@@ -59,11 +59,10 @@ class _Part:
         self.tags = [f">>{corpus.target_language}<<", *([tag] if tag else [])]
 
     def tagged_pairs(self, split, rate=1.0):
-        """Yields each pair `rate` times on average, evenly spread."""
+        """Yields (pair, times), of `rate` times on average, evenly spread."""
         for index, (source, target) in enumerate(self.corpus.pairs(split)):
             times = math.floor((index + 1) * rate) - math.floor(index * rate)
-            tagged = " ".join([*self.tags, source]), target
-            yield from itertools.repeat(tagged, times)
+            yield (" ".join([*self.tags, source]), target), times
 
 
 class MixtureCorpus(Corpus):
@@ -135,6 +134,12 @@ class MixtureCorpus(Corpus):
 
     def pairs(self, split):
         """Yields (source, target) with tags, of train as often as it says."""
+        return itertools.chain.from_iterable(
+            itertools.starmap(itertools.repeat, self.repeated_pairs(split))
+        )
+
+    def repeated_pairs(self, split):
+        """Yields ((source, target), times) with tags."""
         self._validate_split(split)
         rates = self._rates if split == "train" else itertools.repeat(1.0)
         return itertools.chain.from_iterable(

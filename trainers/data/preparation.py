@@ -16,29 +16,33 @@ from export.common.progress_bar import ProgressBar
 from export.common.storage import atomic_write, remove_temporary_files
 from export.model_directory import ModelDirectory
 from keras_transformer.config import UNKNOWN_ID
-from trainers.data.codecs import (
-    count_pairs,
-    make_codec,
-    make_codec_files,
-    tokenize,
-)
-from trainers.data.copies import add_copies
+from trainers.data.cleaning import DuplicateFinder, validate_languages
+from trainers.data.codecs import count_pairs, make_codec, make_codec_files
 from trainers.data.corpus import describe_fingerprint_change
-from trainers.data.prepared_corpus import (
+from trainers.data.manifest import (
+    CLEANING_CHOICES,
     MANIFEST_FILE,
+    DataSource,
+    Manifest,
+    Split,
+    is_dev,
+    read_manifest,
+    write_manifest,
+)
+from trainers.data.prepared_corpus import (
     SYMBOLS_FILE,
     TEST_FILE,
     VOCABULARY_FILE,
-    DataSource,
-    Manifest,
     PreparedCorpus,
-    Split,
-    is_dev,
     read_codec_files,
-    read_manifest,
     validate_codec,
-    write_manifest,
     write_shard,
+)
+from trainers.data.tokenization import (
+    Settings,
+    cut_into_chunks,
+    sample_chunk,
+    tokenize_chunk,
 )
 from trainers.data.vocabulary import (
     describe_normalization,
@@ -56,6 +60,8 @@ COPY_RATE = 0.05
 # Tokenized chunks per shard: the most that an interruption loses.
 _CHUNKS_PER_SHARD = 20
 _MAX_UINT16_VOCABULARY = 1 << 16
+# For text alone; their defaults have no effect.
+_TEXT_CHOICES = ("segmentations", *CLEANING_CHOICES)
 
 
 def make_data_source(corpus, vocabulary_size, max_tokens, **choices):
@@ -87,27 +93,24 @@ def prepare_corpus(
 
     Resumes an interrupted preparation, and only opens a complete one.
     `data_source` comes from `make_data_source`; pairs with more than its
-    `max_tokens` ids on a side are skipped and counted. `workers` is the number
-    of threads, `vocabulary` the bytes of a SentencePiece model and `symbols` a
+    `max_tokens` ids on a side are skipped and counted. `workers` is a context
+    manager of `trainers.workers.ordered`, entered if there is something to do,
+    `vocabulary` the bytes of a SentencePiece model and `symbols` a
     SymbolVocabulary for trees, both by default made from the train split.
     `max_unknown` is the maximum share of unknown tokens on a side of a split.
     """
-    if corpus.kind == "trees" and data_source.segmentations > 1:
-        raise InputError(
-            "--segmentations is for text, not for trees, whose words have one "
-            "segmentation; omit it."
-        )
+    _validate_choices(corpus, data_source)
     folder = pathlib.Path(folder)
     manifest = _reusable_manifest(folder, data_source)
     # Complete data may be in a read-only folder.
     if not (manifest and manifest.complete):
         folders = (folder, *folder.parents)
         new_folders = [each for each in folders if not each.exists()]
-        preparation = _Preparation(
-            folder, corpus, data_source, workers, max_unknown
-        )
         try:
-            with folder_lock(folder, "preparation"):
+            with folder_lock(folder, "preparation"), workers as ordered_map:
+                preparation = _Preparation(
+                    folder, corpus, data_source, ordered_map, max_unknown
+                )
                 preparation.run(vocabulary, symbols)
         except InputError:
             for each in new_folders:
@@ -118,6 +121,22 @@ def prepare_corpus(
     prepared = PreparedCorpus(folder)
     validate_codec(folder, prepared.manifest, vocabulary, symbols)
     return prepared
+
+
+def _validate_choices(corpus, data_source):
+    if corpus.kind == "trees":
+        for name in _TEXT_CHOICES:
+            if getattr(data_source, name) != getattr(DataSource, name):
+                raise InputError(
+                    f"--{name} is for text, not for trees; omit it."
+                )
+    if data_source.check_languages:
+        if corpus.tags:
+            raise InputError(
+                "--check_languages is for a corpus of two languages, not for a "
+                "mixture; omit it."
+            )
+        validate_languages(corpus)
 
 
 def _reusable_manifest(folder, data_source):
@@ -143,11 +162,11 @@ def _reusable_manifest(folder, data_source):
 class _Preparation:
     """One run of `prepare_corpus` in a locked folder."""
 
-    def __init__(self, folder, corpus, data_source, workers, max_unknown):
+    def __init__(self, folder, corpus, data_source, ordered_map, max_unknown):
         self._folder = folder
         self._corpus = corpus
         self._data_source = data_source
-        self._workers = workers
+        self._ordered_map = ordered_map
         self._max_unknown = max_unknown
 
     def run(self, vocabulary, symbols):
@@ -157,7 +176,7 @@ class _Preparation:
         if manifest and manifest.complete:
             return
         # Counting is much faster than tokenizing, and finds malformed lines.
-        num_train, counts = count_pairs(self._corpus)
+        num_train, counts, is_unique = self._count_training_pairs()
         totals = {"train": num_train}
         for name in splits:
             if is_dev(name):
@@ -171,10 +190,10 @@ class _Preparation:
         try:
             if is_new:
                 manifest = self._write_codec_files(
-                    num_train, counts, vocabulary, symbols
+                    is_unique, counts, vocabulary, symbols
                 )
             validate_codec(folder, manifest, vocabulary, symbols)
-            self._write_splits(manifest, totals)
+            self._write_splits(manifest, totals, is_unique)
         except InputError as error:
             # A full disk allows resuming. Other errors would occur again, even
             # with another vocabulary.
@@ -182,12 +201,22 @@ class _Preparation:
                 _clear(folder)
             raise
 
-    def _write_codec_files(self, num_train, counts, vocabulary, symbols):
+    def _count_training_pairs(self):
+        """Returns `count_pairs`, and whether each pair is the first such."""
+        corpus = self._corpus
+        if not self._data_source.drop_duplicates:
+            num_pairs, counts = count_pairs(corpus.kind, corpus.pairs("train"))
+            return num_pairs, counts, np.broadcast_to(True, num_pairs)
+        finder = DuplicateFinder()
+        num_pairs, counts = count_pairs(corpus.kind, finder.read_pairs(corpus))
+        return num_pairs, counts, finder.find_unique()
+
+    def _write_codec_files(self, is_unique, counts, vocabulary, symbols):
         """Writes vocabulary, symbols and manifest; returns the Manifest."""
         folder, expected = self._folder, self._data_source
         _clear(folder)
         files = make_codec_files(
-            self._corpus, expected, num_train, counts, vocabulary, symbols
+            self._corpus, expected, is_unique, counts, vocabulary, symbols
         )
         codec = make_codec(self._corpus.kind, files)
         size = codec.source_vocabulary_size
@@ -230,7 +259,7 @@ class _Preparation:
         write_manifest(folder, manifest)
         return manifest
 
-    def _write_splits(self, manifest, totals):
+    def _write_splits(self, manifest, totals, is_unique):
         folder, corpus = self._folder, self._corpus
         for pattern in ("*.npy", "*.json", "*.model"):
             remove_temporary_files(folder, pattern)
@@ -240,56 +269,75 @@ class _Preparation:
             text = json.dumps(content, ensure_ascii=False).encode("utf-8")
             digest = _write(folder / TEST_FILE, text)
             manifest = dataclasses.replace(manifest, test_sha256=digest)
-            chunks = self._tokenize(corpus.pairs("test"), codec)
+            chunks = self._tokenize("test", codec)
             test = functools.reduce(Split.with_chunk, chunks, Split())
             self._validate_unknown_share("test", test)
         for name, total in totals.items():
-            manifest = self._write_split(codec, manifest, name, total)
+            tokenize = functools.partial(self._tokenize, name, codec)
+            if name == "train":
+                total *= self._data_source.segmentations
+                tokenize = functools.partial(
+                    self._tokenize_training, codec, is_unique
+                )
+            manifest = self._write_split(manifest, name, total, tokenize)
             self._validate_unknown_share(name, manifest.splits[name])
         write_manifest(folder, dataclasses.replace(manifest, complete=True))
 
-    def _tokenize(self, pairs, codec, first_seed=None):
-        return tokenize(
-            pairs,
-            codec,
-            self._data_source.max_tokens,
-            self._workers,
-            first_seed,
+    def _settings(self, codec):
+        size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
+        return Settings(
+            codec=codec,
+            max_tokens=self._data_source.max_tokens,
+            dtype=np.uint16 if size <= _MAX_UINT16_VOCABULARY else np.int32,
         )
 
-    def _write_split(self, codec, manifest, name, total):
-        """Writes the missing shards of a split; returns the new Manifest."""
+    def _tokenize(self, name, codec, first=0):
+        """Yields the TokenizedChunks of a split from pair `first` on."""
+        pairs = itertools.islice(self._corpus.pairs(name), first, None)
+        return self._ordered_map(
+            functools.partial(tokenize_chunk, self._settings(codec)),
+            cut_into_chunks(pairs, first=first),
+        )
+
+    def _tokenize_training(self, codec, is_unique, first):
+        """As `_tokenize` for train, with all choices of the DataSource."""
+        source = self._data_source
+        settings = self._settings(codec)._replace(
+            # Without bytes the copies would be unknown tokens.
+            copy_rate=source.copy_rate if codec.has_byte_fallback else 0.0,
+            max_ratio=source.max_ratio,
+            languages=source.languages,
+        )
+        tokenize = sample_chunk if source.segmentations > 1 else tokenize_chunk
+        pairs = itertools.chain.from_iterable(
+            self._corpus.pairs("train") for _ in range(source.segmentations)
+        )
+        pairs = itertools.islice(pairs, first, None)
+        return self._ordered_map(
+            functools.partial(tokenize, settings),
+            cut_into_chunks(pairs, is_unique, first),
+        )
+
+    def _write_split(self, manifest, name, total, tokenize):
+        """Writes the missing shards of a split; returns the new Manifest.
+
+        `tokenize` returns a generator of TokenizedChunks from a pair on, of
+        `total`.
+        """
         direction = self._corpus.directions.get(name, ())
         split = manifest.splits.get(name, Split(direction=direction))
-        passes, seed = 1, None
-        if name == "train" and self._data_source.segmentations > 1:
-            passes = self._data_source.segmentations
-            seed = split.num_read
-        pairs = itertools.chain.from_iterable(
-            self._corpus.pairs(name) for _ in range(passes)
-        )
-        pairs = itertools.islice(pairs, split.num_read, None)
-        # Otherwise the copies would be unknown tokens.
-        if name == "train" and codec.has_byte_fallback:
-            pairs = add_copies(pairs, self._data_source.copy_rate)
-        size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
-        dtype = np.uint16 if size <= _MAX_UINT16_VOCABULARY else np.int32
         with (
             # Ends its threads here: after an error, the garbage collector could
             # wait for them when no thread can start or end.
-            contextlib.closing(self._tokenize(pairs, codec, seed)) as stream,
-            ProgressBar(f"Tokenizing {name}", passes * total, "pairs") as bar,
+            contextlib.closing(tokenize(split.num_read)) as stream,
+            ProgressBar(f"Tokenizing {name}", total, "pairs") as bar,
         ):
             bar.skip(split.num_read)
             while chunks := list(itertools.islice(stream, _CHUNKS_PER_SHARD)):
                 ids = np.concatenate([chunk.ids for chunk in chunks])
                 lengths = np.concatenate([chunk.lengths for chunk in chunks])
-                shard = write_shard(
-                    self._folder,
-                    f"{name}-{len(split.shards):05d}",
-                    ids.astype(dtype),
-                    lengths.astype(np.uint16),
-                )
+                shard_name = f"{name}-{len(split.shards):05d}"
+                shard = write_shard(self._folder, shard_name, ids, lengths)
                 split = functools.reduce(Split.with_chunk, chunks, split)
                 split = dataclasses.replace(
                     split, shards=(*split.shards, shard)
@@ -310,7 +358,8 @@ class _Preparation:
                 f"No sentence pair of {name} is left ({split.num_too_long:,} "
                 f"have more than {manifest.source.max_tokens} tokens on a "
                 f"side, {split.num_unencodable:,} a target that cannot be "
-                "encoded); check the data set."
+                f"encoded, {split.cleaning.total:,} were removed by cleaning); "
+                "check the data set."
             )
         return manifest
 

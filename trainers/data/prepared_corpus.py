@@ -11,154 +11,29 @@ A folder of prepared data, written by `preparation`, holds
 - `test.json`: the test split as text, with all references.
 """
 
-import dataclasses
 import functools
 import hashlib
 import io
 import json
 import pathlib
-import typing
 import zlib
 
 import numpy as np
 
 from export.common.command import command_line
 from export.common.errors import InputError
-from export.common.storage import atomic_write, explain_read_errors, write_json
+from export.common.storage import atomic_write
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet
+from trainers.data.manifest import Shard, damaged_error, is_dev, read_manifest
 
-MANIFEST_FILE = "manifest.json"
 VOCABULARY_FILE = "vocabulary.model"
 SYMBOLS_FILE = "symbols.json"
 TEST_FILE = "test.json"
 # Lengths are stored in 16 bits.
 MAX_SENTENCE_LENGTH = np.iinfo(np.uint16).max
-
-# Of older manifests, which lack these fields of a DataSource.
-_OLD_SOURCE = {"byte_fallback": "auto", "copy_rate": 0.0, "segmentations": 1}
-# Number of unknown characters that are stored and printed.
-NUM_EXAMPLES = 8
 # Of a group, whose lengths and plan are in memory at once: about 3 GiB.
 MAX_GROUP_PAIRS = 24_000_000
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DataSource:
-    """Everything that determines prepared data.
-
-    `max_tokens` is the maximum length of a side, the end id included.
-    """
-
-    dataset: str
-    source_language: str
-    target_language: str
-    fingerprint: str
-    vocabulary_size: int
-    max_tokens: int
-    normalization: str = "auto"
-    byte_fallback: str = "auto"
-    copy_rate: float = 0.0
-    segmentations: int = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Shard:
-    """Manifest entry of a shard: file name without suffix, counts, checksums.
-
-    `num_tokens` counts both sides.
-    """
-
-    name: str
-    num_pairs: int
-    num_tokens: int
-    ids_crc32: int
-    lengths_crc32: int
-
-    def paths(self, folder):
-        """Returns the paths of the ids and of the lengths."""
-        return [folder / f"{self.name}.{n}.npy" for n in ("ids", "lengths")]
-
-
-@dataclasses.dataclass(frozen=True)
-class SideCounts:
-    """Token counts of the source or target, and some unknown characters."""
-
-    num_tokens: int = 0
-    num_unknown: int = 0
-    unknown_characters: str = ""
-
-    def __add__(self, other):
-        characters = self.unknown_characters + other.unknown_characters
-        return SideCounts(
-            self.num_tokens + other.num_tokens,
-            self.num_unknown + other.num_unknown,
-            "".join(dict.fromkeys(characters))[:NUM_EXAMPLES],
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class Split:
-    """Shards of a split in corpus order, and counts of their pairs.
-
-    `num_read` includes skipped pairs. `num_unencodable` counts pairs whose
-    target cannot be encoded; `first_unencodable` is line and reason of the
-    first, such as "line 7: ...". `direction` has source and target language of
-    a dev split of a mixture, otherwise nothing.
-    """
-
-    shards: tuple[Shard, ...] = ()
-    num_read: int = 0
-    source: SideCounts = SideCounts()
-    target: SideCounts = SideCounts()
-    num_unencodable: int = 0
-    first_unencodable: str = ""
-    direction: tuple[str, ...] = ()
-
-    @property
-    def num_pairs(self):
-        """Number of stored pairs."""
-        return sum(shard.num_pairs for shard in self.shards)
-
-    @property
-    def num_too_long(self):
-        """Number of pairs skipped because a side is too long."""
-        return self.num_read - self.num_pairs - self.num_unencodable
-
-    def with_chunk(self, chunk):
-        """Returns a copy with the counts of a TokenizedChunk added."""
-        first = self.first_unencodable
-        if chunk.unencodable and not first:
-            index, reason = chunk.unencodable[0]
-            first = f"line {self.num_read + index + 1:,}: {reason}"
-        return dataclasses.replace(
-            self,
-            num_read=self.num_read + chunk.num_read,
-            source=self.source + chunk.source,
-            target=self.target + chunk.target,
-            num_unencodable=self.num_unencodable + len(chunk.unencodable),
-            first_unencodable=first,
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class Manifest:
-    """Contents of a folder of prepared data.
-
-    `test_sha256` is "" without a test split, `symbols_sha256` is "" for text.
-    """
-
-    source: DataSource
-    vocabulary_sha256: str
-    test_sha256: str = ""
-    splits: dict[str, Split] = dataclasses.field(default_factory=dict)
-    complete: bool = False
-    symbols_sha256: str = ""
-
-    @property
-    def kind(self):
-        """Kind of the corpus, "text" or "trees"."""
-        return "trees" if self.symbols_sha256 else "text"
 
 
 class PreparedCorpus:
@@ -257,13 +132,8 @@ class PreparedCorpus:
         arrays = read_shard(self.folder, shard)
         path, _ = shard.paths(self.folder)
         if zlib.crc32(path.read_bytes()) != shard.ids_crc32:
-            raise _damaged_error(path)
+            raise damaged_error(path)
         return arrays
-
-
-def is_dev(split):
-    """Whether a split is dev, or of one pair of languages of a mixture."""
-    return split == "dev" or split.startswith("dev-")
 
 
 def write_shard(folder, name, ids, lengths):
@@ -294,14 +164,14 @@ def read_shard(folder, shard):
         or ids.dtype not in (np.uint16, np.int32)
         or ids.offset + ids.nbytes != ids_path.stat().st_size
     ):
-        raise _damaged_error(ids_path)
+        raise damaged_error(ids_path)
     if (
         lengths.shape != (shard.num_pairs, 2)
         or lengths.dtype != np.uint16
         or zlib.crc32(lengths_path.read_bytes()) != shard.lengths_crc32
         or lengths.sum(dtype=np.int64) != shard.num_tokens
     ):
-        raise _damaged_error(lengths_path)
+        raise damaged_error(lengths_path)
     return ids, np.array(lengths)
 
 
@@ -311,83 +181,21 @@ def _memory_map(path):
         return np.lib.format.open_memmap(path, mode="r")
     # Damaged headers raise various errors, such as OverflowError.
     except Exception as error:
-        raise _damaged_error(path, str(error).partition("\n")[0]) from error
-
-
-def _damaged_error(path, reason="it differs from the prepared file"):
-    return InputError(
-        f"Cannot use {path} ({reason}); remove {path.parent} and prepare the "
-        "data again."
-    )
+        raise damaged_error(path, str(error).partition("\n")[0]) from error
 
 
 def _read_verified(path, sha256):
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise _damaged_error(path, error.strerror) from error
+        raise damaged_error(path, error.strerror) from error
     if _sha256(content) != sha256:
-        raise _damaged_error(path)
+        raise damaged_error(path)
     return content
 
 
 def _sha256(content):
     return hashlib.sha256(content).hexdigest()
-
-
-def write_manifest(folder, manifest):
-    """Writes the manifest of a folder atomically."""
-    write_json(folder / MANIFEST_FILE, dataclasses.asdict(manifest))
-
-
-def read_manifest(folder):
-    """Returns the manifest of a folder, or None; InputError if malformed."""
-    path = folder / MANIFEST_FILE
-    with explain_read_errors(path):
-        if not path.exists():
-            return None
-        content = path.read_bytes()
-    try:
-        value = json.loads(content)
-        value["source"] = _OLD_SOURCE | value["source"]
-        splits = value["splits"]
-        for name in splits:
-            splits[name] = {"direction": []} | splits[name]
-        manifest = _from_json("manifest", Manifest, value)
-        for split in manifest.splits.values():
-            for shard in split.shards:
-                # The name becomes part of a path.
-                if not shard.name.replace("-", "").isalnum():
-                    raise ValueError(f"{shard.name!r} is no name of a shard")
-        return manifest
-    # Malformed JSON and unexpected types.
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _damaged_error(path, error) from error
-
-
-def _from_json(name, annotation, value):
-    """Converts a JSON value to an annotated type, or raises ValueError."""
-    origin = typing.get_origin(annotation) or annotation
-    expected = {tuple: list}.get(origin, origin)
-    if dataclasses.is_dataclass(origin):
-        expected = dict
-    # isinstance would accept bool as int.
-    if type(value) is not expected:
-        raise ValueError(f"{name} is not of type {expected.__name__}")
-    if origin is int and value < 0:
-        raise ValueError(f"{name} is below 0")
-    if expected is list:
-        item_type = typing.get_args(annotation)[0]
-        return tuple(_from_json(name, item_type, item) for item in value)
-    if origin is dict:
-        item_type = typing.get_args(annotation)[1]
-        return {key: _from_json(key, item_type, value[key]) for key in value}
-    if expected is dict:
-        types = typing.get_type_hints(origin)
-        return origin(
-            **{key: _from_json(key, types[key], value[key]) for key in types}
-        )
-    return value
 
 
 def read_codec_files(folder, manifest):

@@ -9,6 +9,7 @@ import sacrebleu
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.lines.files import join_lines
+from trainers.data.cleaning import exceeds_ratio
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis.shards import ShardResult
 
@@ -57,9 +58,8 @@ def _rejection_reason(translation, ids, score, options):
     if not translation:
         return "empty_translation"
     if options.max_ratio is not None:
-        # Without end tokens, which would distort ratios of short sentences.
-        short, long = sorted((len(ids.source) - 1, len(ids.target) - 1))
-        if long > options.max_ratio * short:
+        lengths = len(ids.source), len(ids.target)
+        if exceeds_ratio(*lengths, options.max_ratio):
             return "length_ratio"
     if score is not None and score < options.min_score * len(ids.target):
         return "low_score"

@@ -14,21 +14,19 @@ from export.common.processes import folder_lock
 from export.model_directory import ModelDirectory
 from keras_transformer.presets import PRESETS
 from trainers.data import dataset_flags, validate_kind
+from trainers.data.manifest import read_manifest
 from trainers.data.preparation import (
     MAX_STORED_TOKENS,
     make_data_source,
     prepare_corpus,
 )
-from trainers.data.prepared_corpus import (
-    PreparedCorpus,
-    read_manifest,
-    validate_codec,
-)
+from trainers.data.prepared_corpus import PreparedCorpus, validate_codec
 from trainers.scores.score_records import describe_run
 from trainers.training import config_flags, training_inputs, training_options
 from trainers.training.backend import strategies, validate_options
 from trainers.training.fit import train
 from trainers.training.initial_weights import LayerInitializer, ModelInitializer
+from trainers.workers import ordered
 
 FLAGS = flags.FLAGS
 dataset_flags.define_preparation_flags()
@@ -263,7 +261,7 @@ def _open_data(task, config, options, init_directory):
         folder or directory.path / "data",
         raw_corpus,
         source,
-        dataset_flags.workers(),
+        ordered.threads(dataset_flags.workers()),
         vocabulary,
         symbols,
         FLAGS.max_unknown,

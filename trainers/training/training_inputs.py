@@ -11,7 +11,7 @@ from keras_transformer.config import field_names
 from trainers.batches.planned_batches import PairGroups
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
-from trainers.data.prepared_corpus import is_dev
+from trainers.data.manifest import NEW_CHOICES, default_choices, is_dev
 from trainers.scores import bleu_tokenizers
 
 _DEV_FLAGS = ("keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences")
@@ -118,8 +118,8 @@ def validate_same_training(directory, config, source, options):
     """Raises InputError if a ModelDirectory holds another training."""
     if not directory.config_path.exists():
         return
-    # Of older trainings.
-    old = {"copy_rate": 0.0, "segmentations": 1} | directory.read_run()
+    # Older trainings lack facts.
+    old = default_choices(NEW_CHOICES) | directory.read_run()
     old |= dataclasses.asdict(directory.read_config())
     new = dataclasses.asdict(config) | _run_facts(source, options)
     may_change = field_names("duration", "decoding")
@@ -147,8 +147,7 @@ def _run_facts(source, options):
         "source_language": source.source_language,
         "target_language": source.target_language,
         "fingerprint": source.fingerprint,
-        "copy_rate": source.copy_rate,
-        "segmentations": source.segmentations,
+        **{name: getattr(source, name) for name in NEW_CHOICES},
         "seed": options.seed,
         # The lower limit decides which pairs are missing.
         "max_tokens": min(options.max_tokens, source.max_tokens),

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from trainers.data import codecs, preparation, tatoeba
+from trainers.data import preparation, tatoeba, tokenization
 
 
 def _write_text(path, lines):
@@ -71,5 +71,5 @@ class _Index:
 @pytest.fixture
 def small_shards(monkeypatch):
     """Shards of 14 pairs, so that there are several."""
-    monkeypatch.setattr(codecs, "_CHUNK_PAIRS", 7)
+    monkeypatch.setattr(tokenization, "_CHUNK_PAIRS", 7)
     monkeypatch.setattr(preparation, "_CHUNKS_PER_SHARD", 2)

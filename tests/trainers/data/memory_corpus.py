@@ -10,6 +10,7 @@ from tests.trainers import cipher
 from trainers.data.corpus import Corpus
 from trainers.data.preparation import make_data_source, prepare_corpus
 from trainers.data.vocabulary import train_vocabulary
+from trainers.workers.ordered import threads
 
 SIZE = 64
 
@@ -69,6 +70,8 @@ def prepare(
     byte_fallback="auto",
     copy_rate=0.0,
     segmentations=1,
+    workers=1,
+    cleaning=None,
     **changes,
 ):
     """`prepare_corpus`, of `splits` with `vocabulary` by default."""
@@ -81,9 +84,10 @@ def prepare(
         byte_fallback=byte_fallback,
         copy_rate=copy_rate,
         segmentations=segmentations,
+        **cleaning or {},
     )
-    arguments = {"workers": 1, "vocabulary": vocabulary()}
-    return prepare_corpus(folder, corpus, source, **arguments | changes)
+    arguments = {"vocabulary": vocabulary()} | changes
+    return prepare_corpus(folder, corpus, source, threads(workers), **arguments)
 
 
 def contents(folder):

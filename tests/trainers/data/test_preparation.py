@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import functools
 import itertools
 import os
 import threading
@@ -27,7 +28,12 @@ from tests.trainers.data.memory_corpus import (
 )
 from trainers.batches.token_pairs import decode_pairs
 from trainers.data import codecs
-from trainers.data.codecs import tokenize
+from trainers.data.tokenization import (
+    Settings,
+    cut_into_chunks,
+    tokenize_chunk,
+)
+from trainers.workers import ordered
 
 pytestmark = pytest.mark.usefixtures("small_shards")
 
@@ -44,6 +50,13 @@ class _Letters:
         return [np.array([*map(ord, text), END], np.int32) for text in texts]
 
     encode_targets = encode_sources
+
+
+def _tokenize(pairs, codec, max_tokens, workers):
+    """A generator of the chunks of pairs."""
+    tokenize = functools.partial(tokenize_chunk, Settings(codec, max_tokens))
+    with ordered.threads(workers) as ordered_map:
+        return ordered_map(tokenize, cut_into_chunks(pairs))
 
 
 def _texts(chunks):
@@ -74,7 +87,7 @@ TARGET = st.text("abz", max_size=4)
 def test_pairs_come_in_order_without_long_and_unencodable_ones(
     pairs, max_tokens, workers
 ):
-    chunks = list(tokenize(iter(pairs), _Letters(), max_tokens, workers))
+    chunks = list(_tokenize(iter(pairs), _Letters(), max_tokens, workers))
     expected = [
         pair
         for pair in pairs
@@ -104,7 +117,7 @@ def test_at_most_two_chunks_per_thread_are_held():
             read.append(number)
             yield "s", "t"
 
-    chunks = tokenize(endless(), _Letters(), 99, workers=3)
+    chunks = _tokenize(endless(), _Letters(), 99, workers=3)
     for _ in range(20):
         yielded += next(chunks).num_read
         assert len(read) - yielded == 5 * CHUNK
@@ -121,7 +134,7 @@ def test_errors_end_all_threads(tmp_path, monkeypatch):
 
     pairs = [("a", "b")] * 9 + [("bad", "b")] + [("a", "b")] * 99
     with pytest.raises(MemoryError):
-        list(tokenize(iter(pairs), Broken(), 9, 2))
+        list(_tokenize(iter(pairs), Broken(), 9, 2))
     with at_write(monkeypatch, 4), pytest.raises(Killed):
         prepare(tmp_path, workers=2)
     # While the error, and with it all that was going on, is still held.

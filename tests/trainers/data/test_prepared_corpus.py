@@ -22,20 +22,22 @@ from tests.trainers.data.memory_corpus import (
     vocabulary,
 )
 from trainers.data import prepared_corpus
-from trainers.data.codecs import TokenizedChunk
-from trainers.data.prepared_corpus import (
+from trainers.data.manifest import (
     MANIFEST_FILE,
     DataSource,
     Manifest,
-    PreparedCorpus,
     Shard,
     SideCounts,
     Split,
     read_manifest,
-    read_shard,
     write_manifest,
+)
+from trainers.data.prepared_corpus import (
+    PreparedCorpus,
+    read_shard,
     write_shard,
 )
+from trainers.data.tokenization import TokenizedChunk
 
 MANIFEST = Manifest(
     DataSource(
@@ -131,7 +133,8 @@ def test_any_other_manifest_is_refused(tmp_path):
             checked += 1
         # Older manifests lack some.
         optional = ("train", "byte_fallback", "copy_rate", "direction")
-        optional += ("segmentations",)
+        optional += ("segmentations", "max_ratio", "drop_duplicates")
+        optional += ("check_languages", "cleaning")
         if isinstance(last, str) and last not in optional:
             del inner[last]
             _assert_manifest_refused(tmp_path, json.dumps(changed).encode())

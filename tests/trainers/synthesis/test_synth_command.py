@@ -1,20 +1,18 @@
 """`python -m trainers.synthesize`, as a user runs it."""
 
-import contextlib
 import gzip
 import json
 import shutil
 import signal
 import subprocess
 import sys
-import time
 
-import psutil
 import pytest
 
 from tests import made_up_text
 from tests.processes import ROOT, user_environment
 from tests.trainers import commands
+from tests.trainers.ray_workers import kill_busy_ray_worker, wait_until
 from tests.trainers.synthesis.jobs import made_up_model, pairs_in
 
 LANGUAGES = ("--source_language=aa", "--target_language=bb")
@@ -90,13 +88,6 @@ def start(text, model_path, output, *flags):
     )
 
 
-def wait_until(holds):
-    end = time.monotonic() + 300
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.1)
-
-
 def finish(process):
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
@@ -130,35 +121,14 @@ def test_pairs_are_the_same_after_kills_with_any_workers(
     assert contents(output) == contents(alone)
 
 
-@pytest.fixture
-def cluster(monkeypatch):
-    """A Ray cluster of three nodes of one CPU each."""
-    cluster_utils = pytest.importorskip("ray.cluster_utils")
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    node = {"num_cpus": 1, "include_dashboard": False}
-    running = cluster_utils.Cluster(initialize_head=True, head_node_args=node)
-    running.added = [running.add_node(num_cpus=1) for _ in range(2)]
-    yield running
-    running.shutdown()
-
-
-def kill_busy_worker():
-    for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.Error):
-            if "ray::_translate" in "".join(process.cmdline()):
-                process.kill()
-                return True
-    return False
-
-
 @pytest.mark.slow
-def test_ray_nodes_and_workers_may_die(cluster, text, model_path, tmp_path):
+def test_ray_nodes_and_workers_may_die(ray_cluster, text, model_path, tmp_path):
     alone, output = tmp_path / "alone", tmp_path / "out"
-    at = f"--ray={cluster.address}"
+    at = f"--ray={ray_cluster.address}"
     process = start(text, model_path, output, at)
     wait_until(lambda: count_shards(output) > 1)
-    wait_until(kill_busy_worker)
-    cluster.remove_node(cluster.added[0], allow_graceful=False)
+    wait_until(lambda: kill_busy_ray_worker("_translate"))
+    ray_cluster.remove_node(ray_cluster.added[0], allow_graceful=False)
     assert 1 < count_shards(output) < 100
     finish(process)
     finish(start(text, model_path, alone, "--workers=1"))

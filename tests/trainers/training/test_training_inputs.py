@@ -64,6 +64,9 @@ def test_run_files(corpus, claimed):
         "fingerprint": "f",
         "copy_rate": 0.0,
         "segmentations": 1,
+        "max_ratio": 0.0,
+        "drop_duplicates": False,
+        "check_languages": False,
         "seed": 1,
         "max_tokens": 100,
         "batching": "length",
@@ -109,6 +112,7 @@ def test_what_may_change_when_a_training_resumes(corpus, claimed):
         ("source", {"dataset": "text:other"}, "dataset=text:toy, not"),
         ("source", {"max_tokens": 77}, "max_tokens=100, not 77"),
         ("source", {"copy_rate": 0.5}, "copy_rate=0.0, not 0.5"),
+        ("source", {"max_ratio": 3.0}, "max_ratio=0.0, not 3.0"),
         ("source", {"fingerprint": "g"}, "its fingerprint differs in f, g"),
     ],
 )

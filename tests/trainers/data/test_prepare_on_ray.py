@@ -1,0 +1,107 @@
+"""`trainers.prepare --ray`: the same bytes as of threads, whoever dies."""
+
+import itertools
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.processes import ROOT, user_environment
+from tests.trainers import cipher, commands
+from tests.trainers.data.memory_corpus import SIZE, byte_vocabulary, contents
+from tests.trainers.ray_workers import kill_busy_ray_worker, wait_until
+
+NUM_PAIRS = 250_000
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    """Flags for a corpus of three shards with copies and pairs to remove."""
+    pairs = cipher.sentences(50_000)
+    repeated = itertools.islice(itertools.cycle(pairs), NUM_PAIRS)
+    texts = [
+        (f"{source} {number % 99_991}", f"{target} {number % 99_991}")
+        for number, (source, target) in enumerate(repeated)
+    ]
+    cipher.write_split(tmp_path, "toy.train", *zip(*texts))
+    model = byte_vocabulary()
+    (tmp_path / "vocabulary").write_bytes(model["vocabulary"])
+    return (
+        *(
+            f"--dataset=text:{tmp_path}/toy",
+            f"--vocabulary={tmp_path}/vocabulary",
+        ),
+        *(f"--source_language={cipher.SOURCE}", "--copy_rate=0.1"),
+        *(f"--target_language={cipher.TARGET}", "--max_ratio=1.5"),
+        *(f"--vocabulary_size={SIZE + 256}", "--drop_duplicates"),
+    )
+
+
+def start(arguments, output, *flags):
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "trainers.prepare", *arguments),
+            *(f"--output_dir={output}", *flags),
+        ],
+        cwd=ROOT,
+        env=user_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+
+
+def kill_after_a_shard(process, output):
+    wait_until(lambda: count_shards(output) > 0)
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+
+
+def count_shards(output):
+    return len([*output.glob("train-*.lengths.npy")])
+
+
+@pytest.mark.slow
+def test_ray_nodes_workers_and_commands_may_die(
+    ray_cluster, arguments, tmp_path
+):
+    expected, output, other = (tmp_path / each for each in ("a", "b", "c"))
+    finish(start(arguments, expected, "--workers=2"))
+    at = f"--ray={ray_cluster.address}"
+    kill_after_a_shard(start(arguments, output, "--workers=1"), output)
+    process = start(arguments, output, at)
+    wait_until(lambda: kill_busy_ray_worker("_call"))
+    ray_cluster.remove_node(ray_cluster.added[0], allow_graceful=False)
+    assert 0 < count_shards(output) < count_shards(expected)
+    finish(process)
+    assert contents(output) == contents(expected)
+    kill_after_a_shard(start(arguments, other, at), other)
+    finish(start(arguments, other, "--workers=1"))
+    assert contents(other) == contents(expected)
+
+
+def test_flags_of_ray_that_are_refused(tmp_path):
+    cipher.write(tmp_path)
+    data = (
+        *("--dataset=text:toy", "--output_dir=data", "--vocabulary_size=64"),
+        *(f"--source_language={cipher.SOURCE}", "--ray=127.0.0.1:1"),
+        f"--target_language={cipher.TARGET}",
+    )
+    worker = commands.Worker("trainers.prepare")
+    try:
+        for flags, named in (
+            ((), "--ray=127.0.0.1:1 does not respond"),
+            (("--workers=2",), "--workers"),
+            (("--segmentations=2",), "--segmentations"),
+        ):
+            result = worker.run(*data, *flags, folder=tmp_path)
+            commands.assert_one_clear_line(result, named)
+            assert not (tmp_path / "data").exists()
+    finally:
+        worker.close()

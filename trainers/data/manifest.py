@@ -1,0 +1,246 @@
+"""The manifest of prepared data: what they were made of, and their counts."""
+
+import dataclasses
+import json
+import typing
+
+from export.common.errors import InputError
+from export.common.storage import explain_read_errors, write_json
+
+MANIFEST_FILE = "manifest.json"
+# Number of unknown characters that are stored and printed.
+NUM_EXAMPLES = 8
+
+# The choices of a DataSource that remove training pairs.
+CLEANING_CHOICES = ("max_ratio", "drop_duplicates", "check_languages")
+# Older manifests and trainings lack these.
+NEW_CHOICES = ("copy_rate", "segmentations", *CLEANING_CHOICES)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataSource:
+    """Everything that determines prepared data.
+
+    `max_tokens` is the maximum length of a side, the end id included. No
+    `max_ratio` is 0.
+    """
+
+    dataset: str
+    source_language: str
+    target_language: str
+    fingerprint: str
+    vocabulary_size: int
+    max_tokens: int
+    normalization: str = "auto"
+    byte_fallback: str = "auto"
+    copy_rate: float = 0.0
+    segmentations: int = 1
+    max_ratio: float = 0.0
+    drop_duplicates: bool = False
+    check_languages: bool = False
+
+    @property
+    def languages(self):
+        """The languages that training pairs are checked for, or ()."""
+        if not self.check_languages:
+            return ()
+        return self.source_language, self.target_language
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """Manifest entry of a shard: file name without suffix, counts, checksums.
+
+    `num_tokens` counts both sides.
+    """
+
+    name: str
+    num_pairs: int
+    num_tokens: int
+    ids_crc32: int
+    lengths_crc32: int
+
+    def paths(self, folder):
+        """Returns the paths of the ids and of the lengths."""
+        return [folder / f"{self.name}.{n}.npy" for n in ("ids", "lengths")]
+
+
+@dataclasses.dataclass(frozen=True)
+class SideCounts:
+    """Token counts of the source or target, and some unknown characters."""
+
+    num_tokens: int = 0
+    num_unknown: int = 0
+    unknown_characters: str = ""
+
+    def __add__(self, other):
+        characters = self.unknown_characters + other.unknown_characters
+        return SideCounts(
+            self.num_tokens + other.num_tokens,
+            self.num_unknown + other.num_unknown,
+            "".join(dict.fromkeys(characters))[:NUM_EXAMPLES],
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class CleaningCounts:
+    """Numbers of pairs that each cleaning rule has removed."""
+
+    duplicate: int = 0
+    language: int = 0
+    ratio: int = 0
+
+    def __add__(self, other):
+        return CleaningCounts(
+            self.duplicate + other.duplicate,
+            self.language + other.language,
+            self.ratio + other.ratio,
+        )
+
+    @property
+    def total(self):
+        """Number of pairs that were removed."""
+        return self.duplicate + self.language + self.ratio
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """Shards of a split in corpus order, and counts of their pairs.
+
+    `num_read` includes skipped pairs. `num_unencodable` counts pairs whose
+    target cannot be encoded; `first_unencodable` is line and reason of the
+    first, such as "line 7: ...". `direction` has source and target language of
+    a dev split of a mixture, otherwise nothing.
+    """
+
+    shards: tuple[Shard, ...] = ()
+    num_read: int = 0
+    source: SideCounts = SideCounts()
+    target: SideCounts = SideCounts()
+    num_unencodable: int = 0
+    first_unencodable: str = ""
+    direction: tuple[str, ...] = ()
+    cleaning: CleaningCounts = CleaningCounts()
+
+    @property
+    def num_pairs(self):
+        """Number of stored pairs."""
+        return sum(shard.num_pairs for shard in self.shards)
+
+    @property
+    def num_too_long(self):
+        """Number of pairs skipped because a side is too long."""
+        num_kept = self.num_read - self.cleaning.total
+        return num_kept - self.num_pairs - self.num_unencodable
+
+    def with_chunk(self, chunk):
+        """Returns a copy with the counts of a TokenizedChunk added."""
+        first = self.first_unencodable
+        if chunk.unencodable and not first:
+            index, reason = chunk.unencodable[0]
+            first = f"line {self.num_read + index + 1:,}: {reason}"
+        return dataclasses.replace(
+            self,
+            num_read=self.num_read + chunk.num_read,
+            source=self.source + chunk.source,
+            target=self.target + chunk.target,
+            num_unencodable=self.num_unencodable + len(chunk.unencodable),
+            first_unencodable=first,
+            cleaning=self.cleaning + chunk.cleaning,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """Contents of a folder of prepared data.
+
+    `test_sha256` is "" without a test split, `symbols_sha256` is "" for text.
+    """
+
+    source: DataSource
+    vocabulary_sha256: str
+    test_sha256: str = ""
+    splits: dict[str, Split] = dataclasses.field(default_factory=dict)
+    complete: bool = False
+    symbols_sha256: str = ""
+
+    @property
+    def kind(self):
+        """Kind of the corpus, "text" or "trees"."""
+        return "trees" if self.symbols_sha256 else "text"
+
+
+def is_dev(split):
+    """Whether a split is dev, or of one pair of languages of a mixture."""
+    return split == "dev" or split.startswith("dev-")
+
+
+def write_manifest(folder, manifest):
+    """Writes the manifest of a folder atomically."""
+    write_json(folder / MANIFEST_FILE, dataclasses.asdict(manifest))
+
+
+def read_manifest(folder):
+    """Returns the manifest of a folder, or None; InputError if malformed."""
+    path = folder / MANIFEST_FILE
+    with explain_read_errors(path):
+        if not path.exists():
+            return None
+        content = path.read_bytes()
+    try:
+        value = json.loads(content)
+        old = ("byte_fallback", *NEW_CHOICES)
+        value["source"] = default_choices(old) | value["source"]
+        old = {"direction": []}
+        old["cleaning"] = dataclasses.asdict(CleaningCounts())
+        splits = value["splits"]
+        for name in splits:
+            splits[name] = old | splits[name]
+        manifest = _from_json("manifest", Manifest, value)
+        for split in manifest.splits.values():
+            for shard in split.shards:
+                # The name becomes part of a path.
+                if not shard.name.replace("-", "").isalnum():
+                    raise ValueError(f"{shard.name!r} is no name of a shard")
+        return manifest
+    # Malformed JSON and unexpected types.
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise damaged_error(path, error) from error
+
+
+def default_choices(names):
+    """Returns the default values of fields of a DataSource, a dict."""
+    return {name: getattr(DataSource, name) for name in names}
+
+
+def _from_json(name, annotation, value):
+    """Converts a JSON value to an annotated type, or raises ValueError."""
+    origin = typing.get_origin(annotation) or annotation
+    expected = {tuple: list}.get(origin, origin)
+    if dataclasses.is_dataclass(origin):
+        expected = dict
+    # isinstance would accept bool as int.
+    if type(value) is not expected:
+        raise ValueError(f"{name} is not of type {expected.__name__}")
+    if origin is int and value < 0:
+        raise ValueError(f"{name} is below 0")
+    if expected is list:
+        item_type = typing.get_args(annotation)[0]
+        return tuple(_from_json(name, item_type, item) for item in value)
+    if origin is dict:
+        item_type = typing.get_args(annotation)[1]
+        return {key: _from_json(key, item_type, value[key]) for key in value}
+    if expected is dict:
+        types = typing.get_type_hints(origin)
+        return origin(
+            **{key: _from_json(key, types[key], value[key]) for key in types}
+        )
+    return value
+
+
+def damaged_error(path, reason="it differs from the prepared file"):
+    """Returns the InputError for a file of prepared data."""
+    return InputError(
+        f"Cannot use {path} ({reason}); remove {path.parent} and prepare the "
+        "data again."
+    )

@@ -1,0 +1,176 @@
+"""Cleans and tokenizes chunks of pairs: pure functions, for any worker."""
+
+import concurrent.futures
+import itertools
+import threading
+import typing
+import unicodedata
+
+import numpy as np
+import sentencepiece
+
+from keras_transformer.config import UNKNOWN_ID
+from trainers.data.cleaning import exceeds_ratio, has_languages
+from trainers.data.copies import add_copies
+from trainers.data.manifest import NUM_EXAMPLES, CleaningCounts, SideCounts
+
+# Pairs per chunk: large enough to make call overhead negligible.
+_CHUNK_PAIRS = 5_000
+_ALL_UNIQUE = np.ones(1, bool)
+_SEED_LOCK = threading.Lock()
+
+
+class Chunk(typing.NamedTuple):
+    """Consecutive pairs of a split.
+
+    `first` is the index of the first pair in the split. `num_read` includes
+    duplicates, which are not in `pairs`, a list of (source, target) str.
+    """
+
+    first: int
+    num_read: int
+    pairs: list[tuple[str, str]]
+
+
+class TokenizedChunk(typing.NamedTuple):
+    """Token ids of a Chunk, without the pairs that are skipped.
+
+    `ids` [tokens] has the source and the target of each pair in turn, and
+    `lengths`, uint16 [pairs, 2], their lengths; `source` and `target` count
+    their tokens. `unencodable` lists (index among the chunk's pairs, reason)
+    for targets that cannot be encoded.
+    """
+
+    num_read: int
+    ids: np.ndarray
+    lengths: np.ndarray
+    source: SideCounts
+    target: SideCounts
+    unencodable: list
+    cleaning: CleaningCounts = CleaningCounts()
+
+
+class Settings(typing.NamedTuple):
+    """Settings of `tokenize_chunk`, picklable.
+
+    Pairs with a side of more than `max_tokens` ids are skipped, as are those
+    of more than `max_ratio` (0 for any), and those that are not in the two
+    `languages` (() for any). `dtype` is that of the ids.
+    """
+
+    codec: typing.Any
+    max_tokens: int
+    dtype: type = np.int32
+    copy_rate: float = 0.0
+    max_ratio: float = 0.0
+    languages: tuple[str, ...] = ()
+
+
+def cut_into_chunks(pairs, is_unique=_ALL_UNIQUE, first=0):
+    """Yields Chunks of an iterator of pairs, whose first has index `first`.
+
+    `is_unique`, bool [N], is False for duplicates; it repeats every N pairs.
+    """
+    while batch := list(itertools.islice(pairs, _CHUNK_PAIRS)):
+        indices = np.arange(first, first + len(batch)) % len(is_unique)
+        unique = itertools.compress(batch, is_unique[indices].tolist())
+        yield Chunk(first, len(batch), [*unique])
+        first += len(batch)
+
+
+def sample_chunk(settings, chunk):
+    """As `tokenize_chunk`, but segments the words at random.
+
+    The seed of a chunk is the index of its first pair.
+    """
+
+    def sample():
+        encode, _ = settings.codec.sampling_encoders
+        with _SEED_LOCK:
+            sentencepiece.set_random_generator_seed(chunk.first)
+            encode(["a"])
+        return tokenize_chunk(settings, chunk, settings.codec.sampling_encoders)
+
+    # SentencePiece seeds a thread at its first random number: so a new one.
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(sample).result()
+
+
+def tokenize_chunk(settings, chunk, encoders=None):
+    """Returns the TokenizedChunk of a Chunk.
+
+    `encoders` replace the codec's for source and target.
+    """
+    codec = settings.codec
+    pairs, cleaning = _clean(settings, chunk)
+    pairs = [*add_copies(pairs, settings.copy_rate)]
+    reasons = [codec.explain_unencodable(target) for _, target in pairs]
+    pairs = [pair for pair, reason in zip(pairs, reasons) if not reason]
+    # Source and target in turn.
+    texts, ids = [], []
+    for pair, pair_ids in zip(pairs, _encode(codec, pairs, encoders)):
+        if max(map(len, pair_ids)) <= settings.max_tokens:
+            texts += pair
+            ids += pair_ids
+    lengths = np.array([len(each) for each in ids], np.uint16)
+    return TokenizedChunk(
+        num_read=chunk.num_read,
+        ids=_concatenate(ids).astype(settings.dtype),
+        lengths=lengths.reshape(-1, 2),
+        source=_count_side(texts[::2], ids[::2], codec.encode_sources),
+        target=_count_side(texts[1::2], ids[1::2], codec.encode_targets),
+        unencodable=[(i, reason) for i, reason in enumerate(reasons) if reason],
+        cleaning=cleaning,
+    )
+
+
+def _clean(settings, chunk):
+    """Returns the pairs to tokenize, and the CleaningCounts of the others."""
+    pairs, languages = chunk.pairs, settings.languages
+    if languages:
+        pairs = [pair for pair in pairs if has_languages(pair, languages)]
+    balanced = pairs
+    if settings.max_ratio:
+        balanced = [
+            pair
+            for pair, ids in zip(pairs, _encode(settings.codec, pairs))
+            if not exceeds_ratio(*map(len, ids), settings.max_ratio)
+        ]
+    return balanced, CleaningCounts(
+        duplicate=chunk.num_read - len(chunk.pairs),
+        language=len(chunk.pairs) - len(pairs),
+        ratio=len(pairs) - len(balanced),
+    )
+
+
+def _encode(codec, pairs, encoders=None):
+    """Returns an iterator of (source ids, target ids)."""
+    encode_sources, encode_targets = encoders or (
+        codec.encode_sources,
+        codec.encode_targets,
+    )
+    sources = encode_sources([source for source, _ in pairs])
+    targets = encode_targets([target for _, target in pairs])
+    return zip(sources, targets)
+
+
+def _concatenate(ids):
+    return np.concatenate([np.zeros(0, np.int32), *ids])
+
+
+def _count_side(texts, ids, encode):
+    """Returns the SideCounts of texts and their ids, a list of arrays."""
+    ends = np.cumsum([len(each) for each in ids])
+    unknown = np.flatnonzero(_concatenate(ids) == UNKNOWN_ID)
+    # The text index of each unknown id.
+    indices = np.searchsorted(ends, unknown, side="right")
+    examples = [texts[index] for index in np.unique(indices)[:NUM_EXAMPLES]]
+    text = unicodedata.normalize("NFC", " ".join(examples))
+    characters = [c for c in dict.fromkeys(text) if not c.isspace()]
+    is_unknown = (UNKNOWN_ID in each for each in encode(characters))
+    found = itertools.compress(characters, is_unknown)
+    return SideCounts(
+        num_tokens=sum(map(len, ids)),
+        num_unknown=len(unknown),
+        unknown_characters="".join(itertools.islice(found, NUM_EXAMPLES)),
+    )

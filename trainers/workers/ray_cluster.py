@@ -1,0 +1,139 @@
+"""Connection to a Ray cluster, and the flag --ray.
+
+Machines of a cluster share no disk: tasks receive their arguments, return their
+results, and get this program's code from the machine that started them.
+"""
+
+import contextlib
+import logging
+import pathlib
+import socket
+
+from absl import flags
+
+from export.common.errors import InputError
+
+# Submitted tasks per task that the cluster runs at once: no worker is idle.
+_PENDING_PER_TASK = 2
+# Maximum retries of a task whose worker or machine died.
+_RETRIES = 10
+_CONNECTION_TIMEOUT = 10  # seconds
+_ROOT = pathlib.Path(__file__).parents[2]
+_PACKAGES = ("trainers", "export", "keras_transformer")
+
+
+def define_flag():
+    """Defines --ray."""
+    flags.DEFINE_string(
+        "ray",
+        None,
+        "Work on a Ray cluster: auto for this machine's, or host:port of its "
+        "head.",
+    )
+
+
+class RayCluster:
+    """A connected cluster for tasks of `cpus` processors and `gpus` GPUs."""
+
+    def __init__(self, ray, cpus, gpus):
+        self._ray = ray
+        self._cpus, self._gpus = cpus, gpus
+
+    def put(self, value):
+        """Stores a value, sent once to each machine; returns a reference."""
+        return self._ray.put(value)
+
+    def remote(self, function):
+        """Returns a function that starts a task and returns its Future."""
+        task = self._ray.remote(
+            num_cpus=self._cpus, num_gpus=self._gpus, max_retries=_RETRIES
+        )(function)
+        return lambda *arguments: task.remote(*arguments).future()
+
+    def max_pending(self):
+        """Returns how many tasks to submit, as machines join and leave."""
+        return _PENDING_PER_TASK * max(self.count_concurrent_tasks(), 1)
+
+    def count_concurrent_tasks(self):
+        """Returns how many tasks the cluster runs at once."""
+        resources = {"CPU": self._cpus}
+        if self._gpus:
+            resources["GPU"] = self._gpus
+        total = 0
+        for node in self._ray.nodes():
+            if node["Alive"]:
+                available = node["Resources"]
+                total += min(
+                    int(available.get(name, 0) // amount)
+                    for name, amount in resources.items()
+                )
+        return total
+
+
+@contextlib.contextmanager
+def connect(address, cpus=1, gpus=0.0):
+    """Yields a RayCluster, and converts errors of Ray to InputError.
+
+    `address` is "auto" for this machine's cluster, or host:port of the head.
+    Raises InputError if Ray is missing, the cluster cannot be used or is too
+    small, a task does, or the workers of a task die repeatedly.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise InputError(
+            "--ray needs Ray, which is not installed; pip install -r "
+            "requirements-ray.txt, or omit it to use this machine alone."
+        ) from error
+    if address != "auto":
+        _validate_address(address)
+    try:
+        ray.init(
+            address,
+            runtime_env={"py_modules": [str(_ROOT / p) for p in _PACKAGES]},
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise InputError(
+            f"--ray={address} cannot be used: {_first_line(error)} Start one "
+            "on this machine with ray start --head, or join one with ray "
+            "start --address=HOST:PORT."
+        ) from error
+    try:
+        cluster = RayCluster(ray, cpus, gpus)
+        if not cluster.count_concurrent_tasks():
+            raise InputError(
+                f"No machine of --ray={address} has the {cpus} processors and "
+                f"{gpus:g} GPUs that a task needs; add machines, or lower the "
+                "flags that set them."
+            )
+        yield cluster
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, InputError):
+            raise error.cause from None
+        raise
+    except ray.exceptions.RayError as error:
+        raise InputError(
+            f"The workers of a task were lost {_RETRIES + 1} times, the last "
+            f"time with: {_first_line(error)} Give them more memory, then run "
+            "the same command again, which resumes."
+        ) from error
+    finally:
+        ray.shutdown()
+
+
+def _validate_address(address):
+    """Raises InputError if nobody listens; Ray would retry for minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _CONNECTION_TIMEOUT).close()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"--ray={address} does not respond ({error}); give auto, or the "
+            "host:port that ray start --head printed, such as 10.0.0.1:6379."
+        ) from error
+
+
+def _first_line(error):
+    return str(error).strip().splitlines()[0]
