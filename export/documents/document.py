@@ -29,10 +29,12 @@ def translate_documents(
     language = translator.languages.source or "en"
     documents = []
     for text in texts:
-        if document_format == "text":
-            parts = read_text(text)
-        else:
-            parts = read_markup(text, document_format)
+        parts = (
+            read_text(text)
+            if document_format == "text"
+            else read_markup(text, document_format)
+        )
+        # Each flow is split at once: unsplit ones take much memory.
         documents.append(
             [
                 part if isinstance(part, str) else split_flow(part, language)
@@ -99,23 +101,19 @@ def _split_long(translator, segments):
 
 def _translate(translator, segments, on_progress, terms):
     """Returns the Translations of Segments, with alignments for tags."""
-    translations = {}
+    keys = [(segment.source, segment.has_marks) for segment in segments]
+    translations = dict.fromkeys(keys)
     for has_marks in (False, True):
         translate = translator.translate
         if has_marks and translator.has_alignments:
             translate = translator.align
         # Each sentence once.
-        sources = dict.fromkeys(
-            segment.source
-            for segment in segments
-            if segment.has_marks == has_marks
-        )
-        found = ()
+        sources = [key[0] for key in translations if key[1] == has_marks]
         if sources:
-            found = translate([*sources], on_progress, terms=terms)
-        for source, translation in zip(sources, found):
-            translations[source, has_marks] = translation
-    return [translations[each.source, each.has_marks] for each in segments]
+            found = translate(sources, on_progress, terms=terms)
+            for source, translation in zip(sources, found):
+                translations[source, has_marks] = translation
+    return [translations[key] for key in keys]
 
 
 def _accept(segment, translation):
