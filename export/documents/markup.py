@@ -20,7 +20,7 @@ _TAG = re.compile(
     r"(?P<attributes>(?:[^>=]++|=\s*+(?:\"[^\"]*+\"|'[^']*+')?+)*+)>"
 )
 _TAG_START = re.compile(r"</?[a-zA-Z_:\u0080-\U0010ffff]")
-_UNQUOTED = re.compile(r"=\s*[^\s\"'][^\s\"']*$")
+_UNQUOTED = re.compile(r"=\s*+(?:[^\s\"'=]*+=\s*+)*+[^\s\"'=]*+")
 _DECLARATIONS = (
     ("<!--", re.compile(r"--!?>"), "comment"),
     ("<![CDATA[", re.compile(r"\]\]>"), "data"),
@@ -305,8 +305,10 @@ def _read_token(text, start, is_xml):
     if raw[1] == "/":
         return _Token(raw, "end", name)
     is_empty = name in _EMPTY if not is_xml else False
-    if attributes.endswith("/") and not _UNQUOTED.search(attributes):
-        is_empty = True
+    if attributes.endswith("/"):
+        # The slash may belong to a value.
+        values = _UNQUOTED.finditer(attributes)
+        is_empty |= all(each.end() < len(attributes) for each in values)
     is_kept = _KEPT.search(attributes) is not None
     return _Token(raw, "empty" if is_empty else "start", name, is_kept)
 
