@@ -11,6 +11,8 @@ from export.documents.plain_text import read_text
 FORMATS = ("text", "html", "xml")
 # Words that models copy, for placeholders; the next if one is not copied.
 _SURROGATES = ("Tom", "Boston")
+# Different sentences of which repetitions are placed at once.
+_MAX_PLACED = 10_000
 
 
 def translate_documents(
@@ -50,9 +52,12 @@ def translate_documents(
         if isinstance(segment, Segment)
     ]
     _translate_segments(translator, segments, on_progress, terms)
+    placed = {}
     return [
         "".join(
-            part if isinstance(part, str) else join_flow(part, document_format)
+            part
+            if isinstance(part, str)
+            else join_flow(part, document_format, placed)
             for part in parts
         )
         for parts in documents
@@ -132,8 +137,11 @@ def _accept(segment, translation):
     return True
 
 
-def join_flow(flow, document_format):
-    """Returns the text of a flow whose Segments are translated."""
+def join_flow(flow, document_format, placed):
+    """Returns the text of a flow whose Segments are translated.
+
+    `placed` is a dict for the results of repeated sentences, {} at first.
+    """
     parts = [*_flatten(flow)]
     for index, segment in enumerate(parts):
         is_segment = isinstance(segment, Segment)
@@ -145,12 +153,30 @@ def join_flow(flow, document_format):
             items = part if isinstance(part, list) else part.items
             output += [item.raw for item in items]
         else:
-            output.append(
-                place_items(
+            key = _placement_key(part)
+            text = placed.get(key)
+            if text is None:
+                text = place_items(
                     part.items, part.translation, part.links, document_format
                 )
-            )
+                if len(placed) < _MAX_PLACED:
+                    placed[key] = text
+            output.append(text)
     return "".join(output)
+
+
+def _placement_key(segment):
+    """Returns all that the result of `place_items` depends on."""
+    numbers = {}
+    items = [
+        (
+            item.kind,
+            item.raw,
+            numbers.setdefault(item.element, len(numbers)),
+        )
+        for item in segment.items
+    ]
+    return segment.translation, segment.links, tuple(items)
 
 
 def _flatten(parts):

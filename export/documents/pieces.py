@@ -2,7 +2,6 @@
 
 import bisect
 import collections
-import functools
 import itertools
 import math
 import re
@@ -126,10 +125,10 @@ class AlignedPieces:
                     {first + number} for number in range(len(source_spans))
                 ]
                 return
-        texts = tuple([self._target[a:b] for a, b in spans])
+        texts = [self._target[a:b] for a, b in spans]
         origins = [set() for _ in spans]
         for first, source_spans in partners:
-            source_texts = tuple([self._source[a:b] for a, b in source_spans])
+            source_texts = [self._source[a:b] for a, b in source_spans]
             for source_index, index in _match(source_texts, texts):
                 origins[index].add(first + source_index)
         self.pieces += spans
@@ -272,14 +271,16 @@ def _cut(pieces, cuts):
     return parts
 
 
-# Pairs of words recur.
-@functools.lru_cache(maxsize=4096)
 def _match(source, target):
     """Returns pairs of indices of the pieces of two aligned words.
 
     Punctuation at the beginning is matched with such, and that at the end;
     what is between, in proportion.
     """
+    if len(source) == len(target) == 1:
+        # The same, sooner for most words.
+        is_paired = WORD.match(target[0]) or not WORD.match(source[0])
+        return [(0, 0)] if is_paired else []
     pairs = []
     first, last = 0, min(len(source), len(target))
 

@@ -211,7 +211,7 @@ def test_tags_are_placed_as_by_a_person():
         segment.links = [
             tuple(map(int, link.split("-"))) for link in links.split()
         ]
-        found.append(join_flow(flow, "html") == expected)
+        found.append(join_flow(flow, "html", {}) == expected)
     assert len(found) == 100
     assert sum(found) >= 93
 
