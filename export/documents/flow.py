@@ -4,6 +4,7 @@ import enum
 import html
 import math
 import re
+import sys
 
 import sentencex
 
@@ -89,7 +90,7 @@ def text_items(raw, document_format="text"):
     special = _TEXT_SPECIAL if is_text else _MARKUP_SPECIAL
     start = 0
     for match in special.finditer(raw):
-        found = match[0]
+        found = sys.intern(match[0])
         if found[0] == "&" and not is_text:
             kind, text = _read_reference(found, document_format)
             if text == found:

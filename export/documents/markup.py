@@ -8,6 +8,7 @@ hundred thousand "<!--" in Python 3.11.
 
 import collections
 import re
+import sys
 import typing
 from xml.parsers import expat
 
@@ -299,7 +300,9 @@ def _read_token(text, start, is_xml):
     match = _TAG.match(text, start)
     if match is None:
         return _Token(text[start:], "data")
-    raw, name, attributes = match[0], match["name"], match["attributes"]
+    # Interned, since most tags recur.
+    raw = sys.intern(match[0])
+    name, attributes = match["name"], match["attributes"]
     if not is_xml:
         name = name.lower()
     if raw[1] == "/":
