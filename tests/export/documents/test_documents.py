@@ -208,9 +208,9 @@ def test_tags_are_placed_as_by_a_person():
         flow = split_flow(items, "en")
         (segment,) = [each for each in flow if isinstance(each, Segment)]
         segment.translation = translation
-        segment.links = [
+        segment.links = tuple(
             tuple(map(int, link.split("-"))) for link in links.split()
-        ]
+        )
         found.append(join_flow(flow, "html", {}) == expected)
     assert len(found) == 100
     assert sum(found) >= 93
