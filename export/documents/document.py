@@ -11,6 +11,8 @@ from export.documents.plain_text import read_text
 FORMATS = ("text", "html", "xml")
 # Words that models copy, for placeholders; the next if one is not copied.
 _SURROGATES = ("Tom", "Boston")
+# Different sentences of which repetitions are placed at once.
+_MAX_PLACED = 10_000
 
 
 def translate_documents(
@@ -29,10 +31,12 @@ def translate_documents(
     language = translator.languages.source or "en"
     documents = []
     for text in texts:
-        if document_format == "text":
-            parts = read_text(text)
-        else:
-            parts = read_markup(text, document_format)
+        parts = (
+            read_text(text)
+            if document_format == "text"
+            else read_markup(text, document_format)
+        )
+        # Each flow is split at once: unsplit ones take much memory.
         documents.append(
             [
                 part if isinstance(part, str) else split_flow(part, language)
@@ -48,9 +52,12 @@ def translate_documents(
         if isinstance(segment, Segment)
     ]
     _translate_segments(translator, segments, on_progress, terms)
+    placed = {}
     return [
         "".join(
-            part if isinstance(part, str) else join_flow(part, document_format)
+            part
+            if isinstance(part, str)
+            else join_flow(part, document_format, placed)
             for part in parts
         )
         for parts in documents
@@ -99,23 +106,19 @@ def _split_long(translator, segments):
 
 def _translate(translator, segments, on_progress, terms):
     """Returns the Translations of Segments, with alignments for tags."""
-    translations = {}
+    keys = [(segment.source, segment.has_marks) for segment in segments]
+    translations = dict.fromkeys(keys)
     for has_marks in (False, True):
         translate = translator.translate
         if has_marks and translator.has_alignments:
             translate = translator.align
         # Each sentence once.
-        sources = dict.fromkeys(
-            segment.source
-            for segment in segments
-            if segment.has_marks == has_marks
-        )
-        found = ()
+        sources = [key[0] for key in translations if key[1] == has_marks]
         if sources:
-            found = translate([*sources], on_progress, terms=terms)
-        for source, translation in zip(sources, found):
-            translations[source, has_marks] = translation
-    return [translations[each.source, each.has_marks] for each in segments]
+            found = translate(sources, on_progress, terms=terms)
+            for source, translation in zip(sources, found):
+                translations[source, has_marks] = translation
+    return [translations[key] for key in keys]
 
 
 def _accept(segment, translation):
@@ -134,8 +137,11 @@ def _accept(segment, translation):
     return True
 
 
-def join_flow(flow, document_format):
-    """Returns the text of a flow whose Segments are translated."""
+def join_flow(flow, document_format, placed):
+    """Returns the text of a flow whose Segments are translated.
+
+    `placed` is a dict for the results of repeated sentences, {} at first.
+    """
     parts = [*_flatten(flow)]
     for index, segment in enumerate(parts):
         is_segment = isinstance(segment, Segment)
@@ -147,12 +153,30 @@ def join_flow(flow, document_format):
             items = part if isinstance(part, list) else part.items
             output += [item.raw for item in items]
         else:
-            output.append(
-                place_items(
+            key = _placement_key(part)
+            text = placed.get(key)
+            if text is None:
+                text = place_items(
                     part.items, part.translation, part.links, document_format
                 )
-            )
+                if len(placed) < _MAX_PLACED:
+                    placed[key] = text
+            output.append(text)
     return "".join(output)
+
+
+def _placement_key(segment):
+    """Returns all that the result of `place_items` depends on."""
+    numbers = {}
+    items = [
+        (
+            item.kind,
+            item.raw,
+            numbers.setdefault(item.element, len(numbers)),
+        )
+        for item in segment.items
+    ]
+    return segment.translation, segment.links, tuple(items)
 
 
 def _flatten(parts):

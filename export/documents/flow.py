@@ -2,7 +2,9 @@
 
 import enum
 import html
+import math
 import re
+import sys
 
 import sentencex
 
@@ -17,11 +19,14 @@ _PLACEHOLDER = (
     r"|\{\{[^{}]*\}\}|\{%[^{}]*%\}"
     r"|[$#%]?\{[\w.\[\]-]*(?:[!:,][^{}]*)?\}"
     # %s, %d, %1$s, %(x)d, %.2f, %@, %%, but not the blank of "100% sure".
-    r"|%(?:\(\w+\)|\d+\$)?[-+0#]*(?:\d+|\*)?(?:\.(?:\d+|\*))?"
+    r"|%(?:\(\w+\)|\d+\$)?[-+0#]*+(?:\d++|\*)?(?:\.(?:\d+|\*))?"
     r"(?:hh|ll|[hljztL])?[sdiuoxXfFeEgGcra@](?!\w)|%%|\ufffc"
 )
 _REFERENCE = r"&(?:\#\d+|\#[xX][\da-fA-F]+|[a-zA-Z][a-zA-Z\d]*(?![\w@]));?"
-_TEXT_SPECIAL = re.compile(rf"\s+|(?P<emoji>{EMOJI})|{_PLACEHOLDER}")
+# White space other than one blank, and so on.
+_TEXT_SPECIAL = re.compile(
+    rf"(?:[^\S ]| \s)\s*|(?P<emoji>{EMOJI})|{_PLACEHOLDER}"
+)
 _MARKUP_SPECIAL = re.compile(rf"{_TEXT_SPECIAL.pattern}|{_REFERENCE}")
 _XML_ENTITIES = ("&amp;", "&lt;", "&gt;", "&quot;", "&apos;")
 
@@ -85,9 +90,7 @@ def text_items(raw, document_format="text"):
     special = _TEXT_SPECIAL if is_text else _MARKUP_SPECIAL
     start = 0
     for match in special.finditer(raw):
-        found = match[0]
-        if found == " ":
-            continue
+        found = sys.intern(match[0])
         if found[0] == "&" and not is_text:
             kind, text = _read_reference(found, document_format)
             if text == found:
@@ -115,7 +118,7 @@ def _read_reference(raw, document_format):
     text = html.unescape(raw) if is_known else raw
     if text.isspace():
         return Kind.SPACE, " "
-    if text == raw and raw.endswith(";"):
+    if ATOM in text or (text == raw and raw.endswith(";")):
         # The entity of a DTD, or an error of the author.
         return Kind.ATOM, ATOM
     return Kind.TEXT, text
@@ -126,22 +129,29 @@ class Segment:
 
     Attributes:
         items: list of Item.
+        text: their text, with U+FFFC for placeholders.
+        has_marks: whether there are tags, which need an alignment.
         surrogate: word that is translated in place of each placeholder.
         parts: what it was split into, see `split_flow`; else None.
         translation: str; None before, or if nothing is to be changed.
         links: the translation's word alignment.
     """
 
+    __slots__ = (
+        *("items", "text", "has_marks", "surrogate", "parts"),
+        *("translation", "links"),
+    )
+
     def __init__(self, items):
-        self.items = items
+        self._set_items(items)
         self.surrogate = ATOM
         self.parts = self.translation = None
         self.links = ()
 
-    @property
-    def text(self):
-        """The text, with U+FFFC for placeholders."""
-        return "".join(item.text for item in self.items)
+    def _set_items(self, items):
+        self.items = items
+        self.text = "".join([item.text for item in items])
+        self.has_marks = any([item.kind in _MARKS for item in items])
 
     @property
     def source(self):
@@ -151,19 +161,16 @@ class Segment:
     @property
     def num_atoms(self):
         """Number of placeholders."""
-        return sum(item.kind is Kind.ATOM for item in self.items)
-
-    @property
-    def has_marks(self):
-        """Whether there are tags, which need an alignment."""
-        return any(item.is_mark for item in self.items)
+        return self.text.count(ATOM)
 
     def remove_atoms(self):
         """Takes placeholders out of the text."""
-        self.items = [
-            Item(Kind.VOID, item.raw) if item.kind is Kind.ATOM else item
-            for item in self.items
-        ]
+        self._set_items(
+            [
+                Item(Kind.VOID, item.raw) if item.kind is Kind.ATOM else item
+                for item in self.items
+            ]
+        )
 
     def split(self):
         """Splits it in two; returns both, or () if it is one character."""
@@ -185,7 +192,7 @@ def split_flow(items, language):
     Returns a list of Segments and, between them, lists of the items that stay
     as they are: white space, and tags between two sentences.
     """
-    text = "".join(item.text for item in items)
+    text = "".join([item.text for item in items])
     spans, start = [], 0
     for end in _sentence_ends(text, language):
         if any(map(str.isalpha, text[start:end])):
@@ -212,29 +219,29 @@ def _sentence_ends(text, language):
 def cut_items(items, spans):
     """Cuts items at spans of their text; see `split_flow`."""
     parts, inside, offset = [[]], [], 0
-    spans = iter(spans)
-    start, end = next(spans, (None, None))
+    # The last span is never reached.
+    spans = iter([*spans, (math.inf, math.inf)])
+    start, end = next(spans)
     for item in items:
+        text = item.text
         # References to several characters are never cut.
-        is_whole = item.raw != item.text
-        length, done = len(item.text), 0
+        is_whole = item.raw != text
+        length, done = len(text), 0
         while True:
-            if start is not None and offset >= end:
+            if offset >= end:
                 # Marks at the end of a sentence come after it.
                 parts += [Segment(inside), []]
                 inside = []
-                start, end = next(spans, (None, None))
-            is_before = start is None or offset < start
-            is_outside = is_before or not (inside or item.text)
+                start, end = next(spans)
+            is_outside = offset < start or not (inside or text)
             target, edge = (parts[-1], start) if is_outside else (inside, end)
             stop = length
-            if edge is not None and not is_whole:
-                stop = min(length, done + max(edge - offset, 0))
+            if not is_whole and offset + length > done + edge:
+                stop = done + max(edge - offset, 0)
             if stop - done == length:
                 target.append(item)
             elif done < stop:
-                text = item.text[done:stop]
-                target.append(Item(item.kind, text, text))
+                target.append(Item(item.kind, *[text[done:stop]] * 2))
             offset += stop - done
             done = stop
             if done == length:

@@ -8,6 +8,7 @@ hundred thousand "<!--" in Python 3.11.
 
 import collections
 import re
+import sys
 import typing
 from xml.parsers import expat
 
@@ -20,7 +21,7 @@ _TAG = re.compile(
     r"(?P<attributes>(?:[^>=]++|=\s*+(?:\"[^\"]*+\"|'[^']*+')?+)*+)>"
 )
 _TAG_START = re.compile(r"</?[a-zA-Z_:\u0080-\U0010ffff]")
-_UNQUOTED = re.compile(r"=\s*[^\s\"'][^\s\"']*$")
+_UNQUOTED = re.compile(r"=\s*+(?:[^\s\"'=]*+=\s*+)*+[^\s\"'=]*+")
 _DECLARATIONS = (
     ("<!--", re.compile(r"--!?>"), "comment"),
     ("<![CDATA[", re.compile(r"\]\]>"), "data"),
@@ -83,26 +84,23 @@ class _Token(typing.NamedTuple):
 
 
 def read_markup(text, document_format):
-    """Returns a list of str, which stay as they are, and flows.
+    """Yields str, which stay as they are, and flows.
 
-    A flow is a list of Item. Raises InputError for XML that is not well-formed.
+    A flow is a list of Item, whose kinds are final after the last part. Raises
+    InputError for XML that is not well-formed.
     """
     is_xml = document_format == "xml"
     start = _validate_xml(text) if is_xml else 0
-    tokens = [*_scan(text, start, is_xml)]
-    inline = _find_inline(tokens, is_xml)
-    builder = _Builder(text[:start])
-    index = 0
-    while index < len(tokens):
-        token, is_inline = tokens[index], inline[index]
-        end = index + 1
+    yield text[:start]
+    builder = _Builder()
+    tokens = _find_inline(text, start, is_xml)
+    for token, is_inline in tokens:
+        raw = token.raw
         is_opaque = token.is_kept or token.name in _OPAQUE
         if is_opaque and token.kind == "start":
-            end = _find_end(tokens, index)
-        raw = "".join(each.raw for each in tokens[index:end])
-        index = end
+            raw = "".join([raw, *_element_rest(tokens, token.name)])
         if not is_inline:
-            builder.end_flow(raw)
+            yield from builder.end_flow(raw)
         elif token.kind == "text":
             builder.items += text_items(raw, document_format)
         elif token.kind == "comment":
@@ -114,16 +112,14 @@ def read_markup(text, document_format):
             builder.add(Kind.ATOM if is_word else Kind.VOID, raw)
         else:
             builder.add_tag(token)
-    builder.end_flow("")
+    yield from builder.end_flow("")
     builder.drop_unclosed()
-    return builder.parts
 
 
 class _Builder:
     """Collects flows, and pairs start tags with end tags."""
 
-    def __init__(self, prolog):
-        self.parts = [prolog]
+    def __init__(self):
         self.items = []
         self._unclosed = []
         self._counts = collections.Counter()
@@ -155,16 +151,17 @@ class _Builder:
             start.kind = Kind.VOID
 
     def end_flow(self, raw):
-        """Ends a flow, which may be several because of line breaks."""
-        flow = []
-        for item in _merge_blank(_decide_breaks(self.items)):
+        """Yields the flow, or several because of line breaks, and `raw`."""
+        items, self.items, flow = self.items, [], []
+        for item in _merge_blank(_decide_breaks(items)):
             if item.kind is Kind.BREAK:
-                self.parts += [_merge_spaces(flow), item.raw]
+                yield _merge_spaces(flow)
+                yield item.raw
                 flow = []
             else:
                 flow.append(item)
-        self.parts += [_merge_spaces(flow), raw]
-        self.items = []
+        yield _merge_spaces(flow)
+        yield raw
 
 
 def _decide_breaks(items):
@@ -172,6 +169,8 @@ def _decide_breaks(items):
 
     Tags that do not stand between spaces, as words do, become VOID.
     """
+    if not any([item.kind in (Kind.BREAK, Kind.ATOM) for item in items]):
+        return items
     # The characters after an item, next to it and the next visible one.
     following = visible = ""
     attached = set()
@@ -197,7 +196,7 @@ def _decide_breaks(items):
 def _merge_blank(items):
     """Makes one item of each element without text, tags included.
 
-    So it does of the marks of footnotes, <sup> without letters.
+    So it does of the marks of footnotes, <sup> without letters. Returns items.
     """
     starts, ends = {}, {}
     num_visible = num_letters = 0
@@ -216,21 +215,21 @@ def _merge_blank(items):
         if item.kind is Kind.BREAK or item.text.strip():
             num_visible += 1
             num_letters += any(map(str.isalpha, item.text))
-    index = 0
+    merged, index = [], 0
     while index < len(items):
-        end = ends.get(index, index + 1)
-        merged = items[index:end]
-        index = end
-        if len(merged) == 1:
-            yield merged[0]
-        else:
-            raw = "".join(item.raw for item in merged)
-            is_space = any(
-                item.kind is Kind.SPACE or item.text.isspace()
-                for item in merged
-            )
-            kind, text = (Kind.SPACE, " ") if is_space else (Kind.VOID, "")
-            yield Item(kind, raw, text)
+        if index not in ends:
+            merged.append(items[index])
+            index += 1
+            continue
+        inside = items[index : ends[index]]
+        index = ends[index]
+        raw = "".join(item.raw for item in inside)
+        is_space = any(
+            item.kind is Kind.SPACE or item.text.isspace() for item in inside
+        )
+        kind, text = (Kind.SPACE, " ") if is_space else (Kind.VOID, "")
+        merged.append(Item(kind, raw, text))
+    return merged
 
 
 def _merge_spaces(items):
@@ -239,7 +238,9 @@ def _merge_spaces(items):
     for item in items:
         before = merged[-1] if merged else None
         kinds = (before and before.kind, item.kind)
-        if kinds == (Kind.SPACE, Kind.SPACE):
+        if Kind.SPACE not in kinds:
+            merged.append(item)
+        elif kinds == (Kind.SPACE, Kind.SPACE):
             before.raw += item.raw
         elif kinds == (Kind.TEXT, Kind.SPACE) and before.raw.endswith(" "):
             before.raw = before.text = before.raw[:-1]
@@ -299,40 +300,45 @@ def _read_token(text, start, is_xml):
     match = _TAG.match(text, start)
     if match is None:
         return _Token(text[start:], "data")
-    raw, name, attributes = match[0], match["name"], match["attributes"]
+    # Interned, since most tags recur.
+    raw = sys.intern(match[0])
+    name, attributes = match["name"], match["attributes"]
     if not is_xml:
         name = name.lower()
     if raw[1] == "/":
         return _Token(raw, "end", name)
     is_empty = name in _EMPTY if not is_xml else False
-    if attributes.endswith("/") and not _UNQUOTED.search(attributes):
-        is_empty = True
+    if attributes.endswith("/"):
+        # The slash may belong to a value.
+        values = _UNQUOTED.finditer(attributes)
+        is_empty |= all(each.end() < len(attributes) for each in values)
     is_kept = _KEPT.search(attributes) is not None
     return _Token(raw, "empty" if is_empty else "start", name, is_kept)
 
 
-def _find_end(tokens, index):
-    """Returns the index after an element's end tag, or that of the end."""
-    name, depth = tokens[index].name, 0
-    for position in range(index, len(tokens)):
-        token = tokens[position]
+def _element_rest(tokens, name):
+    """Yields what follows a start tag up to its end tag or the end."""
+    depth = 1
+    for token, _ in tokens:
+        yield token.raw
         if token.name == name:
             depth += (token.kind == "start") - (token.kind == "end")
             if not depth:
-                return position + 1
-    return len(tokens)
+                return
 
 
-def _find_inline(tokens, is_xml):
-    """Returns for each token whether it is within a flow.
+def _find_inline(text, start, is_xml):
+    """Yields the _Tokens of a document, and whether each is within a flow.
 
     An XML element is inline if its parent has text besides elements.
     """
     if not is_xml:
-        return [token.name not in _BLOCKS for token in tokens]
+        for token in _scan(text, start, is_xml):
+            yield token, token.name not in _BLOCKS
+        return
     # The root element's parent is the first.
     parents, open_elements, has_text = [], [0], [False]
-    for token in tokens:
+    for token in _scan(text, start, is_xml):
         if token.kind == "end":
             open_elements.pop()
         parents.append(open_elements[-1])
@@ -341,10 +347,9 @@ def _find_inline(tokens, is_xml):
             has_text.append(False)
         elif token.kind == "text" and not token.raw.isspace():
             has_text[open_elements[-1]] = True
-    return [
-        has_text[parent] or token.kind in ("text", "comment")
-        for token, parent in zip(tokens, parents)
-    ]
+    # Scanned again, since all tokens take much memory.
+    for token, parent in zip(_scan(text, start, is_xml), parents):
+        yield token, has_text[parent] or token.kind in ("text", "comment")
 
 
 def _validate_xml(text):

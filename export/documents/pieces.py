@@ -2,6 +2,8 @@
 
 import bisect
 import collections
+import itertools
+import math
 import re
 
 from export.documents.flow import ATOM
@@ -36,29 +38,24 @@ class AlignedPieces:
 
     def __init__(self, source, target, links, cuts):
         self._source, self._target = source, target
-        self._cuts = sorted(set(cuts))
-        source_words, target_words = word_spans(source), word_spans(target)
-        self._source_pieces, by_source_word = [], []
-        for start, end in source_words:
-            first = len(self._source_pieces)
-            self._source_pieces += self._cut(_pieces(source, start, end))
-            by_source_word.append(range(first, len(self._source_pieces)))
+        source_words = _split_words(_cut(_pieces(source), sorted({*cuts})))
+        self._source_pieces = [*itertools.chain.from_iterable(source_words)]
+        firsts = [0, *itertools.accumulate(map(len, source_words))]
         partners = collections.defaultdict(list)
         for source_word, target_word in links:
             partners[target_word].append(source_word)
         # Of each piece of the translation: its place, and the indices of the
         # pieces of the source that it is aligned with.
         self.pieces, self.origins = [], []
-        for index, (start, end) in enumerate(target_words):
+        for index, spans in enumerate(_split_words(_pieces(target))):
             self._add_word(
-                target[start:end],
-                start,
+                spans,
                 [
-                    (source[slice(*source_words[word])], by_source_word[word])
-                    for word in partners[index]
+                    (firsts[each], source_words[each])
+                    for each in partners[index]
                 ],
             )
-        self._copies = self._align_copies(target)
+        self._copies = self._align_copies()
         # Of each piece of the source, those aligned with it.
         self._targets = [[] for _ in self._source_pieces]
         for index, origins in enumerate(self.origins):
@@ -115,61 +112,40 @@ class AlignedPieces:
             bisect.bisect_left(self._source_pieces, (end, 0)),
         )
 
-    def _cut(self, spans):
-        """Cuts spans at the edges of elements."""
-        for start, end in spans:
-            low = bisect.bisect_right(self._cuts, start)
-            high = bisect.bisect_left(self._cuts, end)
-            edges = [start, *self._cuts[low:high], end]
-            yield from zip(edges, edges[1:])
-
-    def _add_word(self, word, start, partners):
-        for text, pieces in partners:
-            if text == word:
+    def _add_word(self, spans, partners):
+        """Adds the pieces of a word; `partners` are numbered pieces too."""
+        start, end = spans[0][0], spans[-1][1]
+        for first, source_spans in partners:
+            source_start, source_end = source_spans[0][0], source_spans[-1][1]
+            if self._source[source_start:source_end] == self._target[start:end]:
                 # A name or number: its parts are those of the source.
-                shift = start - self._source_pieces[pieces[0]][0]
-                for piece in pieces:
-                    a, b = self._source_pieces[piece]
-                    self.pieces.append((a + shift, b + shift))
-                    self.origins.append({piece})
+                shift = start - source_start
+                self.pieces += [(a + shift, b + shift) for a, b in source_spans]
+                self.origins += [
+                    {first + number} for number in range(len(source_spans))
+                ]
                 return
-        spans = _pieces(word, 0, len(word))
-        texts = [word[a:b] for a, b in spans]
+        texts = [self._target[a:b] for a, b in spans]
         origins = [set() for _ in spans]
-        for _, pieces in partners:
-            source_texts = [
-                self._source[slice(*self._source_pieces[piece])]
-                for piece in pieces
-            ]
+        for first, source_spans in partners:
+            source_texts = [self._source[a:b] for a, b in source_spans]
             for source_index, index in _match(source_texts, texts):
-                origins[index].add(pieces[source_index])
-        self.pieces += [(start + a, start + b) for a, b in spans]
+                origins[index].add(first + source_index)
+        self.pieces += spans
         self.origins += origins
 
-    def _align_copies(self, target):
+    def _align_copies(self):
         """Aligns names and numbers with their copies, whatever links say.
 
         Returns a dict of pieces of the source to those of the translation.
         """
-        indices = []
-        for text, pieces in (
-            (self._source, self._source_pieces),
-            (target, self.pieces),
-        ):
-            words = collections.defaultdict(list)
-            for index, (start, end) in enumerate(pieces):
-                words[text[start:end]].append(index)
-            indices.append(words)
+        sources = _unique_pieces(self._source, self._source_pieces)
+        targets = _unique_pieces(self._target, self.pieces)
         copies = {}
-        for word, sources in indices[0].items():
-            targets = indices[1].get(word, ())
-            if len(sources) == len(targets) == 1 and (
-                word == ATOM
-                or word.isdecimal()
-                or (len(word) >= _MIN_COPY_LENGTH and word[0].isupper())
-            ):
-                copies[sources[0]] = targets[0]
-                self.origins[targets[0]] = {sources[0]}
+        for word in sources.keys() & targets.keys():
+            if _is_name(word):
+                copies[sources[word]] = targets[word]
+                self.origins[targets[word]] = {sources[word]}
         return copies
 
     def _settle_article(self, pieces, sources):
@@ -233,6 +209,24 @@ class AlignedPieces:
         return set(ordered)
 
 
+def _unique_pieces(text, pieces):
+    """Returns the indices of the pieces whose text occurs once, a dict."""
+    texts = [text[start:end] for start, end in pieces]
+    counts = collections.Counter(texts)
+    return {
+        each: index for index, each in enumerate(texts) if counts[each] == 1
+    }
+
+
+def _is_name(word):
+    """Whether a piece may be a name, a number or a placeholder."""
+    return (
+        (len(word) >= _MIN_COPY_LENGTH and word[0].isupper())
+        or word == ATOM
+        or word.isdecimal()
+    )
+
+
 def _is_short(text, start, end):
     """Whether a piece is a word as short as articles are."""
     return (
@@ -247,16 +241,47 @@ def word_spans(text):
     return [match.span() for match in re.finditer(r"\S+", text)]
 
 
-def _pieces(text, start, end):
-    return [match.span() for match in _PIECE.finditer(text, start, end)]
+def _pieces(text):
+    """Returns the (start, end) of the pieces of a text."""
+    return [match.span() for match in _PIECE.finditer(text)]
+
+
+def _split_words(pieces):
+    """Returns the lists of pieces of each white space separated word."""
+    words, word_end = [], -1
+    for start, end in pieces:
+        if start > word_end:
+            words.append([])
+        words[-1].append((start, end))
+        word_end = end
+    return words
+
+
+def _cut(pieces, cuts):
+    """Returns pieces, cut at the sorted offsets that are within them."""
+    parts, cuts = [], iter(cuts)
+    cut = next(cuts, math.inf)
+    for start, end in pieces:
+        while cut < end:
+            if start < cut:
+                parts.append((start, cut))
+                start = cut
+            cut = next(cuts, math.inf)
+        parts.append((start, end))
+    return parts
 
 
 def _match(source, target):
-    """Yields pairs of indices of the pieces of two aligned words.
+    """Returns pairs of indices of the pieces of two aligned words.
 
     Punctuation at the beginning is matched with such, and that at the end;
     what is between, in proportion.
     """
+    if len(source) == len(target) == 1:
+        # The same, sooner for most words.
+        is_paired = WORD.match(target[0]) or not WORD.match(source[0])
+        return [(0, 0)] if is_paired else []
+    pairs = []
     first, last = 0, min(len(source), len(target))
 
     def is_pair(one, other):
@@ -265,13 +290,13 @@ def _match(source, target):
         return not (WORD.match(one) or WORD.match(other))
 
     while first < last and is_pair(source[first], target[first]):
-        yield first, first
+        pairs.append((first, first))
         first += 1
     ends = 0
     while ends < last - first and is_pair(
         source[len(source) - 1 - ends], target[len(target) - 1 - ends]
     ):
-        yield len(source) - 1 - ends, len(target) - 1 - ends
+        pairs.append((len(source) - 1 - ends, len(target) - 1 - ends))
         ends += 1
     words = [
         [i for i in range(first, len(texts) - ends) if WORD.match(texts[i])]
@@ -283,5 +308,5 @@ def _match(source, target):
     for number, index in enumerate(targets):
         start = number * len(sources) // len(targets)
         end = -(-(number + 1) * len(sources) // len(targets))
-        for source_index in sources[start:end]:
-            yield source_index, index
+        pairs += [(each, index) for each in sources[start:end]]
+    return pairs

@@ -11,8 +11,7 @@ _LINE = re.compile(
     r"(?P<indent>[\s>|\ufeff]*)"
     r"(?P<bullet>(?:(?:[-*+#\u2022\u2023\u2043\u25aa\u25cf\u25e6\u00b7\u2013"
     r"\u2014]+|\(?(?:\d{1,3}|[a-zA-Z])\)|\d{1,3}\.)\s+)*)"
-    r"(?P<body>.*?)(?P<end>\s*)",
-    re.DOTALL,
+    r"(?P<body>(?:\S++|\s++(?=\S))*+)(?P<end>\s*)"
 )
 
 

@@ -88,7 +88,7 @@ class LineWriter:
         self._write(text.encode("utf-8"))
 
     def _write(self, block):
-        written = 0
+        written, block = 0, memoryview(block)
         while written < len(block):
             try:
                 written += os.write(self._descriptor, block[written:])

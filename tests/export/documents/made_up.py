@@ -132,6 +132,25 @@ texts = st.lists(
 ).map(lambda lines: "".join(map("".join, lines)))
 
 
+def long_html(size, separator):
+    """Different sentences with nested tags, one line of `size` characters."""
+    generator = random.Random(size)
+    parts = []
+    while size > 0:
+        words = [
+            generator.choice(["the", "fox", "Tom's", "a&nbsp;b", "&lt;"])
+            + f"{generator.randrange(10**4)}"
+            for _ in range(8)
+        ]
+        parts.append(
+            "The {} <b>{}</b> {} <a href='{}'>{} <i>{}</i></a> {} {}.".format(
+                *words
+            )
+        )
+        size -= len(parts[-1])
+    return f"<p>{separator.join(parts)}</p>"
+
+
 _leaves = st.sampled_from(
     [
         *(f"{word} " for word in WORDS),

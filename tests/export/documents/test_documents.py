@@ -3,6 +3,7 @@
 import collections
 import pathlib
 import re
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -207,10 +208,10 @@ def test_tags_are_placed_as_by_a_person():
         flow = split_flow(items, "en")
         (segment,) = [each for each in flow if isinstance(each, Segment)]
         segment.translation = translation
-        segment.links = [
+        segment.links = tuple(
             tuple(map(int, link.split("-"))) for link in links.split()
-        ]
-        found.append(join_flow(flow, "html") == expected)
+        )
+        found.append(join_flow(flow, "html", {}) == expected)
     assert len(found) == 100
     assert sum(found) >= 93
 
@@ -224,6 +225,8 @@ def test_tags_are_placed_as_by_a_person():
         *("a." * 25_000, "a.b-c" * 5_000, "{a," * 10_000, "x" * 50_000),
         # Quadratic time would be minutes.
         *("word, " * 100_000, "The <b>fox</b> <i>is</i> here. " * 4_000),
+        *("<a " + "=b" * 100_000 + " />c", "%" + "0" * 100_000 + " is"),
+        "a" + " " * 200_000 + "b",
     ],
 )
 def test_bad_markup_takes_no_long_time_and_loses_nothing(html):
@@ -231,6 +234,20 @@ def test_bad_markup_takes_no_long_time_and_loses_nothing(html):
     for document_format in ("html", "text"):
         assert translator.translate_document(html, document_format) == html
     RuleTranslator(shuffle, 500).translate_document(html, "html")
+
+
+@pytest.mark.parametrize("separator", ["</p><p>", " "])
+def test_time_grows_with_the_length(separator):
+    seconds = []
+    for size in 100_000, 400_000:
+        html = made_up.long_html(size, separator)
+        translator = RuleTranslator(made_up.invert_case, 500)
+        start = time.process_time()
+        found = translator.translate_document(html, "html")
+        seconds.append(time.process_time() - start)
+        assert sorted(MARK.findall(found)) == sorted(MARK.findall(html))
+    # Linear time grows fourfold, quadratic time sixteenfold.
+    assert seconds[1] < 6 * seconds[0]
 
 
 def test_the_command_translates_documents(exported, tmp_path):

@@ -128,7 +128,7 @@ LINES += ["x"] * 99
 def test_every_write_is_of_complete_lines(monkeypatch):
     blocks = []
     monkeypatch.setattr(
-        os, "write", lambda to, block: blocks.append(block) or len(block)
+        os, "write", lambda _, block: blocks.append(bytes(block)) or len(block)
     )
     LineWriter(1, "out").write(LINES * 3)
     text = "".join(f"{line}\n" for line in LINES * 3)
