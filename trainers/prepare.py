@@ -115,11 +115,6 @@ def _workers():
         raise InputError(
             "--workers is for this machine alone, not for --ray; omit it."
         )
-    if FLAGS.segmentations > 1:
-        raise InputError(
-            "--segmentations needs random numbers of one process, not those of "
-            "--ray; omit one of them."
-        )
     return ordered.ray_tasks(FLAGS.ray)
 
 

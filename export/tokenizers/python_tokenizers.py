@@ -11,7 +11,6 @@ source, as in M2M-100 and NLLB-200, begins with the tags of its own and its
 target's language; the ids begin with the target's (`TargetLanguageModel`).
 """
 
-import copy
 import re
 import typing
 import unicodedata
@@ -59,7 +58,6 @@ class PythonTokenizer:
 
     # Itself: a PythonTokenizerPair has one tokenizer for each side.
     source = target = property(lambda self: self)
-    _sampling = {}
 
     def __init__(self, proto):
         self.proto = proto
@@ -69,21 +67,6 @@ class PythonTokenizer:
         self.vocabulary_size = len(self._processor)
         self.languages = read_languages(proto, space=SPACE)
         self.num_tags = 1 if self.languages else 0
-
-    def with_dropout(self, probability):
-        """Returns a copy that segments words at random.
-
-        A merge is dropped with this probability (Provilkov et al. 2020); for a
-        unigram model see `alpha` of SentencePiece (Kudo 2018).
-        """
-        tokenizer = copy.copy(self)
-        tokenizer._sampling = {
-            "enable_sampling": True,
-            "alpha": probability,
-            # Of all segmentations.
-            "nbest_size": -1,
-        }
-        return tokenizer
 
     def tokens(self, text):
         """Returns the tokens of a text, list of str, without the end token."""
@@ -95,7 +78,7 @@ class PythonTokenizer:
         if self.num_tags:
             for pattern, replacement in TAG_RULES:
                 text = re.sub(pattern, replacement, text)
-        ids = self._processor.encode(text, **self._sampling)
+        ids = self._processor.encode(text)
         return [*ids, self._processor.eos_id()]
 
     def text(self, ids):
@@ -139,7 +122,7 @@ class PythonVocabTokenizer(PythonTokenizer):
         processor, unknown_id = self._processor, self._processor.unk_id()
         tags, text = split_tags(self._normalize(text), self.num_tags)
         ids = []
-        for piece in processor.encode(text, out_type=str, **self._sampling):
+        for piece in processor.encode(text, out_type=str):
             piece_id = processor.piece_to_id(piece)
             ids.append(piece_id if self._is_text[piece_id] else unknown_id)
         if not ids:

@@ -12,11 +12,9 @@ import numpy as np
 
 from export.common.errors import InputError
 from export.tokenizers import load_tokenizer
-from export.tokenizers.python_tokenizers import (
-    has_byte_fallback,
-    load_python_tokenizers,
-)
+from export.tokenizers.python_tokenizers import has_byte_fallback
 from keras_transformer.config import END_ID
+from trainers.data.bpe_dropout import BpeDropout
 from trainers.data.cleaning import has_languages
 from trainers.data.prepared_corpus import SYMBOLS_FILE, VOCABULARY_FILE
 from trainers.data.vocabulary import (
@@ -34,8 +32,6 @@ _MAX_CHARACTER_SHARE = 0.25
 # In smaller vocabularies, the 256 tokens for bytes cost BLEU.
 _MIN_BYTE_FALLBACK_SIZE = 8000
 _COUNTING_BATCH = 10_000
-# Of a merge, as in section 5.1 of Provilkov et al. 2020.
-_DROPOUT = 0.1
 
 
 class TextCodec:
@@ -66,9 +62,15 @@ class TextCodec:
 
     @functools.cached_property
     def sampling_encoders(self):
-        """As `encode_sources`, `encode_targets`: random segmentations."""
-        tokenizers = load_python_tokenizers(self._files[VOCABULARY_FILE])
-        return [each.with_dropout(_DROPOUT).encode for each in tokenizers]
+        """As `encode_sources`, `encode_targets`, with random segmentations.
+
+        Their second argument is a NumPy Generator.
+        """
+        encoders = self.encode_sources, self.encode_targets
+        return [
+            BpeDropout(encode, model).encode
+            for encode, model in zip(encoders, self.models)
+        ]
 
     def explain_unencodable(self, target):
         """Returns why a target cannot be encoded, or "" if it can."""

@@ -59,7 +59,6 @@ COPY_RATE = 0.05
 
 # Tokenized chunks per shard: the most that an interruption loses.
 _CHUNKS_PER_SHARD = 20
-_MAX_UINT16_VOCABULARY = 1 << 16
 # For text alone; their defaults have no effect.
 _TEXT_CHOICES = ("segmentations", *CLEANING_CHOICES)
 
@@ -239,6 +238,9 @@ class _Preparation:
                 "The vocabulary to use was trained with --byte_fallback="
                 f"{has_bytes}, not {expected.byte_fallback}; omit the flag."
             )
+        if expected.segmentations > 1:
+            # Refuses other vocabularies than BPE.
+            _ = codec.sampling_encoders
         for tag in self._corpus.tags:
             ids, rest = codec.encode_sources([f"{tag} a", "a"])
             if len(ids) != len(rest) + 1 or ids[0] == UNKNOWN_ID:
@@ -288,7 +290,7 @@ class _Preparation:
         return Settings(
             codec=codec,
             max_tokens=self._data_source.max_tokens,
-            dtype=np.uint16 if size <= _MAX_UINT16_VOCABULARY else np.int32,
+            dtype=np.uint16 if size <= 1 << 16 else np.int32,
         )
 
     def _tokenize(self, name, codec, first=0):

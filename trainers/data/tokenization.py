@@ -1,13 +1,11 @@
 """Cleans and tokenizes chunks of pairs: pure functions, for any worker."""
 
-import concurrent.futures
+import functools
 import itertools
-import threading
 import typing
 import unicodedata
 
 import numpy as np
-import sentencepiece
 
 from keras_transformer.config import UNKNOWN_ID
 from trainers.data.cleaning import exceeds_ratio, has_languages
@@ -17,7 +15,6 @@ from trainers.data.manifest import NUM_EXAMPLES, CleaningCounts, SideCounts
 # Pairs per chunk: large enough to make call overhead negligible.
 _CHUNK_PAIRS = 5_000
 _ALL_UNIQUE = np.ones(1, bool)
-_SEED_LOCK = threading.Lock()
 
 
 class Chunk(typing.NamedTuple):
@@ -83,17 +80,12 @@ def sample_chunk(settings, chunk):
 
     The seed of a chunk is the index of its first pair.
     """
-
-    def sample():
-        encode, _ = settings.codec.sampling_encoders
-        with _SEED_LOCK:
-            sentencepiece.set_random_generator_seed(chunk.first)
-            encode(["a"])
-        return tokenize_chunk(settings, chunk, settings.codec.sampling_encoders)
-
-    # SentencePiece seeds a thread at its first random number: so a new one.
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        return pool.submit(sample).result()
+    generator = np.random.default_rng(chunk.first)
+    encoders = [
+        functools.partial(encode, generator=generator)
+        for encode in settings.codec.sampling_encoders
+    ]
+    return tokenize_chunk(settings, chunk, encoders)
 
 
 def tokenize_chunk(settings, chunk, encoders=None):

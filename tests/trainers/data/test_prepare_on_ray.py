@@ -12,12 +12,12 @@ from tests.trainers import cipher, commands
 from tests.trainers.data.memory_corpus import SIZE, byte_vocabulary, contents
 from tests.trainers.ray_workers import kill_busy_ray_worker, wait_until
 
-NUM_PAIRS = 250_000
+NUM_PAIRS = 125_000
 
 
 @pytest.fixture
 def arguments(tmp_path):
-    """Flags for a corpus of three shards with copies and pairs to remove."""
+    """Flags for a corpus of some shards with copies and pairs to remove."""
     pairs = cipher.sentences(50_000)
     repeated = itertools.islice(itertools.cycle(pairs), NUM_PAIRS)
     texts = [
@@ -35,6 +35,7 @@ def arguments(tmp_path):
         *(f"--source_language={cipher.SOURCE}", "--copy_rate=0.1"),
         *(f"--target_language={cipher.TARGET}", "--max_ratio=1.5"),
         *(f"--vocabulary_size={SIZE + 256}", "--drop_duplicates"),
+        "--segmentations=2",
     )
 
 
@@ -98,7 +99,6 @@ def test_flags_of_ray_that_are_refused(tmp_path):
         for flags, named in (
             ((), "--ray=127.0.0.1:1 does not respond"),
             (("--workers=2",), "--workers"),
-            (("--segmentations=2",), "--segmentations"),
         ):
             result = worker.run(*data, *flags, folder=tmp_path)
             commands.assert_one_clear_line(result, named)
