@@ -90,7 +90,11 @@ def connect(address, cpus=1, gpus=0.0):
     try:
         ray.init(
             address,
-            runtime_env={"py_modules": [str(_ROOT / p) for p in _PACKAGES]},
+            runtime_env={
+                "py_modules": [str(_ROOT / p) for p in _PACKAGES],
+                # Otherwise each task would use all processors.
+                "env_vars": {"TF_NUM_INTRAOP_THREADS": str(cpus)},
+            },
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
