@@ -57,7 +57,7 @@ class Languages(typing.NamedTuple):
             if code is None or code == own or is_tag and code in self.codes:
                 continue
             # It only decides where sentences of a document end.
-            if name == "source" and self.num_tags == 1 and own is None:
+            if name == "source" and self.num_tags < 2 and own is None:
                 continue
             if not is_tag:
                 languages = (

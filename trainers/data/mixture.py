@@ -11,9 +11,9 @@
     weight = 2                   # 1 by default
     tag = "<bt>"                 # none by default
 
-A source begins with the tag of its target language, such as `>>de<<`, as in
-OPUS-MT's models. `tag` follows, for a domain or an origin. Each tag is one
-token.
+If there are several target languages, a source begins with the tag of its own,
+such as `>>de<<`, as in OPUS-MT's models. `tag` follows, for a domain or an
+origin. Each tag is one token.
 
 In an epoch each pair of sentences occurs in proportion to the weight of its
 corpus and to N^(1/T - 1), for N pairs of its two languages and temperature T
@@ -56,7 +56,7 @@ class _Part:
     def __init__(self, corpus, weight, tag):
         self.corpus, self.weight = corpus, weight
         self.direction = corpus.source_language, corpus.target_language
-        self.tags = [f">>{corpus.target_language}<<", *([tag] if tag else [])]
+        self.tags = [tag] if tag else []
 
     def tagged_pairs(self, split, rate=1.0):
         """Yields (pair, times), of `rate` times on average, evenly spread."""
@@ -99,6 +99,9 @@ class MixtureCorpus(Corpus):
         )
         self._temperature = settings["temperature"]
         self._parts = parts
+        if self.target_language == SEVERAL_LANGUAGES:
+            for part in parts:
+                part.tags.insert(0, f">>{part.direction[1]}<<")
         for part in parts:
             if "train" not in part.corpus.splits():
                 raise InputError(

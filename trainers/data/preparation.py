@@ -130,7 +130,7 @@ def _validate_choices(corpus, data_source):
                     f"--{name} is for text, not for trees; omit it."
                 )
     if data_source.check_languages:
-        if corpus.tags:
+        if corpus.directions:
             raise InputError(
                 "--check_languages is for a corpus of two languages, not for a "
                 "mixture; omit it."

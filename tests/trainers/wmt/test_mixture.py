@@ -36,19 +36,24 @@ def model(tmp_path_factory):
     for path in folder.glob(f"other.*.{cipher.TARGET}"):
         lines = [line[::-1] for line in path.read_text().splitlines()]
         path.with_suffix(f".{OTHER}").write_text("\n".join(lines) + "\n")
-    (folder / "m.toml").write_text(FILE)
+    return folder, *_train(folder, FILE, "m")
+
+
+def _train(folder, content, name):
+    """Trains on a mixture; returns the output, and the ModelDirectory."""
+    (folder / f"{name}.toml").write_text(content)
     minute = [each for each in commands.MINUTE if "_language=" not in each]
     arguments = (
         *minute,
-        "--dataset=mixture:m.toml",
-        "--model_dir=m",
+        f"--dataset=mixture:{name}.toml",
+        f"--model_dir={name}",
         "--dev_bleu_sentences=4",
     )
     done = commands.wmt(
         *arguments, "--train_steps=20", "--dev_steps=10", folder=folder
     )
     assert done.code == 0, done.err
-    return folder, done.out, ModelDirectory(folder / "m")
+    return done.out, ModelDirectory(folder / name)
 
 
 def test_each_direction_has_its_scores(model):
@@ -74,6 +79,34 @@ def test_each_direction_has_its_scores(model):
         dev["bleu"], dev["bleu/en-xx"], dev["bleu/en-yy"], strict=True
     ):
         assert mean == pytest.approx((one + other) / 2)
+
+
+def test_one_target_language_needs_no_tag(model):
+    folder, _, _ = model
+    swapped = (
+        FILE.replace('"en"', '"source"')
+        .replace("target_language", "other_language")
+        .replace("source_language", "target_language")
+        .replace("other_language", "source_language")
+        .replace('"source"', '"en"')
+    )
+    out, directory = _train(folder, swapped, "n")
+    assert "Test, xx to en" in out and "Test, yy to en" in out
+    translator = Translator.from_directory(directory.path)
+    assert translator.languages.codes == ()
+    for name, record in zip(("toy", "other"), directory.read_scores()):
+        language = record["source_language"]
+        sources, references = (
+            (folder / f"{name}.test.{each}").read_text().splitlines()
+            for each in (language, "en")
+        )
+        texts = [each.text for each in translator.translate(sources)]
+        bleu = sacrebleu.BLEU().corpus_score(texts, [references])
+        assert record["score"] == pytest.approx(bleu.score, abs=1e-4)
+    done = processes.run(
+        {"module": "trainers.evaluate"}, ["--model_dir=n"], folder
+    )
+    assert done.code == 0, done.err
 
 
 def test_it_is_evaluated_resumed_and_asked_for_a_language(model):
