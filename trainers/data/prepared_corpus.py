@@ -85,7 +85,7 @@ class PreparedCorpus:
         """
         shards = self.manifest.splits[split].shards
         num_pairs = sum(shard.num_pairs for shard in shards)
-        count = -(-num_pairs // MAX_GROUP_PAIRS)
+        count = max(-(-num_pairs // MAX_GROUP_PAIRS), 1)
         return [shards[first::count] for first in range(count)]
 
     def load_pairs(self, shards):
