@@ -97,7 +97,8 @@ def test_flags_of_ray_that_are_refused(tmp_path):
     worker = commands.Worker("trainers.prepare")
     try:
         for flags, named in (
-            ((), "--ray=127.0.0.1:1 does not respond"),
+            # Without Ray, the message names what is to be installed.
+            ((), "--ray"),
             (("--workers=2",), "--workers"),
         ):
             result = worker.run(*data, *flags, folder=tmp_path)
