@@ -13,6 +13,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from export.parsing.trees import escape_brackets, remove_unicode_spaces
 from export.tokenizers import load_tokenizer
+from export.tokenizers.tags import SPACE
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 
 _NLTK = NLTKWordTokenizer()
@@ -31,8 +32,6 @@ _PREFIX = re.compile(
 )
 _SUFFIX = re.compile("(?i)esque|ette|fest|fold|gate|itis|less|most|wise")
 
-# SentencePiece's mark at the beginning of a word.
-_SPACE = "\u2581"
 # As bytes.split and TensorFlow, unlike str.split.
 _WORD = re.compile(f"[^{string.whitespace}]+")
 
@@ -100,14 +99,14 @@ class WordTokenizer:
         self.vocabulary_size = self.subwords.vocabulary_size
         model = sentencepiece_model_pb2.ModelProto.FromString(proto)
         pieces = [each.piece for each in model.pieces[: self.vocabulary_size]]
-        if _SPACE not in pieces:
+        if SPACE not in pieces:
             raise ValueError("This SentencePiece model has no lone space.")
-        begins_word = np.array([piece.startswith(_SPACE) for piece in pieces])
+        begins_word = np.array([piece.startswith(SPACE) for piece in pieces])
         # Ranks: the new id of each piece. Special ids stay 0 to 3.
         old_order = np.argsort(begins_word, kind="stable")
         ids = np.argsort(old_order).astype(np.int32)
         self.first_word_id = int(self.vocabulary_size - begins_word.sum())
-        space_id = ids[pieces.index(_SPACE)]
+        space_id = ids[pieces.index(SPACE)]
         self.first_ids = np.where(begins_word, ids, space_id).tolist()
         self.later_ids = np.where(begins_word, UNKNOWN_ID, ids).tolist()
 

@@ -1,9 +1,26 @@
-"""Workers of a Ray cluster on this machine, to kill, and waiting for them."""
+"""Commands and workers of a Ray cluster to kill, and waiting for them."""
 
 import contextlib
+import subprocess
 import time
 
 import psutil
+
+from tests import processes
+
+
+def start(module, *arguments):
+    """Starts a command, for `finish`."""
+    return processes.start(
+        {"module": module}, arguments, stderr=subprocess.PIPE, imported=False
+    )
+
+
+def finish(process, code=0):
+    """Waits for a command, which exits with this code; returns its errors."""
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == code, err
+    return err.decode()
 
 
 def wait_until(holds):

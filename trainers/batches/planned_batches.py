@@ -1,7 +1,7 @@
 """Batches as arrays, of all pairs or of one group of shards after another.
 
 Lengths and plan take up to 100 bytes of memory per pair. So a large corpus is
-divided into groups, of which one at a time is in memory.
+divided into groups, and one group at a time is in memory.
 """
 
 import contextlib
@@ -46,10 +46,10 @@ class PairGroups:
 
 
 class GroupedBatches:
-    """Endless batches of PairGroups, of which one at a time is in memory.
+    """Endless batches of PairGroups, with one at a time in memory.
 
     Every round visits each group, in an order seeded with `seed`, for about as
-    many batches as an epoch of the group has. A visit goes on where the last
+    many batches as an epoch of the group has. A visit continues where the last
     one ended, so that in each epoch of a group every pair occurs once, and the
     batch of a step depends on no earlier one. `plan` is a function of
     TokenPairs that returns PlannedBatches.

@@ -11,13 +11,13 @@ import numpy as np
 from sentencepiece import sentencepiece_model_pb2
 
 from export.common.errors import InputError
+from export.tokenizers.tags import SPACE
 
 # Of a merge, as in section 5.1.
 _DROPOUT = 0.1
 # Random segmentations of a word; they are computed once.
 _NUM_VARIANTS = 64
 _CACHE_SIZE = 1 << 18
-_SPACE = "▁"
 
 
 class BpeDropout:
@@ -70,7 +70,7 @@ class BpeDropout:
         words, word, before = [], [], ""
         for token_id in ids:
             text = self._texts[token_id]
-            if word and (not text or not before or text[0] == _SPACE):
+            if word and (not text or not before or text[0] == SPACE):
                 words.append(tuple(word))
                 word = []
             word.append(token_id)

@@ -51,7 +51,7 @@ class Settings(typing.NamedTuple):
     """Settings of `tokenize_chunk`, picklable.
 
     Pairs with a side of more than `max_tokens` ids are skipped, as are those
-    of more than `max_ratio` (0 for any), and those that are not in the two
+    of more than `max_ratio` (0 for any), and pairs that are not in the two
     `languages` (() for any). `dtype` is that of the ids.
     """
 

@@ -20,6 +20,7 @@ from sentencepiece import sentencepiece_model_pb2
 from export.common import processes
 from export.common.errors import InputError
 from export.common.processes import StopSignals
+from export.tokenizers.tags import SPACE
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 NFKC_RULES = "nmt_nfkc"
@@ -37,9 +38,9 @@ _BYTE_ORDER_MARK = "\ufeff"
 # Rarer characters occur too seldom to learn their translation.
 _MIN_CHARACTER_COUNT = 3
 _BATCH_SENTENCES = 10_000
-# SentencePiece writes the first for white space, the second for unknown text,
-# and splits text at the third, so none of them can be a character.
-_SPACE, _UNKNOWN_MARK, _BOUNDARY = "\u2581", "\u2585", "\x1f"
+# SentencePiece writes the first for unknown text and splits text at the second,
+# so that like SPACE they cannot be characters.
+_UNKNOWN_MARK, _BOUNDARY = "\u2585", "\x1f"
 # SentencePiece skips longer sentences; UTF-8 has at most 4 bytes per character.
 _MAX_BYTES = 4192
 _SEGMENT = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
@@ -124,7 +125,7 @@ def _measure_change(counts, normalizer):
             continue
         total += int(counts[code])
         canonical = unicodedata.normalize("NFC", character)
-        result = normalizer.normalize(character).strip(_SPACE)
+        result = normalizer.normalize(character).strip(SPACE)
         if result not in (character, canonical):
             changed[character] = int(counts[code])
     examples = "".join(c for c, _ in changed.most_common(_NUM_EXAMPLES))
@@ -155,7 +156,7 @@ def frequent_characters(sentences, limit, normalization=NFKC_RULES):
     while batch := list(itertools.islice(sentences, _BATCH_SENTENCES)):
         counts += count_code_points(normalizer.normalize(batch))
     # The tokenizer drops NUL, but normalization does not.
-    for character in ("\0", _SPACE, _UNKNOWN_MARK, _BOUNDARY):
+    for character in ("\0", SPACE, _UNKNOWN_MARK, _BOUNDARY):
         counts[ord(character)] = 0
     # Ties: the lower code point first.
     order = np.argsort(-counts, kind="stable")[:limit]
@@ -194,7 +195,7 @@ def train_vocabulary(
                 byte_fallback=byte_fallback,
                 required_chars=characters,
                 # Not in the middle of a word.
-                user_defined_symbols=[f"{_SPACE}{tag}" for tag in tags],
+                user_defined_symbols=[f"{SPACE}{tag}" for tag in tags],
                 pad_id=PAD_ID,
                 unk_id=UNKNOWN_ID,
                 bos_id=BEGIN_ID,

@@ -166,16 +166,18 @@ def _group_pairs(corpus, limits):
     counts = [corpus.count_tokens(shards, max_tokens) for shards in groups]
     num_pairs, _, num_target_tokens = sum(counts)
     _report_pairs(corpus, "train", limits, num_pairs, num_target_tokens)
-    groups, counts = zip(*(each for each in zip(groups, counts) if each[1][0]))
 
     def load(shards):
         return corpus.load_pairs(shards).filter_by_length(max_tokens)
 
-    loaders = [functools.partial(load, shards) for shards in groups]
-    if len(groups) == 1:
-        pairs = load(groups[0])
+    loaders, num_tokens = [], []
+    for shards, (num_kept, *sides) in zip(groups, counts):
+        if num_kept:
+            loaders.append(functools.partial(load, shards))
+            num_tokens.append(int(max(sides)))
+    if len(loaders) == 1:
+        pairs = loaders[0]()
         loaders = [lambda: pairs]
-    num_tokens = [int(max(sides)) for _, *sides in counts]
     return PairGroups(tuple(loaders), tuple(num_tokens))
 
 

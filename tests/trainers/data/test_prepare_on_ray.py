@@ -2,15 +2,16 @@
 
 import itertools
 import signal
-import subprocess
-import sys
 
 import pytest
 
-from tests.processes import ROOT, user_environment
-from tests.trainers import cipher, commands
+from tests.trainers import cipher, commands, ray_workers
 from tests.trainers.data.memory_corpus import SIZE, byte_vocabulary, contents
-from tests.trainers.ray_workers import kill_busy_ray_worker, wait_until
+from tests.trainers.ray_workers import (
+    finish,
+    kill_busy_ray_worker,
+    wait_until,
+)
 
 NUM_PAIRS = 125_000
 
@@ -40,22 +41,9 @@ def arguments(tmp_path):
 
 
 def start(arguments, output, *flags):
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "trainers.prepare", *arguments),
-            *(f"--output_dir={output}", *flags),
-        ],
-        cwd=ROOT,
-        env=user_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    return ray_workers.start(
+        "trainers.prepare", *arguments, f"--output_dir={output}", *flags
     )
-
-
-def finish(process):
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
 
 
 def kill_after_a_shard(process, output):

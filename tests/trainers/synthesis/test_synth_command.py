@@ -4,15 +4,16 @@ import gzip
 import json
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from tests import made_up_text
-from tests.processes import ROOT, user_environment
-from tests.trainers import commands
-from tests.trainers.ray_workers import kill_busy_ray_worker, wait_until
+from tests.trainers import commands, ray_workers
+from tests.trainers.ray_workers import (
+    finish,
+    kill_busy_ray_worker,
+    wait_until,
+)
 from tests.trainers.synthesis.jobs import made_up_model, pairs_in
 
 LANGUAGES = ("--source_language=aa", "--target_language=bb")
@@ -72,26 +73,13 @@ def test_what_is_refused(command, model_path, tmp_path):
 
 
 def start(text, model_path, output, *flags):
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "trainers.synthesize"),
-            *(f"--text={text}", f"--model={model_path}"),
-            *("--source_language=aa", "--target_language=bb"),
-            *("--decoding=sample", "--word_drop=0.1", "--shard_lines=25"),
-            *(f"--output_dir={output}", *flags),
-        ],
-        cwd=ROOT,
-        env=user_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    return ray_workers.start(
+        "trainers.synthesize",
+        *(f"--text={text}", f"--model={model_path}"),
+        *("--source_language=aa", "--target_language=bb"),
+        *("--decoding=sample", "--word_drop=0.1", "--shard_lines=25"),
+        *(f"--output_dir={output}", *flags),
     )
-
-
-def finish(process):
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    return out
 
 
 def contents(folder):
@@ -142,8 +130,6 @@ def test_ray_nodes_and_workers_may_die(ray_cluster, text, model_path, tmp_path):
         # No machine has two CPUs.
         (model_path, "--threads=2", "2 processors and 0 GPUs"),
     ):
-        process = start(text, path, tmp_path / "other", at, flag)
-        _, err = process.communicate(timeout=300)
-        assert process.returncode == 2, err
+        err = finish(start(text, path, tmp_path / "other", at, flag), code=2)
         (line,) = (line for line in err.splitlines() if "Error" in line)
         assert message in line
