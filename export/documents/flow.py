@@ -130,7 +130,6 @@ class Segment:
     Attributes:
         items: list of Item.
         text: their text, with U+FFFC for placeholders.
-        has_marks: whether there are tags, which need an alignment.
         surrogate: word that is translated in place of each placeholder.
         parts: what it was split into, see `split_flow`; else None.
         translation: str; None before, or if nothing is to be changed.
@@ -138,7 +137,7 @@ class Segment:
     """
 
     __slots__ = (
-        *("items", "text", "has_marks", "surrogate", "parts"),
+        *("items", "text", "surrogate", "parts"),
         *("translation", "links"),
     )
 
@@ -151,12 +150,16 @@ class Segment:
     def _set_items(self, items):
         self.items = items
         self.text = "".join([item.text for item in items])
-        self.has_marks = any([item.kind in _MARKS for item in items])
 
     @property
     def source(self):
         """What is given to the translator."""
         return self.text.replace(ATOM, self.surrogate)
+
+    @property
+    def has_marks(self):
+        """Whether there are tags, which need an alignment."""
+        return any([item.is_mark for item in self.items])
 
     @property
     def num_atoms(self):
