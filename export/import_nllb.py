@@ -7,6 +7,7 @@ Pickles are never executed. The weights of NLLB-200 that Meta publishes have the
 licence CC-BY-NC 4.0, which forbids commercial use; those of M2M-100 have MIT's.
 """
 
+import os
 import pathlib
 
 from absl import flags
@@ -34,6 +35,8 @@ def main(arguments):
     del arguments
     path = pathlib.Path(FLAGS.model_dir)
     command.validate_new_path(path, "--model_dir")
+    # TensorFlow's own allocator keeps the gigabytes that are freed.
+    os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
     # Not at the top: TensorFlow takes seconds to load.
     from export.pretrained.m2m_reader import read_m2m
     from export.pretrained.pretrained_model import write_model_directory

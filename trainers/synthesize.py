@@ -7,9 +7,10 @@ ensemble, into pairs that --dataset=text:OUTPUT_DIR/ reads.
   --direction=backward  lines are targets, for back-translation (Sennrich et al.
                         2016) by a model from target to source
 
---source_language and --target_language are the languages of the pairs. Finished
-shards of lines are kept, and the same command resumes. The pairs depend only on
-lines, models and flags.
+--source_language and --target_language are the languages of the pairs; a model
+of several languages translates from and into them, so they are its codes.
+Finished shards of lines are kept, and the same command resumes. The pairs
+depend only on lines, models and flags.
 """
 
 import dataclasses
@@ -131,11 +132,8 @@ def main(arguments):
     source, languages = _open_source()
     options = _make_options(*languages)
     models = tuple(hash_model_files(path) for path in FLAGS.model)
-    model_languages = languages
-    if options.direction == "backward":
-        model_languages = languages[::-1]
     for path in FLAGS.model:
-        validate_model_direction(path, *model_languages)
+        validate_model_direction(path, *options.model_languages)
     manifest = synthesize(FLAGS.output_dir, source, models, options, _run_job)
     print(f"{FLAGS.output_dir}: {format_counts(manifest.counts)}.")
     train = command.command_line(

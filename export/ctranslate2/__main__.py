@@ -32,6 +32,7 @@ from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
 from export.translators import search_flags
 from export.translators.batches import truncation_limit
+from export.translators.languages import Languages
 from export.translators.model_translator import MAX_SOURCE_TOKENS
 from export.translators.output_vocabulary_files import collect_target_pieces
 from export.translators.translator import Translator
@@ -39,6 +40,7 @@ from export.translators.translator import Translator
 FLAGS = flags.FLAGS
 
 search_flags.define_target_pieces()
+search_flags.define_languages()
 
 flags.DEFINE_string("model_dir", None, "The model directory.", required=True)
 flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
@@ -81,8 +83,14 @@ def main(arguments):
     if FLAGS.argos:
         argos_path = path.with_name(f"{path.name}.argosmodel")
         command.validate_new_path(argos_path, "--output_dir")
-        languages = read_argos_languages(directory)
-    model, tokenizer = directory.load_model(), directory.load_tokenizer()
+        argos_languages = read_argos_languages(directory)
+    tokenizer = directory.load_tokenizer()
+    languages = Languages.from_directory(directory, tokenizer).select(
+        FLAGS.source_language, FLAGS.target_language
+    )
+    sentences = [languages.tag(each) for each in sentences]
+    example = languages.tag("...") if languages.target else "..."
+    model = directory.load_model()
     target_ids = None
     if FLAGS.target_pieces:
         target_ids = collect_target_pieces(
@@ -93,12 +101,14 @@ def main(arguments):
     size = sum(file.stat().st_size for file in path.iterdir())
     print(f"Wrote {path} ({size / 1e6:.1f} MB, {FLAGS.quantization}).")
     if FLAGS.argos:
-        write_argos_package(path, languages, argos_path)
+        write_argos_package(path, argos_languages, argos_path)
         print(f"Wrote {argos_path}; docs/decoding.md says how to install it.")
     if sentences:
         translator = Translator(model, tokenizer, target_pieces=target_ids)
         print(*_compare(translator, path, sentences, references), sep="\n")
-    lines = _example_code(path, model.config)
+    lines = _example_code(
+        path, model.config, example, tokenizer.source.num_tags
+    )
     print("Translate with it in Python:", *lines, sep="\n  ", flush=True)
 
 
@@ -153,10 +163,10 @@ def _translate(name, translator, sentences):
     return texts, np.array([translation.score for translation in translations])
 
 
-def _example_code(path, config):
+def _example_code(path, config, text, num_tags):
     """Returns lines of code that translate like this package's search."""
     source, target = path / SOURCE_VOCABULARY_FILE, path / VOCABULARY_FILE
-    tokenization = ["pieces = target.encode('...', out_type=str)"]
+    tokenization = [f"pieces = target.encode({text!r}, out_type=str)"]
     if source.exists():
         # This tokenizer also handles tags and the normalization of the text.
         tokenization = [
@@ -164,19 +174,24 @@ def _example_code(path, config):
             "load_python_source_tokenizer",
             f"with open({str(source)!r}, 'rb') as file:",
             "    source = load_python_source_tokenizer(file.read())",
-            "pieces = source.tokens('...')",
+            f"pieces = source.tokens({text!r})",
         ]
+    inputs, min_length, output = "[pieces], ", 1, "hypotheses[0]"
+    if num_tags == 2:
+        # The language is the first token of the source and of the hypothesis.
+        inputs = "[pieces[1:]], target_prefix=[pieces[:1]], "
+        min_length, output = 2, "hypotheses[0][1:]"
     return [
         "import ctranslate2, sentencepiece",
         f"target = sentencepiece.SentencePieceProcessor({str(target)!r})",
         *tokenization,
         f"translator = ctranslate2.Translator({str(path)!r})",
         "results = translator.translate_batch(",
-        f"    [pieces], beam_size={config.beam_size}, "
-        f"length_penalty={config.alpha},",
-        "    disable_unk=True, max_decoding_length=len(pieces) + "
-        f"{config.max_extra_tokens})",
-        "print(target.decode(results[0].hypotheses[0]))",
+        f"    {inputs}beam_size={config.beam_size}, "
+        f"length_penalty={config.alpha}, disable_unk=True,",
+        f"    min_decoding_length={min_length}, "
+        f"max_decoding_length=len(pieces) + {config.max_extra_tokens})",
+        f"print(target.decode(results[0].{output}))",
     ]
 
 

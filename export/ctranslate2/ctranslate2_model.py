@@ -40,7 +40,7 @@ _SUPPORTED_VALUES = split_keys(
         "attention_bias output_bias": (False, True),
         "share_embeddings": ("all", "target-softmax", "none"),
         "positions": ("sinusoidal", "learned"),
-        "sinusoid_rates": ("paper", "marian"),
+        "sinusoid_rates": ("paper", "marian", "fairseq"),
         "length_penalty": ("gnmt", "power"),
         "stop_criterion": ("exact", "k_finished", "heuristic"),
     }
@@ -217,6 +217,8 @@ class CTranslate2Translator:
             raise InputError(
                 f"CTranslate2 cannot load {path}: {error}"
             ) from error
+        # The target's language, which the tokens begin with.
+        self._num_given_tokens = int(self._source.num_tags == 2)
         self.compute_type = self._translator.compute_type
 
     def translate(self, texts, on_progress=None):
@@ -249,31 +251,40 @@ class CTranslate2Translator:
 
     def _search(self, sources):
         """Yields the best Translation of sources of the same length."""
-        config = self._config
+        config, given = self._config, self._num_given_tokens
+        prefixes = [source[:given] for source in sources]
+        sources = [source[given:] for source in sources]
         results = self._translator.translate_batch(
             sources,
+            target_prefix=prefixes if given else None,
             max_batch_size=BATCH_TOKENS,
             batch_type="tokens",
             beam_size=config.beam_size,
             length_penalty=config.alpha,
             # Both as in this package's search.
             disable_unk=True,
-            min_decoding_length=1,
-            max_decoding_length=len(sources[0]) + config.max_extra_tokens,
+            # CTranslate2 counts the given token.
+            min_decoding_length=given + 1,
+            max_decoding_length=given
+            + len(sources[0])
+            + config.max_extra_tokens,
             return_end_token=True,
         )
-        outputs = [result.hypotheses[0] for result in results]
+        outputs = [result.hypotheses[0][given:] for result in results]
         # The search's own scores are normalized over the allowed tokens only.
         scores = self._translator.score_batch(
             sources,
             # `score_batch` appends the end itself.
-            [[each for each in pieces if each != _END] for pieces in outputs],
+            [
+                prefix + [each for each in pieces if each != _END]
+                for prefix, pieces in zip(prefixes, outputs)
+            ],
             max_batch_size=BATCH_TOKENS,
             batch_type="tokens",
         )
         for pieces, score in zip(outputs, scores):
-            length = len(pieces)
-            log_probability = sum(score.log_probs[:length])
+            length = given + len(pieces)
+            log_probability = sum(score.log_probs[given:length])
             penalty = length_penalty(
                 length, config.alpha, config.length_penalty
             )

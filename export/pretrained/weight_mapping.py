@@ -231,8 +231,16 @@ def set_embeddings(model, embeddings, bias, source, target):
 def _assign_rows(weight, start, rows):
     """Replaces rows of a weight from `start` on."""
     if keras.backend.backend() == "tensorflow":
-        # In place: the weight may have gigabytes.
-        weight.value[start : start + len(rows)].assign(rows)
+        import tensorflow as tf
+
+        # In place: `weight.value[...].assign` copies the whole weight.
+        tf.raw_ops.ResourceStridedSliceAssign(
+            ref=weight.value.handle,
+            begin=[start],
+            end=[start + len(rows)],
+            strides=[1],
+            value=rows,
+        )
         return
     indices = np.arange(start, start + len(rows))[:, None]
     weight.assign(ops.scatter_update(weight, indices, rows))

@@ -2,7 +2,9 @@
 
 import json
 import os
+import pathlib
 import subprocess
+import tarfile
 
 import filelock
 import pytest
@@ -13,6 +15,16 @@ from export.translators import graph_translator
 from tests import processes
 from tests.export import tiny
 from tests.export.server import Server
+
+
+@pytest.fixture(scope="session")
+def m2m_folder(tmp_path_factory):
+    """M2M-100 and NLLB-200 as Hugging Face writes them; see its README.md."""
+    folder = tmp_path_factory.mktemp("m2m")
+    data = pathlib.Path(__file__).parents[1] / "data" / "m2m"
+    with tarfile.open(data / "models.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
 
 
 @pytest.fixture

@@ -15,42 +15,16 @@ from export.saved_model import save
 from export.serving.exported_translator import load_translator
 from export.tokenizers import pretrained_tokenizers
 from export.tokenizers.python_tokenizers import (
-    LANGUAGE_PAIR,
-    add_kind,
-    join_vocabularies,
     load_python_tokenizers,
 )
 from export.translators.languages import Languages
 from export.translators.translator import Translator
-from tests import made_up_text
 from tests.export import commands, odd_vocabularies, tiny
 from tests.export.http_server.running import request, run_server
+from tests.export.many_languages import CODES, vocabulary, write_model
 
-CODES = ("deu_Latn", "eng_Latn", "fra_Latn")
 TEXTS = ["ba ka lo", "mi", "", " ", "sa to ne 語 di."]
 TAGS = {"target": [">>deu_Latn<<"], "pair": [">>eng_Latn<<", ">>deu_Latn<<"]}
-
-
-def vocabulary(kind):
-    control = [f">>{code}<<" for code in CODES]
-    proto = odd_vocabularies.trained(
-        made_up_text.sentences(), control_symbols=control, vocab_size=200
-    )
-    source = add_kind(proto, LANGUAGE_PAIR) if kind == "pair" else proto
-    return join_vocabularies(source, proto)
-
-
-def write_model(path, kind, **run):
-    model = tiny.model(vocabulary_size=200, beam_size=3)
-    directory = ModelDirectory(path)
-    proto = vocabulary(kind)
-    tokenizer = pretrained_tokenizers.load_tokenizer(proto)
-    assert tokenizer.target.vocabulary_size == 200
-    directory.write_config(model.config)
-    directory.write_run({"dataset": "made up", **run})
-    directory.write_vocabulary(proto)
-    directory.write_weights(model)
-    return str(path)
 
 
 @pytest.fixture(scope="module", params=["target", "pair"])

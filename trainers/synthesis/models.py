@@ -9,6 +9,8 @@ import tempfile
 
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors
+from export.tokenizers.python_tokenizers import load_python_tokenizer
+from export.translators.languages import Languages
 
 # The files that determine the output of a translator.
 FILES = ("config.json", "vocabulary.model", "model.weights.h5")
@@ -46,6 +48,12 @@ class SynthesisOptions:
     batch_tokens: int = 2048
     threads: int = 1
 
+    @property
+    def model_languages(self):
+        """Codes of the languages from and into which the models translate."""
+        languages = self.source_language, self.target_language
+        return languages if self.direction == "forward" else languages[::-1]
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelFiles:
@@ -70,14 +78,27 @@ def hash_model_files(path):
 
 
 def validate_model_direction(path, source, target):
-    """Raises InputError if run.json records the opposite direction."""
+    """Raises InputError unless a model may translate source into target.
+
+    One of several languages must have both; of others run.json may not record
+    the opposite direction.
+    """
+    vocabulary_path = pathlib.Path(path, "vocabulary.model")
+    try:
+        tokenizer = load_python_tokenizer(vocabulary_path.read_bytes())
+    except ValueError as error:
+        raise InputError(f"{vocabulary_path}: {error}") from error
+    languages = Languages.from_tokenizer(tokenizer)
+    if languages.codes:
+        languages.select(source, target)
+        return
     try:
         run = json.loads(pathlib.Path(path, "run.json").read_text("utf-8"))
-        languages = run["source_language"], run["target_language"]
+        recorded = run["source_language"], run["target_language"]
     # Imported models have no run.json.
     except (OSError, ValueError, TypeError, KeyError):
         return
-    if languages == (target, source):
+    if recorded == (target, source):
         raise InputError(
             f"--model={path} translates from {target} into {source}, but "
             f"{source} must be translated into {target}; give a model of "
@@ -132,12 +153,15 @@ def load_translator(job):
         # Otherwise the first worker reserves all GPU memory.
         tf.config.experimental.set_memory_growth(gpu, True)
     validate_models_unchanged(job.models)
-    return Translator(
+    translator = Translator(
         *load_models([pathlib.Path(model.path) for model in job.models]),
         batch_tokens=options.batch_tokens,
         num_threads=1,
         **search,
     )
+    if translator.languages.codes:
+        translator = translator.for_languages(*options.model_languages)
+    return translator
 
 
 def read_model_files(models):

@@ -21,6 +21,7 @@ from export.ctranslate2.ctranslate2_model import (
     save_ctranslate2,
 )
 from export.model_directory import ModelDirectory
+from export.pretrained.m2m_reader import read_m2m
 from export.pretrained.marian_npz_reader import read_marian_npz
 from export.tokenizers.python_tokenizers import join_vocabularies
 from export.tokenizers.tokenizer import Tokenizer
@@ -273,6 +274,46 @@ def test_the_program_for_a_pretrained_model(tmp_path, eager):
     text = ">>fra<< rusa to \\ 'ze'! \uff01"
     (ours,) = Translator.from_directory(directory.path).translate([text])
     assert run_printed_program(printed, text) == ours.text
+
+
+def test_a_model_of_language_pairs(m2m_folder, tmp_path, eager):
+    """Greedily it translates as Hugging Face does; the printed program."""
+    pretrained = read_m2m(m2m_folder / "nllb")
+    directory = ModelDirectory(tmp_path / "model")
+    config = pretrained.model.config.replace(beam_size=1, max_extra_tokens=14)
+    directory.write_config(config)
+    directory.write_run(
+        {"source_language": "eng_Latn", "target_language": "fra_Latn"}
+    )
+    directory.write_vocabulary(pretrained.vocabulary)
+    directory.write_weights(pretrained.model)
+    printed, _ = commands.output_and_error(
+        *(COMMAND, f"--model_dir={directory.path}"),
+        *(f"--output_dir={tmp_path / 'out'}", "--target_language=deu_Latn"),
+    )
+    content = (m2m_folder / "nllb" / "answers.json").read_text("utf-8")
+    ended = {}
+    for answer in json.loads(content):
+        (theirs,) = answer["hypotheses"]["1"]
+        # Not empty, which the search here excludes.
+        if theirs["ids"][-1] == 2 and len(theirs["ids"]) > 3:
+            tags = f">>{answer['source']}<<>>{answer['target']}<<"
+            ended[tags + answer["text"]] = theirs["text"].strip()
+    peer = CTranslate2Translator(tmp_path / "out", config, 256)
+    translations = peer.translate([*ended])
+    assert [each.text.strip() for each in translations] == [*ended.values()]
+    translator = Translator.from_directory(directory.path)
+    ours = translator.translate([*ended])
+    np.testing.assert_allclose(
+        [each.score for each in translations],
+        [each.score for each in ours],
+        rtol=1e-5,
+    )
+    (expected,) = translator.for_languages(target="deu_Latn").translate(["ba"])
+    assert ">>eng_Latn<<>>deu_Latn<<..." in printed
+    printed = printed.replace("'>>eng_Latn<<>>deu_Latn<<...'", "'...'")
+    text = ">>eng_Latn<<>>deu_Latn<<ba"
+    assert run_printed_program(printed, text) == expected.text.strip()
 
 
 def test_wrong_input_is_refused_and_nothing_written(

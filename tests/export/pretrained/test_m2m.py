@@ -6,7 +6,6 @@ See tests/data/m2m/README.md.
 import json
 import pathlib
 import shutil
-import tarfile
 import typing
 
 import numpy as np
@@ -24,18 +23,9 @@ from export.translators.translator import Translator
 from keras_transformer.config import BEGIN_ID, END_ID
 from tests.export import commands
 
-DATA = pathlib.Path(__file__).parents[2] / "data" / "m2m"
 # Of the oracle, beyond the token of the language.
 NEW_TOKENS = 14
 CODES = {"nllb": ("eng_Latn", "fra_Latn"), "m2m": ("en", "de")}
-
-
-@pytest.fixture(scope="session")
-def m2m_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("m2m")
-    with tarfile.open(DATA / "models.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
-    return folder
 
 
 class Recorded(typing.NamedTuple):

@@ -7,7 +7,9 @@ import signal
 
 import pytest
 
+from export.translators.translator import Translator
 from tests import made_up_text
+from tests.export import many_languages
 from tests.trainers import commands, ray_workers
 from tests.trainers.ray_workers import (
     finish,
@@ -42,10 +44,36 @@ def test_the_command_makes_a_corpus(command, model_path, translator, tmp_path):
     assert pairs_in(tmp_path / "out") == [*zip(texts, answers)]
 
 
+@pytest.mark.parametrize("kind", ["target", "pair"])
+def test_a_model_of_several_languages(command, kind, tmp_path):
+    path = many_languages.write_model(
+        tmp_path / "model", kind, source_language="eng_Latn"
+    )
+    texts = made_up_text.sentences(8)
+    (tmp_path / "text").write_text("\n".join(texts) + "\n")
+    flags = ("--source_language=deu_Latn", "--target_language=eng_Latn")
+    run = (
+        *(f"--model={path}", "--text=text", "--output_dir=out", *flags),
+        "--direction=backward",
+    )
+    result = command.run(*run, "--workers=1", folder=tmp_path)
+    assert result.code == 0, result.err
+    translator = Translator.from_directory(path)
+    translator = translator.for_languages("eng_Latn", "deu_Latn")
+    answers = [each.text for each in translator.translate(texts)]
+    pairs = pairs_in(tmp_path / "out", ("deu_Latn", "eng_Latn"))
+    assert pairs == [pair for pair in zip(answers, texts) if pair[0]]
+    result = command.run(
+        *run, "--output_dir=no", "--source_language=nld_Latn", folder=tmp_path
+    )
+    commands.assert_one_clear_line(result, "nld_Latn")
+    assert not (tmp_path / "no").exists()
+
+
 def test_what_is_refused(command, model_path, tmp_path):
     (tmp_path / "text").write_text("ba\n")
     (tmp_path / "trees.train.ptb").write_text("(S (N a))\n")
-    made_up_model(tmp_path / "reverse")
+    made_up_model(tmp_path / "reverse", made_up_text.vocabulary())
     run = {"source_language": "bb", "target_language": "aa"}
     (tmp_path / "reverse" / "run.json").write_text(json.dumps(run))
     for flags, named in (

@@ -1,0 +1,35 @@
+"""Tiny models of several languages, with tags of one kind or the other."""
+
+from export.model_directory import ModelDirectory
+from export.tokenizers import pretrained_tokenizers
+from export.tokenizers.python_tokenizers import (
+    LANGUAGE_PAIR,
+    add_kind,
+    join_vocabularies,
+)
+from tests import made_up_text
+from tests.export import odd_vocabularies, tiny
+
+CODES = ("deu_Latn", "eng_Latn", "fra_Latn")
+
+
+def vocabulary(kind):
+    control = [f">>{code}<<" for code in CODES]
+    proto = odd_vocabularies.trained(
+        made_up_text.sentences(), control_symbols=control, vocab_size=200
+    )
+    source = add_kind(proto, LANGUAGE_PAIR) if kind == "pair" else proto
+    return join_vocabularies(source, proto)
+
+
+def write_model(path, kind, **run):
+    model = tiny.model(vocabulary_size=200, beam_size=3)
+    directory = ModelDirectory(path)
+    proto = vocabulary(kind)
+    tokenizer = pretrained_tokenizers.load_tokenizer(proto)
+    assert tokenizer.target.vocabulary_size == 200
+    directory.write_config(model.config)
+    directory.write_run({"dataset": "made up", **run})
+    directory.write_vocabulary(proto)
+    directory.write_weights(model)
+    return str(path)
