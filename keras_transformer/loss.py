@@ -19,6 +19,7 @@ from keras_transformer.kernels import (
 
 # Tokens whose logits XLA computes at a time: enough to fill a GPU.
 _CHUNK_TOKENS = 4096
+_MIN_BIAS = -100.0
 
 
 class TokenLosses(typing.NamedTuple):
@@ -107,7 +108,8 @@ def linear_cross_entropy(
     """Returns TokenLosses summed over tokens, from states @ embeddings^T.
 
     Takes states, float [B, T, D]; embeddings, float32 [V, D]; labels, int32
-    [B, T], 0 or negative where ignored; and a bias of the logits, float32 [V].
+    [B, T], 0 or negative where ignored; and a bias of the logits, float32 [V],
+    of which less than -100, as excludes an id, counts as -100.
     With `label_embeddings`, the embeddings at the labels, float32 [B, T, D],
     the gradient of the label's logit flows to these, sparse if they were looked
     up. Only `smoothed` has a gradient.
@@ -122,6 +124,8 @@ def linear_cross_entropy(
     if label_embeddings is None:
         label_embeddings = ops.take(embeddings, labels, axis=0)
     if bias is not None:
+        # Smoothing adds up all logits: with -1e9 float32 has no other digits.
+        bias = ops.maximum(bias, _MIN_BIAS)
         # One more column of the matrix, for a state of 1.
         states = ops.cast(states, "float32")
         ones = ops.ones_like(states[..., :1])

@@ -243,6 +243,17 @@ def add_kind(source, kind):
     return source + _encode_field(_KIND_FIELD, kind.encode("ascii"))
 
 
+def make_language_pair_vocabulary(proto):
+    """Converts a vocabulary of trainers.prepare to one of LANGUAGE_PAIR."""
+    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+    for piece in model.pieces:
+        if re.fullmatch(SPACE + TAG, piece.piece):
+            piece.piece = piece.piece.removeprefix(SPACE)
+            piece.type = piece.CONTROL
+    proto = model.SerializeToString(deterministic=True)
+    return join_vocabularies(add_kind(proto, LANGUAGE_PAIR), proto)
+
+
 def read_kind(source):
     """Returns what `add_kind` stored, or ""."""
     _, fields = _parse(source)

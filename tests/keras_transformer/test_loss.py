@@ -125,6 +125,13 @@ def test_linear_cross_entropy(smoothing, with_bias):
     )
 
 
+def test_an_excluded_id_leaves_the_loss_its_digits():
+    excluding = np.where(np.arange(7) == 5, np.float32(-1e9), BIAS)
+    found = linear_cross_entropy(STATES, MATRIX, FEW_LABELS, 0.1, excluding)
+    logits = STATES @ MATRIX.T + np.maximum(excluding, -100)
+    check_sums(found, logits, FEW_LABELS, 0.1)
+
+
 def test_chunks_do_not_change_the_sums(monkeypatch):
     labels = helpers.sentences(GENERATOR, [5, 2, 3], 5, vocabulary=7)
     states = randoms(3, 5, 5)

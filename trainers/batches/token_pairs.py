@@ -74,11 +74,21 @@ def ranges(starts, lengths):
 
 def decode_pairs(tokenizer, pairs, indices):
     """Returns sources and targets of TokenPairs as two lists of text."""
-    sources, targets = pairs.sources(indices), pairs.targets(indices)
-    return (
-        _decode(tokenizer.source, sources, pairs.source_lengths[indices]),
-        _decode(tokenizer.target, targets, pairs.target_lengths[indices]),
+    sides = (
+        (tokenizer.source, pairs.sources(indices), pairs.source_lengths),
+        (tokenizer.target, pairs.targets(indices), pairs.target_lengths),
     )
+    texts, tags = [], []
+    for side, ids, lengths in sides:
+        lengths = lengths[indices]
+        texts.append(_decode(side, ids, lengths))
+        firsts = ids[np.cumsum(lengths) - lengths].tolist()
+        tags.append([side.id_to_token(first) for first in firsts])
+    sources, targets = texts
+    if tokenizer.source.num_tags == 2:
+        # Both languages are control tokens, which `decode` omits.
+        sources = ["".join(each) for each in zip(*tags, sources)]
+    return sources, targets
 
 
 def _decode(tokenizer, ids, lengths):

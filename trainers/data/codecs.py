@@ -12,8 +12,12 @@ import numpy as np
 
 from export.common.errors import InputError
 from export.tokenizers import load_tokenizer
-from export.tokenizers.python_tokenizers import has_byte_fallback
-from keras_transformer.config import END_ID
+from export.tokenizers.python_tokenizers import (
+    has_byte_fallback,
+    make_language_pair_vocabulary,
+)
+from export.translators.languages import Languages
+from keras_transformer.config import END_ID, UNKNOWN_ID
 from trainers.data.bpe_dropout import BpeDropout
 from trainers.data.cleaning import has_languages
 from trainers.data.prepared_corpus import SYMBOLS_FILE, VOCABULARY_FILE
@@ -21,6 +25,7 @@ from trainers.data.vocabulary import (
     choose_normalization,
     count_code_points,
     frequent_characters,
+    normalization_name,
     train_vocabulary,
 )
 
@@ -32,6 +37,8 @@ _MAX_CHARACTER_SHARE = 0.25
 # In smaller vocabularies, the 256 tokens for bytes cost BLEU.
 _MIN_BYTE_FALLBACK_SIZE = 8000
 _COUNTING_BATCH = 10_000
+# The setting of a mixture by the number of tags of a source.
+_MIXTURE_TAGS = {1: '"target"', 2: '"both"'}
 
 
 class TextCodec:
@@ -41,8 +48,9 @@ class TextCodec:
     `files` come from `make_codec_files`; invalid files raise ValueError.
     `encode_sources` and `encode_targets` turn a list of str into a list of
     int32 arrays. `models` has the bytes of each SentencePiece model, the source
-    model first. `has_byte_fallback` is whether no character is unknown. The
-    vocabulary is trained on the first `num_trained_sides` of (source, target).
+    model first. `has_byte_fallback` is whether no character is unknown, and
+    `num_tags` the number of tags of a source, as in Languages. The vocabulary
+    is trained on the first `num_trained_sides` of (source, target).
     """
 
     num_trained_sides = 2
@@ -50,6 +58,8 @@ class TextCodec:
     def __init__(self, files):
         self._files = files
         tokenizer = load_tokenizer(files[VOCABULARY_FILE])
+        self._tokenizer = tokenizer
+        self.num_tags = tokenizer.source.num_tags
         self.models = tokenizer.source.proto, tokenizer.target.proto
         self.has_byte_fallback = all(map(has_byte_fallback, self.models))
         self.encode_sources = tokenizer.source.encode
@@ -72,6 +82,10 @@ class TextCodec:
             for encode, model in zip(encoders, self.models)
         ]
 
+    def languages(self, source, target):
+        """Returns the Languages of the vocabulary, for texts of these two."""
+        return Languages.from_tokenizer(self._tokenizer, source, target)
+
     def explain_unencodable(self, target):
         """Returns why a target cannot be encoded, or "" if it can."""
         del target
@@ -86,6 +100,7 @@ class TreeCodec:
     """
 
     num_trained_sides = 1
+    num_tags = 0
     has_byte_fallback = False
 
     def __init__(self, files):
@@ -103,6 +118,10 @@ class TreeCodec:
 
     def __reduce__(self):
         return _cached_codec, ("trees", tuple(self._files.items()))
+
+    def languages(self, source, target):
+        """Returns the Languages of a model of one pair."""
+        return Languages((), 0, source, target)
 
     def explain_unencodable(self, target):
         """Returns why a target cannot be encoded, or "" if it can."""
@@ -169,6 +188,8 @@ def make_codec_files(
         vocabulary = train_vocabulary(
             texts, size, characters, rules, byte_fallback, corpus.tags
         )
+        if corpus.num_tags == 2:
+            vocabulary = make_language_pair_vocabulary(vocabulary)
     files = {VOCABULARY_FILE: vocabulary}
     if corpus.kind == "trees":
         if symbols is None:
@@ -201,3 +222,43 @@ def make_codec(kind, files):
         return _CODECS[kind](files)
     except ValueError as error:
         raise InputError(f"The vocabulary cannot be used: {error}") from error
+
+
+def validate_vocabulary(codec, corpus, data_source, is_given):
+    """Raises InputError if a vocabulary does not fit a corpus and its flags.
+
+    Takes the codec of the vocabulary, a Corpus and its DataSource; `is_given`
+    is False for a vocabulary that was trained on the corpus.
+    """
+    size = codec.source_vocabulary_size
+    if size != data_source.vocabulary_size:
+        raise InputError(
+            f"The vocabulary to use has {size} tokens, not vocabulary_size="
+            f"{data_source.vocabulary_size}; use --set=vocabulary_size={size}, "
+            f"or with trainers.prepare --vocabulary_size={size}."
+        )
+    rules = normalization_name(codec.models[0])
+    has_bytes = "on" if codec.has_byte_fallback else "off"
+    for name, value in (("normalization", rules), ("byte_fallback", has_bytes)):
+        chosen = getattr(data_source, name)
+        if is_given and chosen not in ("auto", value):
+            raise InputError(
+                f"The vocabulary to use was trained with --{name}={value}, not "
+                f"{chosen}; omit the flag."
+            )
+    if data_source.segmentations > 1:
+        # Refuses other vocabularies than BPE.
+        _ = codec.sampling_encoders
+    if corpus.num_tags not in (0, codec.num_tags):
+        needed = _MIXTURE_TAGS.get(codec.num_tags, "none")
+        raise InputError(
+            f"{corpus.name} has tags = {_MIXTURE_TAGS[corpus.num_tags]}, and "
+            f"the vocabulary to use has {needed}; make them the same."
+        )
+    for tag in corpus.tags:
+        ids, rest = codec.encode_sources([f"{tag} a", "a"])
+        if sum(ids != UNKNOWN_ID) != sum(rest != UNKNOWN_ID) + 1:
+            raise InputError(
+                f"The vocabulary to use has no token {tag}, which the mixture "
+                "needs; use one that has, or make a new one."
+            )

@@ -78,7 +78,8 @@ class Corpus(abc.ABC):
     Subclasses set `_splits` and yield raw rows, which this class cleans: one
     line per sentence, stripped, without empty references. `name` is the value
     of --dataset, `attribution` a credit to print, and `kind` "text", or "trees"
-    if targets are lines of symbols. `tags` are words that have a token each;
+    if targets are lines of symbols. `tags` are words that have a token each,
+    and `num_tags` says how many of them each source has for its languages;
     `directions` has (source language, target language) of the dev splits of a
     mixture. Constructors and methods raise InputError if a language or split is
     missing, or a split is malformed or has no pair.
@@ -87,6 +88,7 @@ class Corpus(abc.ABC):
     attribution = ""
     kind = "text"
     tags = ()
+    num_tags = 0
 
     def __init__(self, name, source_language, target_language):
         self.name = name

@@ -3,6 +3,7 @@
 `mixture:FILE` reads a TOML file such as
 
     temperature = 5              # 1 by default: pairs as often as they are
+    tags = "both"                # "target" by default
 
     [[corpora]]
     dataset = "text:data/news"   # any name for --dataset, but no mixture
@@ -12,8 +13,9 @@
     tag = "<bt>"                 # none by default
 
 If there are several target languages, a source begins with the tag of its own,
-such as `>>de<<`, as in OPUS-MT's models. `tag` follows, for a domain or an
-origin. Each tag is one token.
+such as `>>de<<`, as in OPUS-MT's models. With tags = "both" it always begins
+with the tags of both languages, such as `>>en<< >>de<<`, as in NLLB-200. `tag`
+follows, for a domain or an origin. Each tag is one token.
 
 In an epoch each pair of sentences occurs in proportion to the weight of its
 corpus and to N^(1/T - 1), for N pairs of its two languages and temperature T
@@ -39,7 +41,11 @@ from trainers.data.corpus import (
 )
 
 # The types of each field.
-_MIXTURE_FIELDS = {"corpora": (list,), "temperature": (int, float)}
+_MIXTURE_FIELDS = {
+    "corpora": (list,),
+    "temperature": (int, float),
+    "tags": (str,),
+}
 _CORPUS_FIELDS = {
     "dataset": (str,),
     "source_language": (str,),
@@ -99,9 +105,13 @@ class MixtureCorpus(Corpus):
         )
         self._temperature = settings["temperature"]
         self._parts = parts
-        if self.target_language == SEVERAL_LANGUAGES:
-            for part in parts:
-                part.tags.insert(0, f">>{part.direction[1]}<<")
+        if settings["tags"] == "both":
+            self.num_tags = 2
+        elif self.target_language == SEVERAL_LANGUAGES:
+            self.num_tags = 1
+        for part in parts:
+            languages = part.direction[2 - self.num_tags :]
+            part.tags[:0] = [f">>{code}<<" for code in languages]
         for part in parts:
             if "train" not in part.corpus.splits():
                 raise InputError(
@@ -223,8 +233,13 @@ def _open_part(table, open_part):
 
 def _parse_settings(content):
     """Returns the settings of a mixture with defaults, or raises ValueError."""
-    settings = {"temperature": 1} | tomllib.loads(content.decode())
+    settings = {"temperature": 1, "tags": "target"}
+    settings |= tomllib.loads(content.decode())
     _validate_fields(settings, _MIXTURE_FIELDS)
+    if settings["tags"] not in ("target", "both"):
+        raise ValueError(
+            f'expected tags = "target" or "both", got {settings["tags"]!r}.'
+        )
     temperature = float(settings["temperature"])
     validate_range("temperature", temperature, 1.0, _MAX_FACTOR)
     if not settings["corpora"]:

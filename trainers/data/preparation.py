@@ -15,9 +15,14 @@ from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
 from export.common.storage import atomic_write, remove_temporary_files
 from export.model_directory import ModelDirectory
-from keras_transformer.config import UNKNOWN_ID
+from export.translators.languages import Languages
 from trainers.data.cleaning import DuplicateFinder, validate_languages
-from trainers.data.codecs import count_pairs, make_codec, make_codec_files
+from trainers.data.codecs import (
+    count_pairs,
+    make_codec,
+    make_codec_files,
+    validate_vocabulary,
+)
 from trainers.data.corpus import describe_fingerprint_change
 from trainers.data.manifest import (
     CLEANING_CHOICES,
@@ -47,7 +52,6 @@ from trainers.data.tokenization import (
 from trainers.data.vocabulary import (
     describe_normalization,
     format_characters,
-    normalization_name,
 )
 
 # Far longer than sentences; trainers.wmt applies its own --max_tokens.
@@ -212,42 +216,14 @@ class _Preparation:
 
     def _write_codec_files(self, is_unique, counts, vocabulary, symbols):
         """Writes vocabulary, symbols and manifest; returns the Manifest."""
-        folder, expected = self._folder, self._data_source
+        folder, corpus = self._folder, self._corpus
+        expected = self._data_source
         _clear(folder)
         files = make_codec_files(
-            self._corpus, expected, is_unique, counts, vocabulary, symbols
+            corpus, expected, is_unique, counts, vocabulary, symbols
         )
-        codec = make_codec(self._corpus.kind, files)
-        size = codec.source_vocabulary_size
-        if size != expected.vocabulary_size:
-            raise InputError(
-                f"The vocabulary to use has {size} tokens, not "
-                f"vocabulary_size={expected.vocabulary_size}; use "
-                f"--set=vocabulary_size={size}, or with trainers.prepare "
-                f"--vocabulary_size={size}."
-            )
-        rules = normalization_name(codec.models[0])
-        if vocabulary and expected.normalization not in ("auto", rules):
-            raise InputError(
-                f"The vocabulary to use was trained with --normalization="
-                f"{rules}, not {expected.normalization}; omit the flag."
-            )
-        has_bytes = "on" if codec.has_byte_fallback else "off"
-        if vocabulary and expected.byte_fallback not in ("auto", has_bytes):
-            raise InputError(
-                "The vocabulary to use was trained with --byte_fallback="
-                f"{has_bytes}, not {expected.byte_fallback}; omit the flag."
-            )
-        if expected.segmentations > 1:
-            # Refuses other vocabularies than BPE.
-            _ = codec.sampling_encoders
-        for tag in self._corpus.tags:
-            ids, rest = codec.encode_sources([f"{tag} a", "a"])
-            if len(ids) != len(rest) + 1 or ids[0] == UNKNOWN_ID:
-                raise InputError(
-                    f"The vocabulary to use has no token {tag}, which the "
-                    "mixture needs; use one that has, or make a new one."
-                )
+        codec = make_codec(corpus.kind, files)
+        validate_vocabulary(codec, corpus, expected, vocabulary is not None)
         print(describe_normalization(counts, codec.models), flush=True)
         digests = {
             name: _write(folder / name, content)
@@ -287,10 +263,17 @@ class _Preparation:
 
     def _settings(self, codec):
         size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
+        corpus, languages = self._corpus, Languages()
+        # Those of a mixture are in its texts.
+        if not corpus.num_tags:
+            languages = codec.languages(
+                corpus.source_language, corpus.target_language
+            )
         return Settings(
             codec=codec,
             max_tokens=self._data_source.max_tokens,
             dtype=np.uint16 if size <= 1 << 16 else np.int32,
+            model_languages=languages,
         )
 
     def _tokenize(self, name, codec, first=0):

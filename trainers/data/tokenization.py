@@ -7,6 +7,7 @@ import unicodedata
 
 import numpy as np
 
+from export.translators.languages import Languages
 from keras_transformer.config import UNKNOWN_ID
 from trainers.data.cleaning import exceeds_ratio, has_languages
 from trainers.data.copies import add_copies
@@ -52,7 +53,8 @@ class Settings(typing.NamedTuple):
 
     Pairs with a side of more than `max_tokens` ids are skipped, as are those
     of more than `max_ratio` (0 for any), and pairs that are not in the two
-    `languages` (() for any). `dtype` is that of the ids.
+    `languages` (() for any). `dtype` is that of the ids. Sources get the tags
+    of `model_languages`.
     """
 
     codec: typing.Any
@@ -61,6 +63,7 @@ class Settings(typing.NamedTuple):
     copy_rate: float = 0.0
     max_ratio: float = 0.0
     languages: tuple[str, ...] = ()
+    model_languages: Languages = Languages()
 
 
 def cut_into_chunks(pairs, is_unique=_ALL_UNIQUE, first=0):
@@ -100,7 +103,7 @@ def tokenize_chunk(settings, chunk, encoders=None):
     pairs = [pair for pair, reason in zip(pairs, reasons) if not reason]
     # Source and target in turn.
     texts, ids = [], []
-    for pair, pair_ids in zip(pairs, _encode(codec, pairs, encoders)):
+    for pair, pair_ids in zip(pairs, _encode(settings, pairs, encoders)):
         if max(map(len, pair_ids)) <= settings.max_tokens:
             texts += pair
             ids += pair_ids
@@ -125,7 +128,7 @@ def _clean(settings, chunk):
     if settings.max_ratio:
         balanced = [
             pair
-            for pair, ids in zip(pairs, _encode(settings.codec, pairs))
+            for pair, ids in zip(pairs, _encode(settings, pairs))
             if not exceeds_ratio(*map(len, ids), settings.max_ratio)
         ]
     return balanced, CleaningCounts(
@@ -135,14 +138,24 @@ def _clean(settings, chunk):
     )
 
 
-def _encode(codec, pairs, encoders=None):
-    """Returns an iterator of (source ids, target ids)."""
+def _encode(settings, pairs, encoders=None):
+    """Returns an iterator of (source ids, target ids).
+
+    A model with tags of both languages is trained as in fairseq: the target's
+    is the first token of the target.
+    """
+    codec, tag = settings.codec, settings.model_languages.tag
     encode_sources, encode_targets = encoders or (
         codec.encode_sources,
         codec.encode_targets,
     )
-    sources = encode_sources([source for source, _ in pairs])
+    sources = encode_sources([tag(source) for source, _ in pairs])
     targets = encode_targets([target for _, target in pairs])
+    if codec.num_tags == 2:
+        return (
+            (source[1:], np.concatenate([source[:1], target]))
+            for source, target in zip(sources, targets)
+        )
     return zip(sources, targets)
 
 

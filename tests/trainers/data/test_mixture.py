@@ -153,6 +153,64 @@ def test_each_tag_is_one_token_of_the_vocabulary(folder):
     assert not (folder / "other").exists()
 
 
+def test_tags_of_both_languages(folder):
+    """The target's is the first token of the target, as in fairseq."""
+    both = 'tags = "both"'
+    corpus = mixture(folder, part("de", tag="<bt>"), part("fr"), head=both)
+    options = {"vocabulary": None, "vocabulary_size": 60}
+    prepared = prepare(folder / "data", corpus, **options)
+    tokenizer = load_tokenizer(prepared.vocabulary)
+    assert tokenizer.source.languages == ("de", "en", "fr")
+    pairs = prepared.pairs("dev")
+    sources, targets = decode_pairs(tokenizer, pairs, [0, 5])
+    assert sources == [">>en<<>>de<<<bt> air en 0", ">>en<<>>fr<<air en 2"]
+    assert targets == ["air de 0", "air fr 2"]
+    first_ids = [pairs.sources([5])[0], pairs.targets([5])[0]]
+    assert [tokenizer.target.id_to_token(int(each)) for each in first_ids] == [
+        ">>en<<",
+        ">>fr<<",
+    ]
+    given = options | {"vocabulary": prepared.vocabulary}
+    single = open_corpus("text:de", "en", "de")
+    for number, refused in enumerate(
+        (
+            mixture(folder, part("de"), part("fr")),
+            mixture(folder, part("de"), part("pt_BR"), head=both),
+            open_corpus("text:pt_BR", "en", "pt_BR"),
+        )
+    ):
+        with pytest.raises(InputError, match="both|pt_BR|language"):
+            prepare(folder / f"no-{number}", refused, **given)
+        assert not (folder / f"no-{number}").exists()
+    # One pair of languages, to fine-tune the model.
+    tuned = prepare(folder / "tuned", single, **given).pairs("dev")
+    sources, targets = decode_pairs(tokenizer, tuned, [0])
+    assert (sources, targets) == ([">>en<<>>de<<air en 0"], ["air de 0"])
+    # Random segmentations have the tags, too.
+    sampled = prepare(folder / "k", corpus, **options, segmentations=2)
+    sampled = sampled.pairs("train")
+    sources, _ = decode_pairs(tokenizer, sampled, [*range(len(sampled))])
+    assert {each[:15] for each in sources} == {
+        ">>en<<>>de<<<bt",
+        ">>en<<>>fr<<tra",
+    }
+
+
+def test_one_pair_of_languages_gets_the_tag_of_its_target(folder):
+    options = {"vocabulary": None, "vocabulary_size": 60}
+    prepared = prepare(
+        folder / "data", mixture(folder, part("de"), part("fr")), **options
+    )
+    options["vocabulary"] = prepared.vocabulary
+    single = open_corpus("text:de", "en", "de")
+    tuned = prepare(folder / "tuned", single, **options).pairs("dev")
+    tokenizer = load_tokenizer(prepared.vocabulary)
+    sources, _ = decode_pairs(tokenizer, tuned, [0])
+    assert sources == [">>de<< air en 0"]
+    with pytest.raises(InputError, match="language"):
+        prepare(folder / "other", open_corpus("text:de", "de", "en"), **options)
+
+
 def test_the_fingerprint_has_the_file_and_all_corpora(folder, write_text):
     corpus = mixture(folder, part("de"), part("fr"))
     before = corpus.fingerprint()
@@ -174,6 +232,7 @@ def test_the_fingerprint_has_the_file_and_all_corpora(folder, write_text):
         ("temperature = 0.5\n" + part("de"), "temperature"),
         ("temperature = true\n" + part("de"), "temperature"),
         ("temperatur = 2\n" + part("de"), "temperatur"),
+        ("tags = 'none'\n" + part("de"), "none"),
         (part("de", weight=0), "weight"),
         (part("de", weight="2"), "weight"),
         (part("de", tag="bt"), "bt"),

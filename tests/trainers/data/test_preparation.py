@@ -43,6 +43,8 @@ END, CHUNK = 3, 7
 class _Letters:
     """A codec whose ids are the letters' codes; it has none for a z."""
 
+    num_tags = 0
+
     def explain_unencodable(self, target):
         return f"{target} has a z" if "z" in target else ""
 
@@ -208,6 +210,9 @@ class _Numbers:
     """A tokenizer of numbers, with a vocabulary of any size."""
 
     proto = property(lambda self: vocabulary())
+
+    num_tags = 0
+    languages = ()
 
     def __init__(self, proto):
         self.vocabulary_size = int(proto)

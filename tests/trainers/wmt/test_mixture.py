@@ -109,6 +109,43 @@ def test_one_target_language_needs_no_tag(model):
     assert done.code == 0, done.err
 
 
+def test_tags_of_both_languages_and_fine_tuning(model):
+    folder, _, _ = model
+    out, directory = _train(folder, f'tags = "both"\n{FILE}', "b")
+    assert "Test, en to xx" in out
+    _assert_score(folder, directory, directory.read_scores()[1], "other")
+    done = commands.wmt(
+        *commands.MINUTE,
+        *(
+            "--dataset=text:toy",
+            "--init_from=b",
+            "--model_dir=tuned",
+            "--train_steps=4",
+        ),
+        *("--dev_steps=2", "--dev_bleu_sentences=4", "--attention_steps=2"),
+        "--sample_minutes=0.001",
+        folder=folder,
+    )
+    assert done.code == 0, done.err
+    assert ">>en<<>>xx<<" in done.out
+    tuned = ModelDirectory(folder / "tuned")
+    _assert_score(folder, tuned, tuned.read_scores()[0], "toy")
+
+
+def _assert_score(folder, directory, record, name):
+    """Compares a record of scores.json with sacreBLEU's of translations."""
+    languages = record["source_language"], record["target_language"]
+    sources, references = (
+        (folder / f"{name}.test.{each}").read_text().splitlines()
+        for each in languages
+    )
+    translator = Translator.from_directory(directory.path)
+    translator = translator.for_languages(*languages)
+    texts = [each.text for each in translator.translate(sources)]
+    bleu = sacrebleu.BLEU().corpus_score(texts, [references])
+    assert record["score"] == pytest.approx(bleu.score, abs=1e-4)
+
+
 def test_it_is_evaluated_resumed_and_asked_for_a_language(model):
     folder, _, directory = model
     before = directory.read_scores()
@@ -123,6 +160,11 @@ def test_it_is_evaluated_resumed_and_asked_for_a_language(model):
     assert [each["score"] for each in after] == [
         each["score"] for each in before
     ]
+    tokenizer = directory.load_tokenizer()
+    for name, record in zip(("toy", "other"), after):
+        path = folder / f"{name}.test.{record['target_language']}"
+        ids = tokenizer.encode(path.read_text().splitlines())
+        assert record["perplexity"]["tokens"] == sum(map(len, ids))
     (folder / "in").write_text("ba do\n")
     translate = {"module": "export.translate"}
     for flags, code, name in (
