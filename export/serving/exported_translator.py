@@ -59,7 +59,7 @@ class ExportedTranslator(SignatureTranslator):
             outputs = self._run(
                 "score",
                 text=[sources[index].text for index in batch],
-                translation=[targets[index].text for index in batch],
+                translation=[translations[index] for index in batch],
             )
             return outputs["score"].tolist()
 

@@ -64,6 +64,15 @@ class ModelTranslator(TextTranslator):
         longest = self.source_limit + self._config.max_extra_tokens
         return truncation_limit(self._config, longest)
 
+    def target_lengths(self, translations):
+        """See `TextTranslator.target_lengths`; by the target's vocabulary."""
+        targets = encode_texts(
+            self.tokenizer.target,
+            validate_texts(translations, "translations"),
+            self.target_limit,
+        )
+        return [None if truncated else len(ids) for ids, truncated in targets]
+
     def normalize_prefixes(self, prefixes, keep_long=True):
         r"""Returns prefixes as the vocabulary spells them, a list of str.
 

@@ -186,6 +186,17 @@ def test_exports(kind, version, translator):
     texts = [each.decode() for each in outputs["translation"]]
     assert texts == [each.text for each in expected[:4]] + [""]
     assert outputs["score"][4] == -1e9
+    translations = ["ka ba.", "lo", "", "ba", "mi sa ne"]
+    german = select(translator)
+    np.testing.assert_allclose(
+        select(exported).score(TEXTS, translations),
+        german.score(TEXTS, translations),
+        rtol=1e-5,
+    )
+    lengths = select(exported).target_lengths(translations)
+    assert lengths == german.target_lengths(translations)
+    ids = german.tokenizer.target.encode(translations)
+    assert lengths == [*map(len, ids)]
     if kind == "pair":
         french = select(translator, "fra_Latn").translate(TEXTS)
         default = exported.translate(TEXTS)

@@ -75,20 +75,28 @@ def ranges(starts, lengths):
 def decode_pairs(tokenizer, pairs, indices):
     """Returns sources and targets of TokenPairs as two lists of text."""
     sides = (
-        (tokenizer.source, pairs.sources(indices), pairs.source_lengths),
-        (tokenizer.target, pairs.targets(indices), pairs.target_lengths),
+        (
+            tokenizer.source,
+            pairs.sources(indices),
+            pairs.source_lengths[indices],
+        ),
+        (
+            tokenizer.target,
+            pairs.targets(indices),
+            pairs.target_lengths[indices],
+        ),
     )
-    texts, tags = [], []
-    for side, ids, lengths in sides:
-        lengths = lengths[indices]
-        texts.append(_decode(side, ids, lengths))
-        firsts = ids[np.cumsum(lengths) - lengths].tolist()
-        tags.append([side.id_to_token(first) for first in firsts])
-    sources, targets = texts
+    sources, targets = (_decode(*side) for side in sides)
     if tokenizer.source.num_tags == 2:
         # Both languages are control tokens, which `decode` omits.
+        tags = (_first_tokens(*side) for side in sides)
         sources = ["".join(each) for each in zip(*tags, sources)]
     return sources, targets
+
+
+def _first_tokens(tokenizer, ids, lengths):
+    firsts = ids[np.cumsum(lengths) - lengths]
+    return [tokenizer.id_to_token(each) for each in firsts.tolist()]
 
 
 def _decode(tokenizer, ids, lengths):

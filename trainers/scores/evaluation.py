@@ -153,15 +153,15 @@ def measure_perplexity(translator, evaluation_set):
         for index in evaluation_set.scored_indices
         for reference in evaluation_set.references[index]
     ]
-    ids = translator.encode_pairs(*map(list, zip(*pairs)))
-    fitting = [
-        (*pair, len(each.target))
-        for pair, each in zip(pairs, ids)
-        if not (each.source_truncated or each.target_truncated)
-    ]
+    sources, references = map(list, zip(*pairs))
+    lengths = translator.lengths(sources)
+    target_lengths = translator.target_lengths(references)
+    rows = zip(sources, references, lengths, target_lengths)
+    # The length of a text that is too long is None.
+    fitting = [row for row in rows if None not in row]
     if not fitting:
         return None
-    sources, references, target_lengths = map(list, zip(*fitting))
+    sources, references, _, target_lengths = map(list, zip(*fitting))
     scores = translator.score(sources, references)
     tokens = sum(target_lengths)
     per_token = math.exp(-math.fsum(scores) / tokens)
