@@ -191,6 +191,7 @@ def test_it_is_no_teacher(model):
     assert not (folder / "student").exists()
 
 
+@pytest.mark.slow
 def test_an_export_takes_the_language_of_each_text(model):
     folder, _, directory = model
     done = processes.run(
