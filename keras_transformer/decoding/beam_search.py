@@ -172,10 +172,8 @@ def advance_search(config, search, logits, step_state):
             grammar_state,
             candidates.tokens,
         )
-    best_live = candidates.log_probs[:, 0]
-    stops_now = should_stop(
-        config, length, constraints.max_lengths, best_live, finished_scores
-    )
+    best = candidates.log_probs[:, 0]
+    stops_now = should_stop(config, length, constraints, best, finished_scores)
     return BeamSearchState(
         index=length,
         constraints=constraints,
@@ -373,21 +371,25 @@ def gather_beams(nest, parents):
     return tree.map_structure(gather, nest)
 
 
-def should_stop(config, length, max_lengths, best_live, finished_scores):
+def should_stop(config, length, constraints, best_live, finished_scores):
     """Returns whether sentences meet `config.stop_criterion`: boolean [B].
 
-    `best_live` is the log-probability of the best live beam, float32 [B].
+    Those with terms wait only for `n_best`. `best_live` is float32 [B].
     """
-    n_best = config.n_best or config.beam_size
-    if config.stop_criterion != "exact" and config.word_edges is None:
-        n_best = config.beam_size
-    worst_needed = finished_scores[:, n_best - 1]
+    worst_needed = finished_scores[:, (config.n_best or config.beam_size) - 1]
+    if config.stop_criterion != "exact":
+        has_terms = config.word_edges is not None and ops.any(
+            constraints.terms.least_tokens > 0, axis=-1
+        )
+        worst = finished_scores[:, -1]
+        worst_needed = ops.where(has_terms, worst_needed, worst)
     if config.stop_criterion == "k_finished":
         enough = worst_needed > LEAST_POSSIBLE
     elif config.stop_criterion == "heuristic":
         enough = best_live / config.penalty(length) <= worst_needed
     else:  # "exact"
-        enough = best_live / config.penalty(max_lengths) <= worst_needed
+        best_live_score = best_live / config.penalty(constraints.max_lengths)
+        enough = best_live_score <= worst_needed
     # A grammar may leave no live beam.
     return enough | (best_live <= LEAST_POSSIBLE)
 

@@ -114,14 +114,19 @@ def test_any_beam_finds_the_terms_at_the_least_length(beams, stop, seed):
     assert (scores[:, 0] > bt.IMPOSSIBLE).all()
 
 
-def test_sentences_without_terms_are_as_in_a_search_without():
+@pytest.mark.parametrize("stop", ["exact", "k_finished", "heuristic"])
+def test_sentences_without_terms_are_as_in_a_search_without(stop):
     terms = np.zeros((SENTENCES, 1, 1, 1), int)
     terms[::2] = 4
     maxima = np.full(SENTENCES, CAPACITY)
-    tables, tokens, scores = search(3, terms, EDGES, maxima, beam_size=3)
-    plain = bt.search(tables, maxima, CAPACITY, bt.config(3))
-    bt.assert_same((tokens[1::2], scores[1::2]), [p[1::2] for p in plain])
-    assert (scores[::2, 0] < plain[1][::2, 0]).any()
+    config = {"beam_size": 3, "n_best": 1, "stop_criterion": stop}
+    for seed in range(8):
+        tables, tokens, scores = search(seed, terms, EDGES, maxima, **config)
+        plain = bt.search(tables, maxima, CAPACITY, bt.config(**config))
+        bt.assert_same(
+            (tokens[1::2, :1], scores[1::2, :1]), [p[1::2, :1] for p in plain]
+        )
+        assert (scores[::2, 0] < plain[1][::2, 0]).any()
 
 
 def test_terms_that_do_not_fit_give_no_hypothesis():
