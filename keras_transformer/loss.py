@@ -108,8 +108,8 @@ def linear_cross_entropy(
     """Returns TokenLosses summed over tokens, from states @ embeddings^T.
 
     Takes states, float [B, T, D]; embeddings, float32 [V, D]; labels, int32
-    [B, T], 0 or negative where ignored; and a bias of the logits, float32 [V],
-    of which less than -100, as excludes an id, counts as -100.
+    [B, T], 0 or negative where ignored; and a bias of the logits, float32 [V].
+    Biases below -100, which exclude ids, count as -100.
     With `label_embeddings`, the embeddings at the labels, float32 [B, T, D],
     the gradient of the label's logit flows to these, sparse if they were looked
     up. Only `smoothed` has a gradient.

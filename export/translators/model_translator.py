@@ -66,12 +66,15 @@ class ModelTranslator(TextTranslator):
 
     def target_lengths(self, translations):
         """See `TextTranslator.target_lengths`; by the target's vocabulary."""
-        targets = encode_texts(
-            self.tokenizer.target,
-            validate_texts(translations, "translations"),
-            self.target_limit,
-        )
+        targets = self.encode_targets(translations)
         return [None if truncated else len(ids) for ids, truncated in targets]
+
+    def encode_targets(self, translations):
+        """Encodes a list of str; returns pairs as `encode_texts`."""
+        translations = validate_texts(translations, "translations")
+        return encode_texts(
+            self.tokenizer.target, translations, self.target_limit
+        )
 
     def normalize_prefixes(self, prefixes, keep_long=True):
         r"""Returns prefixes as the vocabulary spells them, a list of str.

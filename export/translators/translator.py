@@ -8,7 +8,6 @@ from export.translators.batches import (
     BATCH_TOKENS,
     NUM_THREADS,
     pad_ids,
-    validate_texts,
 )
 from export.translators.graph_translator import (
     IDS_SPEC,
@@ -18,7 +17,6 @@ from export.translators.graph_translator import (
 )
 from export.translators.model_translator import (
     ModelTranslator,
-    encode_texts,
     model_for_tokenizer,
 )
 from export.translators.term_ops import (
@@ -114,10 +112,7 @@ class Translator(ModelTranslator):
     def encode_pairs(self, texts, translations):
         """Returns texts and translations as a list of IdPair; see `score`."""
         sources = self.sentences(texts)
-        translations = validate_texts(translations, "translations")
-        targets = encode_texts(
-            self.tokenizer.target, translations, self.target_limit
-        )
+        targets = self.encode_targets(translations)
         return [
             IdPair(source.ids, target, source.truncated, target_truncated)
             for source, (target, target_truncated) in zip(

@@ -294,11 +294,11 @@ def test_a_model_of_language_pairs(m2m_folder, tmp_path, eager):
     content = (m2m_folder / "nllb" / "answers.json").read_text("utf-8")
     ended = {}
     for answer in json.loads(content):
-        (theirs,) = answer["hypotheses"]["1"]
+        (hypothesis,) = answer["hypotheses"]["1"]
         # Not empty, which the search here excludes.
-        if theirs["ids"][-1] == 2 and len(theirs["ids"]) > 3:
+        if hypothesis["ids"][-1] == 2 and len(hypothesis["ids"]) > 3:
             tags = f">>{answer['source']}<<>>{answer['target']}<<"
-            ended[tags + answer["text"]] = theirs["text"].strip()
+            ended[tags + answer["text"]] = hypothesis["text"].strip()
     peer = CTranslate2Translator(tmp_path / "out", config, 256)
     translations = peer.translate([*ended])
     assert [each.text.strip() for each in translations] == [*ended.values()]

@@ -95,14 +95,7 @@ def test_one_target_language_needs_no_tag(model):
     translator = Translator.from_directory(directory.path)
     assert translator.languages.codes == ()
     for name, record in zip(("toy", "other"), directory.read_scores()):
-        language = record["source_language"]
-        sources, references = (
-            (folder / f"{name}.test.{each}").read_text().splitlines()
-            for each in (language, "en")
-        )
-        texts = [each.text for each in translator.translate(sources)]
-        bleu = sacrebleu.BLEU().corpus_score(texts, [references])
-        assert record["score"] == pytest.approx(bleu.score, abs=1e-4)
+        _assert_score(folder, directory, record, name)
     done = processes.run(
         {"module": "trainers.evaluate"}, ["--model_dir=n"], folder
     )
