@@ -274,11 +274,16 @@ class TranslationComparer(ExportComparer):
 
     def _expect_lengths(self, model):
         expected = []
-        for sentence in model.sentences(self._texts):
+        sentences = model.sentences(self._texts)
+        targets = model.encode_targets(self._texts)
+        for sentence, text, target in zip(sentences, self._texts, targets):
             content = {
                 "length": len(self._source.ids(sentence.text)),
                 "limit": self._max_source_tokens,
                 "truncated": sentence.truncated,
+                "translation_length": len(self._target.ids(text)),
+                "translation_limit": model.target_limit,
+                "translation_truncated": target[1],
             }
             expected.append((content, 0.0))
         return expected

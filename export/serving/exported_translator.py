@@ -3,6 +3,8 @@
 import contextlib
 import pathlib
 
+import numpy as np
+
 from export.common.errors import InputError
 from export.serving.export_directory import (
     newest_version,
@@ -14,7 +16,7 @@ from export.translators.batches import BATCH_TOKENS, map_in_batches
 from export.translators.languages import Languages
 from export.translators.search_flags import SEARCH
 from export.translators.signature_translator import SignatureTranslator
-from export.translators.text_translator import Sentence
+from export.translators.text_translator import Sentence, validate_texts
 
 
 class ExportedTranslator(SignatureTranslator):
@@ -44,15 +46,22 @@ class ExportedTranslator(SignatureTranslator):
             scores = self._signatures["n_best"].outputs["scores"]
             self.beam_size = scores.tensor_shape.dim[1].size
 
+    def target_lengths(self, translations):
+        """See `Translator.target_lengths`."""
+        return [
+            None if truncated else length
+            for length, truncated in self._count_targets(translations)
+        ]
+
     def score(self, texts, translations):
         """Scores given translations; see `Translator.score`."""
         sources = self.sentences(texts)
-        targets = self.sentences(translations)
+        targets = self._count_targets(translations)
         # At least 2: shorter sentences are in no batch, but blank text is
         # scored too.
         lengths = [
-            max(source.length, target.length, 2)
-            for source, target in zip(sources, targets, strict=True)
+            max(source.length, length, 2)
+            for source, (length, _) in zip(sources, targets, strict=True)
         ]
 
         def score_batch(batch):
@@ -74,6 +83,23 @@ class ExportedTranslator(SignatureTranslator):
             Sentence(text, (), min(length, limit), length > limit)
             for text, length, limit in zip(texts, lengths, limits)
         ]
+
+    def _count_targets(self, translations):
+        """Returns pairs: number of ids, and whether truncated."""
+        translations = validate_texts(translations, "translations")
+        if not translations:
+            return []
+        outputs = self._run("lengths", text=translations)
+        if "translation_length" not in outputs:
+            raise InputError(
+                f"{self.name} does not count the tokens of translations; "
+                "export its model again with export.saved_model."
+            )
+        lengths = np.minimum(
+            outputs["translation_length"], outputs["translation_limit"]
+        )
+        truncated = outputs["translation_truncated"]
+        return [*zip(lengths.tolist(), truncated.tolist())]
 
     def _predict(self, signature, texts, **inputs):
         return self._run(signature, text=texts, **inputs)

@@ -291,19 +291,20 @@ class ServedTranslator(tf.Module):
 
     @_text_signature("text")
     def lengths(self, text):
-        """The signature `lengths`, before truncation to `limit` tokens."""
-        tokenizer = self.tokenizer.source
-        text, truncated = truncate_text(
-            tokenizer,
-            add_tags(text, self._tags),
-            character_limit(self.max_source_tokens),
-        )
-        lengths = tf.cast(tokenizer.tokenize(text).row_lengths(), tf.int32)
-        limit = tf.zeros_like(lengths) + self.max_source_tokens
+        """The signature `lengths`: of texts as sources and translations."""
+        source = add_tags(text, self._tags)
+        sides = {
+            "": (self.tokenizer.source, source, self.max_source_tokens),
+            "translation_": (
+                self.tokenizer.target,
+                text,
+                self.max_target_tokens,
+            ),
+        }
         return {
-            "length": lengths,
-            "limit": limit,
-            "truncated": truncated | (lengths > limit),
+            f"{side}{name}": values
+            for side, arguments in sides.items()
+            for name, values in _count_tokens(*arguments).items()
         }
 
     def _new_output_layer(self, model):
@@ -389,6 +390,15 @@ def _tokenize(tokenizer, text, limit):
     )
     ids, has_more_ids = truncate_ids(tokenizer.tokenize(text), limit)
     return ids, has_more_characters | has_more_ids
+
+
+def _count_tokens(tokenizer, text, limit):
+    """Returns lengths before truncation to `limit` tokens, a dict."""
+    text, truncated = truncate_text(tokenizer, text, character_limit(limit))
+    lengths = tf.cast(tokenizer.tokenize(text).row_lengths(), tf.int32)
+    limits = tf.zeros_like(lengths) + limit
+    truncated |= lengths > limit
+    return {"length": lengths, "limit": limits, "truncated": truncated}
 
 
 def _has_text(ids):

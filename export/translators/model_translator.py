@@ -65,7 +65,7 @@ class ModelTranslator(TextTranslator):
         return truncation_limit(self._config, longest)
 
     def target_lengths(self, translations):
-        """See `TextTranslator.target_lengths`; by the target's vocabulary."""
+        """Returns numbers of ids, a list of int; None above the limit."""
         targets = self.encode_targets(translations)
         return [None if truncated else len(ids) for ids, truncated in targets]
 

@@ -189,17 +189,6 @@ class TextTranslator(abc.ABC):
             for sentence in self.sentences(texts)
         ]
 
-    def target_lengths(self, translations):
-        """Returns the number of ids of each translation; None above the limit.
-
-        An export counts them in the source's vocabulary.
-        """
-        num_tags = self.languages.num_tags
-        return [
-            length and max(length - num_tags, 1)
-            for length in self.lengths(translations)
-        ]
-
     def sentences(self, texts):
         """Returns a list of Sentence for a list of str, with their tags."""
         texts = validate_texts(texts)

@@ -74,7 +74,13 @@ SIGNATURES = {
     "score": ({"text": TEXT, "translation": TEXT}, {"score": SCORE}),
     "lengths": (
         {"text": TEXT},
-        {"length": ("int32", [None]), "limit": ("int32", [None])},
+        {
+            "length": ("int32", [None]),
+            "limit": ("int32", [None]),
+            "translation_length": ("int32", [None]),
+            "translation_limit": ("int32", [None]),
+            "translation_truncated": ("bool", [None]),
+        },
     ),
 }
 

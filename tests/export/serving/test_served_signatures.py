@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from export.serving.served_translator import ServedTranslator
+from export.tokenizers.pretrained_tokenizers import TokenizerPair
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.terms import Terms
 from keras_transformer.config import UNKNOWN_ID
 from tests import made_up_text
-from tests.export import tiny
+from tests.export import odd_vocabularies, tiny
 from tests.export.server import Refused
 
 TEXTS = [*made_up_text.sentences()[:9], "", " \t", "ba bi " * 500]
@@ -153,6 +154,28 @@ def test_tokens_of_a_source_with_a_vocabulary_of_its_own():
     )
     np.testing.assert_array_equal(beyond, unknown)
     assert np.abs(known - unknown).max() > 1e-3
+
+
+def test_lengths_are_those_of_both_vocabularies():
+    source = Tokenizer(odd_vocabularies.proto("char"))
+    target = Tokenizer(made_up_text.vocabulary())
+    served = ServedTranslator(
+        tiny.model(source_vocabulary_size=source.vocabulary_size),
+        TokenizerPair(source, target),
+        tiny.MAX_SOURCE_TOKENS,
+    )
+    texts = [*TEXTS[:-1], "ba bi " * 40]
+    found = served.lengths(texts)
+    for name, tokenizer, limit in (
+        ("", source, tiny.MAX_SOURCE_TOKENS),
+        ("translation_", target, served.max_target_tokens),
+    ):
+        expected = np.array([*map(len, tokenizer.encode(texts))])
+        np.testing.assert_array_equal(found[f"{name}length"], expected)
+        truncated = expected > limit
+        np.testing.assert_array_equal(found[f"{name}truncated"], truncated)
+        assert truncated.any() and not truncated.all()
+    assert not np.array_equal(found["length"], found["translation_length"])
 
 
 def test_tokens_are_truncated_and_unknown_ids_answered(ask):
