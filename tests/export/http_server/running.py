@@ -15,6 +15,7 @@ from export.http_server.models import LoadedModel
 from export.translators.languages import Languages
 
 BEAMS = 3
+_ENGLISH_TO_FRENCH = Languages(source="en", target="fr")
 
 
 class MadeUpModel:
@@ -23,7 +24,8 @@ class MadeUpModel:
     It waits while `gate` is clear.
     """
 
-    def __init__(self):
+    def __init__(self, languages=_ENGLISH_TO_FRENCH):
+        self.languages = languages
         self.batches = []
         self.gate = threading.Event()
         self.gate.set()
@@ -33,8 +35,7 @@ class MadeUpModel:
             **dict.fromkeys(("serving_default", "n_best", "align"), ["text"]),
             "tokens": ["ids"],
         }
-        languages = Languages(source="en", target="fr")
-        return LoadedModel(self.run, inputs, BEAMS, languages)
+        return LoadedModel(self.run, inputs, BEAMS, self.languages)
 
     def run(self, signature, inputs):
         texts = [each.decode("utf-8") for each in inputs["text"]]

@@ -5,8 +5,12 @@ import pytest
 pytest.importorskip("selenium", reason="selenium is not installed")
 
 from selenium.webdriver import ActionChains, Keys  # noqa: E402
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+from selenium.webdriver.support.ui import (  # noqa: E402
+    Select,
+    WebDriverWait,
+)
 
+from export.translators.languages import Languages  # noqa: E402
 from tests.export.attention_views import chromium  # noqa: E402
 from tests.export.http_server.running import (  # noqa: E402
     MadeUpModel,
@@ -81,3 +85,42 @@ def test_typing_choosing_and_pointing(driver):
         addresses = chromium.requested_urls(driver)
         assert addresses
         assert all(each.startswith((url, "data:")) for each in addresses)
+
+
+def test_languages_are_chosen(driver):
+    languages = Languages(("de", "en", "fr"), 2, "en", "fr")
+    with run_server(MadeUpModel(languages)) as url:
+        driver.get(url)
+        wait_for(driver, "title", "Translator: en to fr")
+        sides = {
+            side: Select(driver.find_element("id", f"{side}-language"))
+            for side in ("source", "target")
+        }
+        for side, first in ("source", "en"), ("target", "fr"):
+            chosen = sides[side].first_selected_option
+            assert chosen.get_attribute("value") == first
+            values = [
+                each.get_attribute("value") for each in sides[side].options
+            ]
+            assert sorted(values) == ["de", "en", "fr"]
+        box = driver.find_element("id", "source")
+        box.send_keys("one two")
+        wait_for(driver, "best", "TWO >>EN<<>>FR<<ONE")
+        # At once, without typing.
+        sides["target"].select_by_value("de")
+        wait_for(driver, "best", "TWO >>EN<<>>DE<<ONE")
+        sides["source"].select_by_value("fr")
+        wait_for(driver, "best", "TWO >>FR<<>>DE<<ONE")
+        assert text_of(driver, "title") == "Translator: fr to de"
+        box.send_keys(Keys.ENTER, "three")
+        wait_for(driver, "best", "TWO >>FR<<>>DE<<ONE\n>>FR<<>>DE<<THREE")
+
+
+def test_tags_of_the_target_need_no_source(driver):
+    languages = Languages(("de", "fr"), 1, "en", "fr")
+    with run_server(MadeUpModel(languages)) as url:
+        driver.get(url)
+        driver.find_element("id", "source").send_keys("one")
+        wait_for(driver, "best", ">>FR<<ONE")
+        assert not driver.find_element("id", "source-language").is_displayed()
+        assert driver.find_element("id", "target-language").is_displayed()
