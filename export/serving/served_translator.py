@@ -293,19 +293,13 @@ class ServedTranslator(tf.Module):
     def lengths(self, text):
         """The signature `lengths`: of texts as sources and translations."""
         source = add_tags(text, self._tags)
-        sides = {
-            "": (self.tokenizer.source, source, self.max_source_tokens),
-            "translation_": (
-                self.tokenizer.target,
-                text,
-                self.max_target_tokens,
+        found, others = (
+            _count_tokens(
+                self.tokenizer.source, source, self.max_source_tokens
             ),
-        }
-        return {
-            f"{side}{name}": values
-            for side, arguments in sides.items()
-            for name, values in _count_tokens(*arguments).items()
-        }
+            _count_tokens(self.tokenizer.target, text, self.max_target_tokens),
+        )
+        return found | {f"translation_{name}": others[name] for name in others}
 
     def _new_output_layer(self, model):
         layer = _ServedOutputLayer(model.output_embedding)
