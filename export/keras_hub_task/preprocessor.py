@@ -70,7 +70,8 @@ class TransformerTokenizer(
     def tokenize(self, inputs):
         """Returns the ids of targets; ids of a preprocessor are unchanged."""
         self._check_vocabulary()
-        if tf.is_tensor(inputs) and inputs.dtype.is_integer:
+        # Of TensorFlow or of Keras' backend.
+        if "int32" in str(getattr(inputs, "dtype", "")):
             return inputs
         return self._tokenize_tf(inputs)
 
@@ -119,12 +120,8 @@ class TransformerSeq2SeqLMPreprocessor(
         target_language=None,
         **kwargs,
     ):
-        super().__init__(
-            tokenizer,
-            encoder_sequence_length,
-            decoder_sequence_length,
-            **kwargs,
-        )
+        lengths = encoder_sequence_length, decoder_sequence_length
+        super().__init__(tokenizer, *lengths, **kwargs)
         self.source_language = source_language
         self.target_language = target_language
 
