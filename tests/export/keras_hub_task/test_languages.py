@@ -72,31 +72,27 @@ def for_kinds(*kinds):
 
 
 def test_it_translates_as_export_translate(task, path, kind, eager):
+    """Into its own language and that of tags, which have precedence."""
     others = LANGUAGES[kind][2:]
+    texts = [*TEXTS, *(tags(*others) + each for each in TEXTS)]
+    prefixes = ["" for _ in TEXTS] + PREFIXES
     translator = Translator.from_directory(path, max_output_tokens=6)
-    expected = [each.text for each in translator.translate(TEXTS)]
-    assert task.generate(TEXTS, 7) == expected
-    translator = translator.for_languages(*others)
-    other = [each.text for each in translator.translate(TEXTS)]
-    assert other != expected and any(expected)
-    # Tags have precedence.
-    tagged = [tags(*others) + each for each in TEXTS]
-    assert task.generate(tagged, 7) == other
-    # As on JAX.
+    # That of JAX.
     fixed = FixedShapeTranslator(
         task.make_generate_function(),
         task.preprocessor.tokenizer,
         task.backbone.config,
         6,
     )
-    assert [each.text for each in fixed.translate(tagged)] == other
+    fixed.languages = translator.languages
+    found = task.generate({"encoder_text": texts, "decoder_text": prefixes}, 7)
+    for each in (translator, fixed):
+        translations = each.translate(texts, prefixes=prefixes)
+        assert found == [translation.text for translation in translations]
     task.preprocessor.source_language = others[0]
     task.preprocessor.target_language = others[1]
-    inputs = {"encoder_text": TEXTS, "decoder_text": PREFIXES}
-    found = task.generate(inputs, 7)
-    for each in (fixed, translator):
-        translations = each.translate(tagged, prefixes=PREFIXES)
-        assert found == [each.text for each in translations]
+    (other,) = translator.for_languages(*others).translate(TEXTS[:1])
+    assert task.generate(TEXTS[0], 7) == other.text != found[0]
 
 
 @for_kinds("opus", "both")
