@@ -91,7 +91,15 @@ def _write_model_directory(preset, directory):
         if run_path.is_file():
             shutil.copy(run_path, temporary)
         else:
-            new_directory.write_run({"preset": preset})
+            preprocessor = task.preprocessor
+            languages = {
+                "source_language": preprocessor.source_language,
+                "target_language": preprocessor.target_language,
+            }
+            new_directory.write_run(
+                {"preset": preset}
+                | {name: code for name, code in languages.items() if code}
+            )
     print(f"Wrote {directory.path}.")
     model_flag = f"--model={directory.path}"
     command.print_next(command.command_line("export.translate", model_flag))

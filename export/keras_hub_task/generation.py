@@ -56,18 +56,19 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         """Raises ValueError: KerasHub does not pass the model to samplers."""
         raise ValueError("TranslationSearch is for TransformerSeq2SeqLM alone.")
 
-    def resolve_config(self, transformer):
+    def resolve_config(self, model):
         """Returns the model's TransformerConfig with this search's settings."""
         fields = {k: v for k, v in self.settings.items() if v is not None}
-        return transformer.config.replace(**fields)
+        return model.config.replace(**fields)
 
-    def search(self, transformer, inputs):
+    def search(self, model, inputs):
         """Returns int32 [B, T]: the begin id, the best translation, padding.
 
         XLA can compile it. `inputs` are a TransformerBackbone's; the decoder's
-        are the begin id, the prefix of the translation, and padding.
+        are the begin id, the prefix of the translation, and padding. `model` is
+        a Transformer or a TargetLanguageModel.
         """
-        config = self.resolve_config(transformer)
+        config = self.resolve_config(model)
         source = mask_ids(inputs, "encoder")
         prompt = mask_ids(inputs, "decoder")
         capacity = ops.shape(prompt)[1] - 1
@@ -76,11 +77,13 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         # At least one token and the end.
         min_lengths = ops.minimum(max_lengths, 2)
         output = kt.translate_ids(
-            transformer,
+            model,
             source,
             capacity,
             kt.Constraints(max_lengths, min_lengths, prompt[:, 1:]),
-            kt.BeamSearchConfig.from_config(config),
+            kt.BeamSearchConfig.from_config(
+                config, num_given_tokens=model.num_given_tokens
+            ),
         )
         begin = ops.full_like(prompt[:, :1], BEGIN_ID)
         return ops.concatenate([begin, output.tokens[:, 0]], axis=1)
@@ -89,9 +92,9 @@ class TranslationSearch(keras_hub.samplers.Sampler):
 class FixedShapeTranslator(ModelTranslator):
     """Translates in batches of few shapes, each compiled once.
 
-    `generate_function` is `task.make_generate_function()`; `config` includes
-    the settings of the search. `max_output_tokens` limits translations, the end
-    included; None is no limit.
+    `generate_function` is `task.make_generate_function()`, `tokenizer` that of
+    its preprocessor; `config` includes the settings of the search.
+    `max_output_tokens` limits translations, the end included; None is no limit.
     """
 
     num_threads = 1
@@ -113,11 +116,13 @@ class FixedShapeTranslator(ModelTranslator):
         max_tokens = output_capacity(source, self._config)
         if self._max_output_tokens:
             max_tokens = min(max_tokens, self._max_output_tokens)
-        target = np.zeros((rows, 1 + max_tokens), np.int32)
+        start = 1 + self.tokenizer.num_given_tokens
+        target = np.zeros((rows, start + max_tokens), np.int32)
         target[: len(sentences), 0] = BEGIN_ID
         for row, sentence in enumerate(sentences):
-            source[row, : sentence.length] = sentence.ids
-            prefix = sentence.prefix[:max_tokens]
+            given, ids = np.split(sentence.ids, [start - 1])
+            source[row, : len(ids)] = ids
+            prefix = [*given, *sentence.prefix[:max_tokens]]
             target[row, 1 : 1 + len(prefix)] = prefix
         outputs = self._generate_function(
             {
@@ -128,33 +133,44 @@ class FixedShapeTranslator(ModelTranslator):
             }
         )
         ids = ops.convert_to_numpy(outputs["decoder_token_ids"])
-        ids = ids[: len(sentences), 1:]
-        texts = self.tokenizer.decode(ids)
+        ids = ids[: len(sentences), start:]
+        texts = self.tokenizer.target.decode(ids)
         return [
             [Translation(text, 0.0)] if row.any() else []
             for text, row in zip(texts, ids)
         ]
 
 
-def sample_translations(task, transformer, inputs, stop_token_ids):
+def move_given_tokens(inputs, count):
+    """Moves the `count` ids after the begin id of a decoder before sources."""
+    moved = {}
+    for name in ("token_ids", "padding_mask"):
+        source, target = inputs[f"encoder_{name}"], inputs[f"decoder_{name}"]
+        begin, given, rest = ops.split(target, [1, 1 + count], axis=1)
+        moved[f"encoder_{name}"] = ops.concatenate([given, source], axis=1)
+        moved[f"decoder_{name}"] = ops.concatenate([begin, rest], axis=1)
+    return moved
+
+
+def sample_translations(task, model, inputs, stop_token_ids):
     """Samples a translation of each sentence with KerasHub's sampler.
 
     As in the beam search, a translation has at most `max_extra_tokens` tokens
-    more than its source, and blank text has none. Arguments are those of
-    `task.generate_step`, and `index` of samplers and the functions below is the
-    position of the next token: the begin id has 0, the first token 1. Returns
-    ids, int32 [B, T], and a boolean mask [B, T] of the translation and its end.
+    more than its source, and blank text has none. For the arguments see
+    `TranslationSearch.search`; `index` of samplers and the functions below is
+    the position of the next token, 0 for the begin id. Returns ids, int32
+    [B, T], and a boolean mask [B, T] of the translation and its end.
     """
     prompt = mask_ids(inputs, "decoder")
     prompt_mask = ops.cast(inputs["decoder_padding_mask"], "bool")
     source = mask_ids(inputs, "encoder")
-    decoder = transformer.beam_decoder(1)
+    decoder = model.beam_decoder(1)
     # After the shortest prefix; samplers repeat the rest of longer ones.
     first_index = ops.min(ops.sum(ops.cast(prompt_mask, "int32"), axis=-1))
     state = decoder.start(source, ops.shape(prompt)[1])
     state = _decode_prompt(decoder, state, prompt, first_index)
     has_text = ops.any((source != PAD_ID) & (source != END_ID), axis=1)
-    max_lengths = output_limits(source, transformer.config.max_extra_tokens)
+    max_lengths = output_limits(source, model.config.max_extra_tokens)
     max_lengths = ops.where(has_text, max_lengths, 1)
     # Lengths do not count the begin id.
     max_lengths = ops.minimum(max_lengths, ops.shape(prompt)[1] - 1)

@@ -1,12 +1,17 @@
 """KerasHub tokenizer and preprocessor: strings to ids and back."""
 
+import types
+
 import keras
 import keras_hub
 import tensorflow as tf
 
-from export.common.errors import InputError
 from export.keras_hub_task.backbone import FromPresetMixin, TransformerBackbone
-from export.tokenizers.tokenizer import Tokenizer
+from export.tokenizers.pretrained_tokenizers import load_tokenizer
+from export.tokenizers.tags import TAG
+from export.translators.languages import Languages
+from export.translators.text_ops import add_tags
+from keras_transformer.config import BEGIN_ID, END_ID
 
 # Every batch is padded to this length.
 _SEQUENCE_LENGTH = 128
@@ -16,10 +21,13 @@ _SEQUENCE_LENGTH = 128
 class TransformerTokenizer(
     FromPresetMixin, keras_hub.tokenizers.SentencePieceTokenizer
 ):
-    """Tokenizes text with the `vocabulary.model` of a model directory.
+    """Tokenizes targets with the `vocabulary.model` of a model directory.
 
     `proto` is a SentencePiece model with pad, unknown, begin and end ids 0 to
-    3: its bytes, or anything else that SentencePieceTokenizer accepts.
+    3, or one for each side: the bytes of a `vocabulary.model`, or anything else
+    that SentencePieceTokenizer accepts. KerasHub's methods are about the
+    target's tokens; `source` and `target` are our tokenizers of both sides, see
+    `export.tokenizers`.
 
     Raises ValueError if `proto` is not such a model. A call raises an error for
     text that is not UTF-8.
@@ -33,34 +41,56 @@ class TransformerTokenizer(
         self._add_special_token("<pad>", "pad_token")
         super().__init__(proto=proto, **kwargs)
 
-    def set_proto(self, proto):
-        """Sets and validates the SentencePiece model."""
-        try:
-            super().set_proto(proto)
-        except tf.errors.OpError as error:
-            raise ValueError("`proto` is not a SentencePiece model.") from error
-        if proto is not None:
-            # Raises ValueError if special ids are wrong.
-            Tokenizer(self.proto)
+    @property
+    def num_given_tokens(self):
+        """Number of ids of a source that are the decoder's: 1 for two tags."""
+        return int(self.source.num_tags == 2)
 
-    def _tokenize_tf(self, inputs):
-        inputs = tf.convert_to_tensor(inputs)
-        text = tf.strings.unicode_transcode(inputs, "UTF-8", "UTF-8")
-        # SentencePiece would silently accept other encodings.
-        is_utf8 = tf.reduce_all(text == inputs)
-        tf.debugging.Assert(is_utf8, ["Text is not UTF-8; convert it first."])
-        return super()._tokenize_tf(inputs)
+    def set_proto(self, proto):
+        """Sets and validates the SentencePiece models."""
+        self.source = self.target = None
+        super().set_proto(proto)
+        if proto is not None:
+            # Further pieces only split text.
+            size = self._vocabulary_size = self.target.vocabulary_size
+            self._vocabulary = vocabulary = self._vocabulary[:size]
+            self._token_to_id_map = dict(zip(vocabulary, range(size)))
+
+    def _set_proto_tf(self, proto):
+        tokenizer = load_tokenizer(proto)
+        self.source, self.target = tokenizer.source, tokenizer.target
+        # KerasHub's methods call it, but its own would have other ids.
+        self._sentence_piece = types.SimpleNamespace(
+            tokenize=self._tokenize_targets, detokenize=self.target.detokenize
+        )
+
+    def _set_proto_spm(self, proto):
+        super()._set_proto_spm(self.target.proto)
+
+    def tokenize(self, inputs):
+        """Returns the ids of targets; ids of a preprocessor are unchanged."""
+        self._check_vocabulary()
+        # Of TensorFlow or of Keras' backend.
+        if "int32" in str(getattr(inputs, "dtype", "")):
+            return inputs
+        return self._tokenize_tf(inputs)
+
+    def _tokenize_targets(self, text):
+        ids = _tokenize_texts(self.target, text)
+        if self.add_bos:
+            ids = tf.concat([tf.fill([ids.nrows(), 1], BEGIN_ID), ids], 1)
+        if self.add_eos:
+            ids = tf.concat([ids, tf.fill([ids.nrows(), 1], END_ID)], 1)
+        if self.compute_dtype == "string":
+            return ids.with_values(self.target.ids_to_tokens(ids.values))
+        return ids
 
     @classmethod
     def from_directory(cls, directory, **kwargs):
-        """Returns the tokenizer of a ModelDirectory with a joint vocabulary."""
-        tokenizer = directory.load_tokenizer()
-        if tokenizer.source is not tokenizer.target:
-            raise InputError(
-                f"Expected a joint vocabulary in {directory.path}, got one for "
-                "each side; use export.translate or export.saved_model."
-            )
-        return cls(tokenizer.proto, **kwargs)
+        """Returns the tokenizer of a ModelDirectory."""
+        # Raises InputError if its files do not fit.
+        directory.load_tokenizer()
+        return cls(directory.read_vocabulary(), **kwargs)
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -72,6 +102,10 @@ class TransformerSeq2SeqLMPreprocessor(
     As in training, a source ends with the end id, and a target also begins with
     the begin id. Texts are padded or truncated to `encoder_sequence_length` and
     `decoder_sequence_length` ids.
+
+    In models of several languages, texts without tags are from
+    `source_language` into `target_language`, codes that may be set at any time.
+    With tags of both languages the target's follows the begin id.
     """
 
     backbone_cls = TransformerBackbone
@@ -82,14 +116,23 @@ class TransformerSeq2SeqLMPreprocessor(
         tokenizer,
         encoder_sequence_length=_SEQUENCE_LENGTH,
         decoder_sequence_length=_SEQUENCE_LENGTH,
+        source_language=None,
+        target_language=None,
         **kwargs,
     ):
-        super().__init__(
-            tokenizer,
-            encoder_sequence_length,
-            decoder_sequence_length,
-            **kwargs,
-        )
+        lengths = encoder_sequence_length, decoder_sequence_length
+        super().__init__(tokenizer, *lengths, **kwargs)
+        self.source_language = source_language
+        self.target_language = target_language
+
+    @property
+    def languages(self):
+        """Languages of the model, with those of texts without tags.
+
+        Raises InputError if the model lacks a language.
+        """
+        languages = Languages.from_tokenizer(self.tokenizer)
+        return languages.select(self.source_language, self.target_language)
 
     def build(self, input_shape):
         """Creates the packers."""
@@ -101,15 +144,76 @@ class TransformerSeq2SeqLMPreprocessor(
             return_padding_mask=True,
         )
 
+    def call(self, x, y=None, sample_weight=None, **lengths):
+        """Returns inputs, labels and weights; see Seq2SeqLMPreprocessor."""
+        return super().call(self._tokenize(x), y, sample_weight, **lengths)
+
+    def generate_preprocess(self, x, **lengths):
+        """Returns inputs of the prefixes of targets, without labels."""
+        if not isinstance(x, dict):
+            x = {"encoder_text": x, "decoder_text": self._empty_decoder_text(x)}
+        return super().generate_preprocess(self._tokenize(x), **lengths)
+
+    def _tokenize(self, texts):
+        """Returns ids instead of texts, with the decoder's tags at targets."""
+        # KerasHub, too, keeps text off other devices.
+        with tf.device("cpu"):
+            sources, targets = (
+                tf.convert_to_tensor(texts[name], tf.string)
+                for name in ("encoder_text", "decoder_text")
+            )
+            source = self._tokenize_sources(tf.reshape(sources, [-1]))
+            target = tf.reshape(targets, [-1])
+            target = _tokenize_texts(self.tokenizer.target, target)
+            count = self.tokenizer.num_given_tokens
+            target = tf.concat([source[:, :count], target], axis=1)
+            ids = {"encoder_text": source[:, count:], "decoder_text": target}
+            if sources.shape.rank == 0:
+                return {name: rows[0] for name, rows in ids.items()}
+            return ids
+
+    def _tokenize_sources(self, text):
+        languages = self.languages
+        codes = (languages.source, languages.target)[2 - languages.num_tags :]
+        text = add_tags(text, [f">>{code}<<" for code in codes])
+        ids = _tokenize_texts(self.tokenizer.source, text)
+        if None in codes:
+            pattern = f"({TAG})?>>None<<(?s:.*)"
+            is_tagged = ~tf.strings.regex_full_match(text, pattern)
+            tf.debugging.Assert(
+                tf.reduce_all(is_tagged | (ids.row_lengths() == 0)),
+                ["A text lacks a tag: set the languages of the preprocessor."],
+            )
+        return ids
+
     def get_config(self):
         """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
             "encoder_sequence_length": self.encoder_sequence_length,
             "decoder_sequence_length": self.decoder_sequence_length,
+            "source_language": self.source_language,
+            "target_language": self.target_language,
         }
 
     @classmethod
     def from_directory(cls, directory, **kwargs):
-        """Returns the preprocessor of a ModelDirectory."""
-        return cls(TransformerTokenizer.from_directory(directory), **kwargs)
+        """Returns the preprocessor of a ModelDirectory, with its languages."""
+        tokenizer = TransformerTokenizer.from_directory(directory)
+        languages = Languages.from_directory(directory, tokenizer)
+        for side in ("source", "target"):
+            if (code := getattr(languages, side)) in languages.codes:
+                kwargs.setdefault(f"{side}_language", code)
+        return cls(tokenizer, **kwargs)
+
+
+def _tokenize_texts(tokenizer, text):
+    """Returns the ids of texts, string [B], without end ids: ragged int32."""
+    # `keras.utils.set_random_seed` clears it.
+    with tf.init_scope():
+        tokenizer.restore_resources()
+    # Our tokenizers would silently replace other bytes.
+    valid_text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
+    is_utf8 = tf.reduce_all(text == valid_text)
+    tf.debugging.Assert(is_utf8, ["Text is not UTF-8; convert it first."])
+    return tokenizer.tokenize(text)[:, :-1]

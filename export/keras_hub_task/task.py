@@ -13,10 +13,11 @@ from export.keras_hub_task.backbone import FromPresetMixin, TransformerBackbone
 from export.keras_hub_task.generation import (
     FixedShapeTranslator,
     TranslationSearch,
+    move_given_tokens,
     sample_translations,
 )
 from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
-from export.tokenizers.tokenizer import Tokenizer
+from export.translators.model_translator import model_for_tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import PAD_ID
 from keras_transformer.schedule import update_schedule
@@ -45,11 +46,13 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         self.preprocessor = preprocessor
         tokenizer = getattr(preprocessor, "tokenizer", None)
         if tokenizer is not None and tokenizer.proto is not None:
-            size = backbone.config.vocabulary_size
-            if tokenizer.vocabulary_size() != size:
+            config, target = backbone.config, tokenizer.target
+            sizes = tokenizer.source.vocabulary_size, target.vocabulary_size
+            expected = config.encoder_vocabulary_size, config.vocabulary_size
+            if sizes != expected:
                 raise ValueError(
-                    f"Expected a preprocessor with the {size} tokens of the "
-                    f"backbone, got {tokenizer.vocabulary_size()}."
+                    f"Expected a preprocessor with {expected} source and "
+                    f"target tokens, as the backbone, got {sizes}."
                 )
         states = backbone(backbone.input)["decoder_sequence_output"]
         logits = _Logits(
@@ -125,7 +128,8 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
             stop_token_ids: several ids, or None, for KerasHub samplers.
             strip_prompt: whether to remove the prefixes.
 
-        Raises ValueError if a text is not UTF-8, or an argument is wrong.
+        Raises ValueError if a text is not UTF-8, or an argument is wrong, and
+        InputError if the preprocessor lacks the languages of a text.
         """
         if self.preprocessor is None:
             return super().generate(
@@ -149,6 +153,7 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
             sources, prefixes = _read_texts(batch)
             if not sources:
                 continue
+            sources = [*map(self.preprocessor.languages.tag, sources)]
             translator = self._get_translator(max_length)
             # Before the search: raises ValueError for unknown characters.
             normalized_prefixes = translator.normalize_prefixes(
@@ -161,7 +166,10 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
                 texts = [translation.text for translation in translations]
             else:
                 pairs = {"encoder_text": sources, "decoder_text": prefixes}
-                texts = super().generate(pairs, max_length, stop_token_ids)
+                # `max_length` does not count the target's tag.
+                length = max_length or self.preprocessor.sequence_length
+                length += self.preprocessor.tokenizer.num_given_tokens
+                texts = super().generate(pairs, length, stop_token_ids)
             if strip_prompt:
                 texts = map(_strip_prefix, texts, normalized_prefixes)
             outputs += texts
@@ -177,7 +185,6 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         if max_length in self._translators:
             return self._translators[max_length]
         transformer = self.backbone.transformer
-        tokenizer = Tokenizer(self.preprocessor.tokenizer.proto)
         is_search = isinstance(self.sampler, TranslationSearch)
         search = self.sampler if is_search else TranslationSearch()
         # `max_length` counts the begin id.
@@ -185,14 +192,14 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         if keras.backend.backend() == "tensorflow":
             translator = Translator(
                 transformer,
-                tokenizer,
+                self.preprocessor.tokenizer,
                 max_output_tokens=max_tokens,
                 **search.settings,
             )
         else:
             translator = FixedShapeTranslator(
                 self.make_generate_function(),
-                tokenizer,
+                self.preprocessor.tokenizer,
                 search.resolve_config(transformer),
                 max_tokens,
             )
@@ -203,22 +210,45 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         """Translates one batch of ids; `generate` compiles this function.
 
         `inputs` are a TransformerBackbone's; the decoder's are the begin id,
-        the prefix of the translation, and padding to the maximum length.
-        `stop_token_ids` is for KerasHub samplers. Returns a dict of
-        `decoder_token_ids` and `decoder_padding_mask`, int32 [B, T].
+        the target's tag or none, the prefix of the translation, and padding to
+        the maximum length. `stop_token_ids` is for KerasHub samplers. Returns a
+        dict of `decoder_token_ids` and `decoder_padding_mask`, int32 [B, T].
         """
-        transformer = self.backbone.transformer
+        model = self.backbone.transformer
+        if self.preprocessor is not None:
+            model = model_for_tokenizer(model, self.preprocessor.tokenizer)
+        count = model.num_given_tokens
+        moved = move_given_tokens(inputs, count)
         if isinstance(self.sampler, TranslationSearch):
-            ids = self.sampler.search(transformer, inputs)
+            ids = self.sampler.search(model, moved)
             mask = ops.not_equal(ids, PAD_ID)
         else:
-            ids, mask = sample_translations(
-                self, transformer, inputs, stop_token_ids
+            ids, mask = sample_translations(self, model, moved, stop_token_ids)
+        outputs = {"decoder_token_ids": ids, "decoder_padding_mask": mask}
+        for name, output in outputs.items():
+            given = inputs[name][:, 1 : 1 + count]
+            parts = output[:, :1], given, output[:, 1:]
+            parts = [ops.cast(part, "int32") for part in parts]
+            outputs[name] = ops.concatenate(parts, axis=1)
+        return outputs
+
+    @classmethod
+    def from_preset(
+        cls, preset, source_language=None, target_language=None, **kwargs
+    ):
+        """Loads a model directory or preset, also for other languages.
+
+        Raises ValueError or InputError if it is none or lacks a language.
+        """
+        task = super().from_preset(preset, **kwargs)
+        if source_language or target_language:
+            preprocessor = task.preprocessor
+            selected = preprocessor.languages.select(
+                source_language, target_language
             )
-        return {
-            "decoder_token_ids": ids,
-            "decoder_padding_mask": ops.cast(mask, "int32"),
-        }
+            preprocessor.source_language = selected.source
+            preprocessor.target_language = selected.target
+        return task
 
     @classmethod
     def from_directory(cls, directory, load_weights=True, dtype=None, **kwargs):

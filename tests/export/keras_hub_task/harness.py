@@ -3,15 +3,19 @@
 python -m pytest tests/export/keras_hub_task/harness.py
 
 With KERAS_BACKEND=jax on JAX; test_keras_hub.py runs both. Run as a module with
-the path of a model directory, it writes the answers as JSON.
+"calls" or "languages" and paths of model directories, it writes the answers as
+JSON.
 """
 
 import json
+import os
 import pathlib
+import subprocess
 import sys
 import warnings
 
 import numpy as np
+import pytest
 from keras_hub.src.tests.test_case import TestCase
 
 from export.keras_hub_task import (
@@ -23,7 +27,14 @@ from export.keras_hub_task import (
 )
 from tests import made_up_text
 from tests.export import tiny
+from tests.export.keras_hub_task import several_languages
 
+# Keras' and KerasHub's own, of every task.
+IGNORED_WARNINGS = [
+    pytest.mark.filterwarnings("ignore:.*compile.. was not called"),
+    pytest.mark.filterwarnings("ignore:.shuffle=True. was passed"),
+    pytest.mark.filterwarnings("ignore:unclosed file.*vocabulary.spm"),
+]
 CONFIG = tiny.CONFIG | {"num_layers": 1}
 TEXTS = made_up_text.sentences()[:2]
 PAIRS = {"encoder_text": TEXTS, "decoder_text": TEXTS[::-1]}
@@ -151,6 +162,35 @@ def answer_calls(path):
     return answers
 
 
+def answer_languages(path):
+    """Returns what `generate` returned for texts of several languages."""
+    task = TransformerSeq2SeqLM.from_preset(path)
+    texts, prefixes = several_languages.TEXTS, several_languages.PREFIXES
+    answers = []
+    for sampler in ("auto", "greedy"):
+        task.compile(sampler=sampler)
+        for given in (None, prefixes):
+            inputs = {"encoder_text": texts, "decoder_text": given}
+            answers.append(task.generate(inputs, max_length=7))
+    pairs = {"encoder_text": texts[:2], "decoder_text": texts[1::-1]}
+    task.fit(pairs, batch_size=2, verbose=0)
+    return answers
+
+
+def run(backend, *arguments):
+    """Runs `python -m` with a backend; returns what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=tiny.ROOT,
+        env=os.environ | {"KERAS_BACKEND": backend},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    json.dump(answer_calls(sys.argv[1]), sys.stdout)
+    answer = {"calls": answer_calls, "languages": answer_languages}[sys.argv[1]]
+    json.dump([*map(answer, sys.argv[2:])], sys.stdout)

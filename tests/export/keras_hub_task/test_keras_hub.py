@@ -1,10 +1,7 @@
 """KerasHub's task over a model directory of ours."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 
 import keras
 import keras_hub
@@ -30,12 +27,7 @@ from tests.trainers.helpers import figures
 TEXTS = [*made_up_text.sentences()[:8], "", "  ", "bà ka."]
 PAIRS = {"encoder_text": TEXTS[:4], "decoder_text": TEXTS[4:8]}
 COMMAND = "export.keras_hub"
-# Keras' and KerasHub's own, of every task.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*compile.. was not called"),
-    pytest.mark.filterwarnings("ignore:.shuffle=True. was passed"),
-    pytest.mark.filterwarnings("ignore:unclosed file.*vocabulary.spm"),
-]
+pytestmark = harness.IGNORED_WARNINGS
 
 
 @pytest.fixture(scope="module")
@@ -289,23 +281,11 @@ def test_a_quantized_backbone_is_not_saved(own_task, tmp_path, eager):
         own_task.save_to_preset(str(tmp_path / "preset"))
 
 
-def _run(backend, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=tiny.ROOT,
-        env=os.environ | {"KERAS_BACKEND": backend},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_keras_hubs_own_harness_passes(backend):
     pytest.importorskip(backend)
-    printed = _run(
+    printed = harness.run(
         *(backend, "pytest", "-W", "default", "-p", "no:cacheprovider"),
         *("-o", "addopts=--import-mode=importlib", harness.__file__),
     )
@@ -315,7 +295,8 @@ def test_keras_hubs_own_harness_passes(backend):
 @pytest.mark.slow
 def test_every_backend_has_the_same_answers_and_limits(model_path):
     pytest.importorskip("jax")
-    others = json.loads(_run("jax", harness.__name__, str(model_path)))
+    arguments = harness.__name__, "calls", str(model_path)
+    (others,) = json.loads(harness.run("jax", *arguments))
     answers = harness.answer_calls(str(model_path))
     for ours, other in zip(answers, others, strict=True):
         assert ours == other
