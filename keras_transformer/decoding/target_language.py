@@ -34,6 +34,12 @@ class TargetLanguageModel:
 
     def __init__(self, model):
         self._model = model
+        self.config = model.config
+        if model.config.positions == "learned":
+            # The language has one of the decoder's.
+            self.config = model.config.replace(
+                max_positions=model.config.max_positions - 1
+            )
 
     def __getattr__(self, name):
         return getattr(self._model, name)
@@ -90,6 +96,9 @@ class _TargetLanguageDecoder(BeamDecoder):
 
     def extend_cache(self, state, capacity):
         return super().extend_cache(state, capacity + 1)
+
+    def _validate_capacity(self, capacity):
+        super()._validate_capacity(capacity - 1)
 
     def _embed(self, ids, positions, parents, state):
         ids = ops.where(positions == 1, state.target_language, ids)

@@ -114,6 +114,18 @@ def test_beam_search_equals_search_without_cache(model, reference, formula):
         np.testing.assert_allclose(found, score, atol=1e-4)
 
 
+def test_the_language_has_one_of_the_learned_positions():
+    model = tiny.model(positions="learned", max_positions=MAX_LENGTH - 3)
+    wrapped = with_target_language(model)
+    config = kt.BeamSearchConfig(beam_size=2, num_given_tokens=1)
+    output = kt.translate_ids(wrapped, SOURCE, config=config)
+    assert output.tokens.shape[2] == MAX_LENGTH - 4
+    scores = kt.score_ids(wrapped, SOURCE, output.tokens[:, 0])
+    assert np.isfinite(ops.convert_to_numpy(scores)).all()
+    with pytest.raises(ValueError, match="max_positions"):
+        kt.translate_ids(wrapped, SOURCE, MAX_LENGTH - 3, config=config)
+
+
 def test_scores_and_samples_follow_the_language(model, reference):
     wrapped = with_target_language(model)
     expected = [
