@@ -38,6 +38,11 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_collection_finish():
+    # Keras' `quantize` collects garbage after each layer: not in all modules.
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(config, items):
     if config.getoption("--slow"):
         return

@@ -151,7 +151,9 @@ def test_commands(kind, model_path, translator):
 
 
 @pytest.fixture(scope="module")
-def version(kind, model_path, tmp_path_factory):
+def version(kind, model_path, tmp_path_factory, pytestconfig):
+    if kind == "target" and not pytestconfig.getoption("--slow"):
+        pytest.skip("slow: run with --slow")
     path = tmp_path_factory.mktemp("export") / "1"
     search = {"max_source_tokens": 32}
     if kind == "pair":

@@ -22,12 +22,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def no_garbage_collection(monkeypatch):
-    """`quantize` would collect garbage after each layer, which takes long."""
-    monkeypatch.setattr("gc.collect", lambda *_: 0)
-
-
 def new_model(**changes):
     model = kt.Transformer(helpers.config(**{"num_layers": 1, **changes}))
     helpers.randomise(model, seed=2)

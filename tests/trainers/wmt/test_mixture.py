@@ -102,11 +102,20 @@ def test_one_target_language_needs_no_tag(model):
     assert done.code == 0, done.err
 
 
-def test_tags_of_both_languages_and_fine_tuning(model):
-    folder, _, _ = model
-    out, directory = _train(folder, f'tags = "both"\n{FILE}', "b")
+@pytest.fixture(scope="module")
+def model_of_both_tags(model):
+    return _train(model[0], f'tags = "both"\n{FILE}', "b")
+
+
+def test_tags_of_both_languages(model, model_of_both_tags):
+    out, directory = model_of_both_tags
     assert "Test, en to xx" in out
-    _assert_score(folder, directory, directory.read_scores()[1], "other")
+    _assert_score(model[0], directory, directory.read_scores()[1], "other")
+
+
+@pytest.mark.slow
+def test_fine_tuning_has_both_tags(model, model_of_both_tags):
+    folder, _, _ = model
     done = commands.wmt(
         *commands.MINUTE,
         *(
