@@ -19,7 +19,10 @@ from keras_transformer.kernels import (
 
 # Tokens whose logits XLA computes at a time: enough to fill a GPU.
 _CHUNK_TOKENS = 4096
+# Smoothing adds up all logits: with one of -1e9, as pretrained models exclude
+# ids, float32 has no other digits. Then it counts as the minimum.
 _MIN_BIAS = -100.0
+_EXCLUDED_LOGIT = -1e8
 
 
 class TokenLosses(typing.NamedTuple):
@@ -36,7 +39,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
     `smoothing` is e, epsilon_ls, in [0, 1). The only `reduction` is the mean
     over target tokens; padding and negative labels, such as -100 in Hugging
-    Face, are ignored.
+    Face, are ignored. Logits below -1e8, which exclude ids, count as -100.
     """
 
     def __init__(
@@ -81,7 +84,9 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         # scatters the gradient of the label's logit.
         @custom_gradient
         def statistics(logits):
-            sums = ops.sum(logits, axis=-1, keepdims=True)
+            is_possible = logits > _EXCLUDED_LOGIT
+            sums = ops.where(is_possible, logits, _MIN_BIAS)
+            sums = ops.sum(sums, axis=-1, keepdims=True)
             values, softmax = _logit_statistics(logits, labels, sums)
 
             def gradient(upstream):
@@ -124,7 +129,6 @@ def linear_cross_entropy(
     if label_embeddings is None:
         label_embeddings = ops.take(embeddings, labels, axis=0)
     if bias is not None:
-        # Smoothing adds up all logits: with -1e9 float32 has no other digits.
         bias = ops.maximum(bias, _MIN_BIAS)
         # One more column of the matrix, for a state of 1.
         states = ops.cast(states, "float32")

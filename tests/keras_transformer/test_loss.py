@@ -130,6 +130,11 @@ def test_an_excluded_id_leaves_the_loss_its_digits():
     found = linear_cross_entropy(STATES, MATRIX, FEW_LABELS, 0.1, excluding)
     logits = STATES @ MATRIX.T + np.maximum(excluding, -100)
     check_sums(found, logits, FEW_LABELS, 0.1)
+    logits[..., 5] = -100
+    expected = reference.mean_loss(logits, FEW_LABELS, 0.1)
+    logits[..., 5] = -1e9
+    loss = kt.LabelSmoothedCrossEntropy(0.1)
+    assert float(loss(FEW_LABELS, logits)) == pytest.approx(expected, 1e-5)
 
 
 def test_chunks_do_not_change_the_sums(monkeypatch):

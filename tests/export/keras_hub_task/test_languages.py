@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import keras_transformer as kt
 from export.common.errors import InputError
 from export.keras_hub_task import (
     TransformerBackbone,
@@ -132,6 +131,8 @@ def test_it_trains_on_the_ids_of_trainers(task, path, kind):
         rtol=1e-5,
         atol=1e-4,
     )
+    # Excluded ids count as -100.
+    logits = np.where(logits < -1e8, -100, logits)
     wanted = figures(logits, labels, model.config.label_smoothing)
     loss, _ = task.evaluate(PAIRS, batch_size=2, verbose=0)
     assert loss == pytest.approx(wanted.loss, rel=1e-5)
@@ -150,12 +151,7 @@ def test_an_adapted_preset_and_back_loses_nothing(kind, path, tmp_path):
     task.preprocessor.decoder_sequence_length = 10
     keras.utils.set_random_seed(1)
     task.backbone.enable_lora(2)
-    # Smoothing counts tokens that the model excludes.
-    task.compile(
-        optimizer=keras.optimizers.Adam(0.01),
-        loss=kt.LabelSmoothedCrossEntropy(0.0),
-        run_eagerly=True,
-    )
+    task.compile(optimizer=keras.optimizers.Adam(0.01), run_eagerly=True)
     before, _ = task.evaluate(PAIRS, verbose=0)
     task.fit(PAIRS, batch_size=2, epochs=3, verbose=0)
     assert task.evaluate(PAIRS, verbose=0)[0] < before - 0.01
