@@ -106,7 +106,10 @@ class TaggedTokenizer(VocabTokenizer):
 
     def tokenize(self, text):
         """Splits text into ids."""
-        return self.tokenize_with_offsets(text)[0]
+        tags, _, rest = self._split_tags(self.clean_text(text))
+        pieces = self._string_tokenizer.tokenize(rest)
+        counts = self._count_tags(tags, pieces)
+        return _prepend(self._tag_ids(tags), counts, self._look_up(pieces))
 
     def tokenize_with_offsets(self, text):
         """Splits text into ids with their byte offsets."""
@@ -115,26 +118,14 @@ class TaggedTokenizer(VocabTokenizer):
         pieces, starts, ends = self._string_tokenizer.tokenize_with_offsets(
             rest
         )
-        # Not where there is only the end.
-        is_tag = self._is_tag(tags) & (pieces.row_lengths() > 1)[:, None]
-        tag_ids = self._id_tokenizer.string_to_id(tags)
-        in_vocab = tag_ids < self.vocabulary_size
-        tag_ids = tf.where(in_vocab, tag_ids, UNKNOWN_ID)
+        counts = self._count_tags(tags, pieces)
+        tag_starts = tag_ends - tf.strings.length(tags)
         rest_start = tf.strings.length(text) - tf.strings.length(rest)
-
-        def prepend(tag_values, values):
-            tag_values = tf.cast(tag_values, values.dtype)
-            tag_values = tf.ragged.boolean_mask(tag_values, is_tag)
-            return tf.concat([tag_values, values], axis=1)
-
-        def prepend_offsets(tag_offsets, offsets):
-            shifted = offsets + tf.cast(rest_start[:, None], offsets.dtype)
-            return prepend(tag_offsets, shifted)
-
+        rest_start = tf.cast(rest_start[:, None], starts.dtype)
         return (
-            prepend(tag_ids, self._look_up(pieces)),
-            prepend_offsets(tag_ends - tf.strings.length(tags), starts),
-            prepend_offsets(tag_ends, ends),
+            _prepend(self._tag_ids(tags), counts, self._look_up(pieces)),
+            _prepend(tag_starts, counts, starts + rest_start),
+            _prepend(tag_ends, counts, ends + rest_start),
         )
 
     def has_token(self, tokens):
@@ -145,8 +136,8 @@ class TaggedTokenizer(VocabTokenizer):
     def split(self, text):
         """Splits text into pieces."""
         tags, _, rest = self._split_tags(self.clean_text(text))
-        tags = tf.ragged.boolean_mask(tags, self._is_tag(tags))
-        return tf.concat([tags, self._string_tokenizer.tokenize(rest)], axis=1)
+        pieces = self._string_tokenizer.tokenize(rest)
+        return _prepend(tags, self._num_given(tags), pieces)
 
     def _split_tags(self, text):
         """Splits text, string [B].
@@ -158,9 +149,18 @@ class TaggedTokenizer(VocabTokenizer):
         tag_end = tf.strings.length(text) - tf.strings.length(rest)
         return tag[:, None], tag_end[:, None], rest
 
-    def _is_tag(self, tags):
-        """Returns which tags [B, num_tags] become ids."""
-        return tags != ""
+    def _num_given(self, tags):
+        """Returns how many of the tags [B, num_tags] become ids: int32 [B]."""
+        return tf.cast(tags[:, 0] != "", tf.int32)
+
+    def _count_tags(self, tags, pieces):
+        """Returns the same; none where there is only the end."""
+        has_text = pieces.row_lengths() > 1
+        return tf.where(has_text, self._num_given(tags), 0)
+
+    def _tag_ids(self, tags):
+        ids = self._id_tokenizer.string_to_id(tags)
+        return tf.where(ids < self.vocabulary_size, ids, UNKNOWN_ID)
 
 
 class LanguagePairTokenizer(TaggedTokenizer):
@@ -182,8 +182,15 @@ class LanguagePairTokenizer(TaggedTokenizer):
         ends = [first_end + second_end, first_end]
         return tf.concat([target, source], 1), tf.concat(ends, 1), rest
 
-    def _is_tag(self, tags):
-        return tf.ones_like(tags, tf.bool)
+    def _num_given(self, tags):
+        return tf.fill(tf.shape(tags)[:1], self.num_tags)
+
+
+def _prepend(tag_values, counts, values):
+    """Adds the first `counts` of values [B, num_tags] to ragged ones [B, T]."""
+    tag_values = tf.cast(tag_values, values.dtype)
+    tag_values = tf.RaggedTensor.from_tensor(tag_values, lengths=counts)
+    return tf.concat([tag_values, values], axis=1)
 
 
 def _split_tag(text):
