@@ -84,9 +84,13 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         # scatters the gradient of the label's logit.
         @custom_gradient
         def statistics(logits):
-            is_possible = logits > _EXCLUDED_LOGIT
-            sums = ops.where(is_possible, logits, _MIN_BIAS)
-            sums = ops.sum(sums, axis=-1, keepdims=True)
+            # A `where` takes twice as long as the softmax.
+            summed = ops.cond(
+                ops.min(logits, initial=0.0) > _EXCLUDED_LOGIT,
+                lambda: logits,
+                lambda: ops.where(logits > _EXCLUDED_LOGIT, logits, _MIN_BIAS),
+            )
+            sums = ops.sum(summed, axis=-1, keepdims=True)
             values, softmax = _logit_statistics(logits, labels, sums)
 
             def gradient(upstream):

@@ -276,14 +276,15 @@ class TranslationComparer(ExportComparer):
         expected = []
         sentences = model.sentences(self._texts)
         targets = model.encode_targets(self._texts)
-        for sentence, text, target in zip(sentences, self._texts, targets):
+        rows = zip(sentences, self._texts, targets)
+        for sentence, text, (_, target_truncated) in rows:
             content = {
                 "length": len(self._source.ids(sentence.text)),
                 "limit": self._max_source_tokens,
                 "truncated": sentence.truncated,
                 "translation_length": len(self._target.ids(text)),
                 "translation_limit": model.target_limit,
-                "translation_truncated": target[1],
+                "translation_truncated": target_truncated,
             }
             expected.append((content, 0.0))
         return expected

@@ -390,7 +390,7 @@ def _count_tokens(tokenizer, text, limit):
     """Returns lengths before truncation to `limit` tokens, a dict."""
     text, truncated = truncate_text(tokenizer, text, character_limit(limit))
     lengths = tf.cast(tokenizer.tokenize(text).row_lengths(), tf.int32)
-    limits = tf.zeros_like(lengths) + limit
+    limits = tf.fill(tf.shape(lengths), limit)
     truncated |= lengths > limit
     return {"length": lengths, "limit": limits, "truncated": truncated}
 

@@ -154,7 +154,7 @@ class TaggedTokenizer(VocabTokenizer):
         return tf.cast(tags[:, 0] != "", tf.int32)
 
     def _count_tags(self, tags, pieces):
-        """Returns the same; none where there is only the end."""
+        """Returns numbers of tag ids, int32 [B]; 0 where there is no text."""
         has_text = pieces.row_lengths() > 1
         return tf.where(has_text, self._num_given(tags), 0)
 

@@ -150,10 +150,16 @@ def test_commands(kind, model_path, translator):
     assert code == 2 and "_language, such as deu_Latn" in errors[-1]
 
 
+with_target_slow = pytest.mark.parametrize(
+    "kind",
+    [pytest.param("target", marks=pytest.mark.slow), "pair"],
+    indirect=True,
+    scope="module",
+)
+
+
 @pytest.fixture(scope="module")
-def version(kind, model_path, tmp_path_factory, pytestconfig):
-    if kind == "target" and not pytestconfig.getoption("--slow"):
-        pytest.skip("slow: run with --slow")
+def version(kind, model_path, tmp_path_factory):
     path = tmp_path_factory.mktemp("export") / "1"
     search = {"max_source_tokens": 32}
     if kind == "pair":
@@ -172,6 +178,7 @@ def test_exports_pass_the_check(kind, model_path, tmp_path):
     save(ModelDirectory(model_path), tmp_path / "1", search, check=True)
 
 
+@with_target_slow
 def test_exports(kind, version, translator):
     exported = load_translator([str(version)], 64, {})
     expected = select(translator).translate(TEXTS)
@@ -205,6 +212,7 @@ def test_exports(kind, version, translator):
         assert [each.text for each in default] == [e.text for e in french]
 
 
+@with_target_slow
 def test_server_and_client(kind, version, translator):
     model = load_model(version, {})
     model_server = type("Loaded", (), {"load": lambda self: model})()
