@@ -151,7 +151,7 @@ WRONG = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("commands")
-    tiny.write(folder / "m", seed=5, num_layers=1)
+    tiny.write(folder / "m", seed=5)
     cipher.write(folder)
     (folder / "text").write_text("ba\nka\n")
     return folder

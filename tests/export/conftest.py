@@ -72,11 +72,11 @@ def eager(monkeypatch):
 
 @pytest.fixture(scope="session")
 def model_path(tmp_path_factory):
-    """The folder of a tiny model of one layer; no test may change it."""
+    """The folder of a tiny model; no test may change it."""
     path = tmp_path_factory.mktemp("model")
     # With this seed all translations are some words, at most as long as the
     # export's can be.
-    tiny.write(path, seed=5, num_layers=1)
+    tiny.write(path, seed=5)
     return path
 
 

@@ -17,7 +17,7 @@ MAX_SOURCE_TOKENS = 16
 
 CONFIG = {
     "vocabulary_size": 200,
-    "num_layers": 2,
+    "num_layers": 1,
     "d_model": 16,
     "d_ff": 32,
     "num_heads": 2,

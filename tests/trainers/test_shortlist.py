@@ -15,7 +15,7 @@ from tests.export import commands, tiny
 
 def test_the_command_counts_attention_weights(tmp_path):
     model_path = tmp_path / "model"
-    tiny.write(model_path, num_layers=1)
+    tiny.write(model_path)
     sides = [made_up_text.sentences()[start : start + 6] for start in (0, 40)]
     sides[0][3] = sides[1][4] = ""
     for name, lines in zip("st", sides):

@@ -119,7 +119,7 @@ def translate_pieces(folder, texts):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_scores_match_the_model(tmp_path, tokenizer, name):
-    model = tiny.model(**MODELS[name])
+    model = tiny.model(**{"num_layers": 2} | MODELS[name])
     source_tokenizer, vocabulary = tokenizer, tokenizer.proto
     if name == "two vocabularies":
         source_tokenizer = Tokenizer(made_up_text.vocabulary(230, seed=2))
@@ -189,7 +189,7 @@ def test_long_sources_and_long_translations(tmp_path, tokenizer):
 
 
 def test_a_quantized_folder_is_smaller(tmp_path, tokenizer):
-    model = tiny.model(d_ff=256, num_layers=1)
+    model = tiny.model(d_ff=256)
     sizes = {}
     for kind in QUANTIZATIONS:
         save_ctranslate2(model, tokenizer.proto, tmp_path / kind, kind)
@@ -220,9 +220,9 @@ def run_printed_program(printed, text):
 
 
 def test_the_command_compares_and_prints_a_program(tmp_path, eager):
-    tiny.write(tmp_path / "model")
+    tiny.write(tmp_path / "model", num_layers=2)
     # Makes the end likely enough to be chosen.
-    model = tiny.model()
+    model = tiny.model(num_layers=2)
     end = np.asarray(model.output_embedding.embeddings)[END_ID]
     beta = model.decoder.final_norm.beta
     beta.assign(np.asarray(beta) + 2 * end / (end @ end))

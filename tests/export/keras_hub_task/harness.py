@@ -35,7 +35,6 @@ IGNORED_WARNINGS = [
     pytest.mark.filterwarnings("ignore:.shuffle=True. was passed"),
     pytest.mark.filterwarnings("ignore:unclosed file.*vocabulary.spm"),
 ]
-CONFIG = tiny.CONFIG | {"num_layers": 1}
 TEXTS = made_up_text.sentences()[:2]
 PAIRS = {"encoder_text": TEXTS, "decoder_text": TEXTS[::-1]}
 LENGTHS = {"encoder_sequence_length": 12, "decoder_sequence_length": 9}
@@ -78,7 +77,7 @@ class BackboneTest(TestCase):
     def test_backbone(self):
         self.run_backbone_test(
             TransformerBackbone,
-            CONFIG,
+            tiny.CONFIG,
             ids(),
             {
                 "encoder_sequence_output": (2, 7, 16),
@@ -88,7 +87,7 @@ class BackboneTest(TestCase):
         )
 
     def test_saving(self):
-        self.run_model_saving_test(TransformerBackbone, CONFIG, ids())
+        self.run_model_saving_test(TransformerBackbone, tiny.CONFIG, ids())
 
 
 class TokenizerTest(TestCase):
@@ -117,7 +116,7 @@ class TaskTest(TestCase):
     def setUp(self):
         super().setUp()
         self.init_kwargs = {
-            "backbone": TransformerBackbone(**CONFIG),
+            "backbone": TransformerBackbone(**tiny.CONFIG),
             "preprocessor": preprocessor(),
         }
 
@@ -136,7 +135,7 @@ class TaskTest(TestCase):
 
     def test_preset(self):
         model, preset = (f"{self.get_temp_dir()}/{each}" for each in "mp")
-        tiny.write(pathlib.Path(model), num_layers=1)
+        tiny.write(pathlib.Path(model))
         task = TransformerSeq2SeqLM.from_preset(model)
         task.save_to_preset(preset)
         for path in (model, preset):

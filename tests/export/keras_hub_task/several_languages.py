@@ -49,7 +49,7 @@ def write_model(path, kind, m2m_folder):
         model, proto = pretrained.model, pretrained.vocabulary
     else:
         source_size = {"opus": 150, "both": 200}.get(kind, 0)
-        model = tiny.model(num_layers=1, source_vocabulary_size=source_size)
+        model = tiny.model(source_vocabulary_size=source_size)
         proto = vocabulary(kind)
     source, target, *_ = LANGUAGES[kind]
     directory = ModelDirectory(path)

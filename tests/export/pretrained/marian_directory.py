@@ -90,6 +90,7 @@ def model(seed=3, **changes):
         seed=seed,
         norm="post",
         vocabulary_size=SIZE + 2,
+        num_layers=2,
         num_decoder_layers=1,
         **{"activation": "silu", "share_embeddings": "all"} | changes,
         output_bias=True,

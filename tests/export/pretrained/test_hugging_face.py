@@ -225,7 +225,9 @@ def assert_same_weights(one, other):
 )
 def test_a_written_model_is_read_back(changes, tmp_path):
     """Its weights, to the bit, its search and its vocabulary."""
-    model = tiny.model(norm="post", layer_norm_epsilon=1e-6, **changes)
+    model = tiny.model(
+        norm="post", num_layers=2, layer_norm_epsilon=1e-6, **changes
+    )
     vocabulary = made_up_text.vocabulary()
     back = round_trip(model, vocabulary, tmp_path / "hf")
     assert_same_weights(model, back.model)

@@ -73,7 +73,7 @@ TEXTS = [
 
 
 def test_each_translation_has_its_items():
-    model = tiny.model(seed=5, num_layers=1, vocabulary_size=320)
+    model = tiny.model(seed=5, vocabulary_size=320)
     tokenizer = Tokenizer(made_up_text.byte_vocabulary())
     translator = Translator(model, tokenizer)
     terms = Terms([("ba", "do")], keep=KINDS)

@@ -19,7 +19,7 @@ from tests.trainers import cipher, commands
 def folder(tmp_path_factory):
     """Of a model `m`, and of the data that it was trained on."""
     folder = tmp_path_factory.mktemp("evaluate")
-    tiny.write(folder / "m", seed=5, num_layers=1)
+    tiny.write(folder / "m", seed=5)
     run = {
         "dataset": cipher.write(folder),
         "source_language": cipher.SOURCE,

@@ -9,7 +9,7 @@ def model_path(tmp_path_factory):
     """The folder of a tiny model, which no test may change."""
     path = tmp_path_factory.mktemp("synthesis") / "model"
     # As in tests/export: no translation is empty.
-    tiny.write(path, seed=5, num_layers=1)
+    tiny.write(path, seed=5)
     return path
 
 
