@@ -7,7 +7,7 @@ them. Characters that the tokenizer drops, and white space, are not visible.
 
 import tensorflow as tf
 
-from export.tokenizers.tags import SPACE, TAG
+from export.tokenizers.tags import SPACE, TAG, tag_pattern
 from export.translators.batches import character_limit
 from keras_transformer.config import END_ID, PAD_ID
 
@@ -48,20 +48,27 @@ def truncate_text(tokenizer, text, limit):
     return tf.strings.substr(text, 0, limit, unit="UTF8_CHAR"), too_long
 
 
-def add_tags(text, tags):
+def add_tags(text, tags, codes):
     """Adds the tags of languages that a text, string [B], does not begin with.
 
     `tags` are a list of strings, scalar or [B]; the first ones are added.
+    `codes` are those of the model; what looks like another tag is text.
     """
     pattern = "^"
     tagged = text
     for tag in reversed(tags):
-        pattern += TAG
+        pattern += tag_pattern(codes)
         # Not a full match: the text may have bytes that are not UTF-8.
         rest = tf.strings.regex_replace(text, pattern, "", replace_global=False)
         is_tagged = tf.strings.length(rest) < tf.strings.length(text)
         tagged = tf.where(is_tagged, tagged, tf.strings.join([tag, tagged]))
     return tagged
+
+
+def remove_tags(text, num_tags, codes):
+    """Removes up to `num_tags` tags that a text, string [B], begins with."""
+    pattern = f"^(?:{tag_pattern(codes)}){{0,{num_tags}}}"
+    return tf.strings.regex_replace(text, pattern, "", replace_global=False)
 
 
 def trim(tokens):
