@@ -48,16 +48,16 @@ def truncate_text(tokenizer, text, limit):
     return tf.strings.substr(text, 0, limit, unit="UTF8_CHAR"), too_long
 
 
-def add_tags(text, tags, codes):
+def add_tags(text, tags, languages):
     """Adds the tags of languages that a text, string [B], does not begin with.
 
     `tags` are a list of strings, scalar or [B]; the first ones are added.
-    `codes` are those of the model; what looks like another tag is text.
+    `languages` are those of the model; what looks like another tag is text.
     """
     pattern = "^"
     tagged = text
     for tag in reversed(tags):
-        pattern += tag_pattern(codes)
+        pattern += tag_pattern(languages.codes)
         # Not a full match: the text may have bytes that are not UTF-8.
         rest = tf.strings.regex_replace(text, pattern, "", replace_global=False)
         is_tagged = tf.strings.length(rest) < tf.strings.length(text)
@@ -65,9 +65,10 @@ def add_tags(text, tags, codes):
     return tagged
 
 
-def remove_tags(text, num_tags, codes):
-    """Removes up to `num_tags` tags that a text, string [B], begins with."""
-    pattern = f"^(?:{tag_pattern(codes)}){{0,{num_tags}}}"
+def remove_tags(text, languages):
+    """Removes the tags of Languages that a text, string [B], begins with."""
+    tag = tag_pattern(languages.codes)
+    pattern = f"^(?:{tag}){{0,{languages.num_tags}}}"
     return tf.strings.regex_replace(text, pattern, "", replace_global=False)
 
 
