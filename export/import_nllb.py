@@ -53,7 +53,8 @@ def main(arguments):
     )
     write_model_directory(path, folder, pretrained)
     codes = languages.codes
-    print(f"{len(codes)} languages: {', '.join(codes[:8])}, ...")
+    others = ", ..." if len(codes) > 8 else ""
+    print(f"{len(codes)} languages: {', '.join(codes[:8])}{others}")
     if any("_" in code for code in codes):
         print(
             "NLLB-200's weights have the licence CC-BY-NC 4.0: no commercial "

@@ -178,7 +178,7 @@ def _open_corpus(teacher):
     name = FLAGS.dataset if is_given else run["dataset"]
     validate_kind(name, dataset_kind(name), "text")
     corpus = dataset_flags.corpus(run)
-    if corpus.tags:
+    if corpus.directions:
         raise InputError(
             f"{corpus.name} is a mixture; trainers.distill needs a teacher of "
             "one pair of languages, and its corpus."

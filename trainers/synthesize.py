@@ -160,6 +160,11 @@ def _open_source():
     if FLAGS.text is None:
         corpus = dataset_flags.corpus()
         validate_kind(corpus.name, corpus.kind, "text")
+        if corpus.directions:
+            raise InputError(
+                f"{corpus.name} is a mixture, of several pairs of languages; "
+                "give one of its corpora, with its languages."
+            )
         source = corpus_source(corpus, FLAGS.split, FLAGS.direction)
         return source, (corpus.source_language, corpus.target_language)
     languages = FLAGS.source_language, FLAGS.target_language

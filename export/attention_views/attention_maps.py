@@ -10,7 +10,8 @@ class AttentionMaps:
     """Attention weights of one translation, without padding.
 
     Letters: L layers of the encoder or the decoder, H heads, S source tokens, T
-    target tokens. Rows are queries, columns keys; every row sums to 1. Row t of
+    target tokens. Rows are queries, columns keys; every row sums to 1, that of
+    the target's tag in `encoder`, which does not get it, to 0. Row t of
     `decoder` and `cross` belongs to the step that predicts `target_tokens[t]`
     from `target_inputs[: t + 1]`, which are the columns of `decoder`.
 

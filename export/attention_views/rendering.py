@@ -82,12 +82,13 @@ def attention_html(attention, view, texts, views=()):
 
 
 def round_rows(weights):
-    """Rounds rows that sum to 1, float [..., K], to uint16 that sum to 4095.
+    """Rounds rows that sum to 1 or 0, float [..., K], to 4095 or 0, uint16.
 
     Rounding each weight separately would change the sums of long rows.
     """
     weights = np.asarray(weights, np.float64)
-    exact = WEIGHT_SCALE * weights / weights.sum(axis=-1, keepdims=True)
+    totals = weights.sum(axis=-1, keepdims=True)
+    exact = WEIGHT_SCALE * weights / np.where(totals == 0, 1, totals)
     sums = np.rint(np.cumsum(exact, axis=-1))
     return np.diff(sums, axis=-1, prepend=0).astype(np.uint16)
 

@@ -38,6 +38,7 @@ _OUTPUTS = {
     "serving_default": _BEST,
     "translate_with_terms": _BEST,
     "translate_languages": _BEST,
+    "lengths": {"length": ("int32", "B")},
     "n_best": {"translations": (object, "BK"), "scores": ("float32", "BK")},
     "align": {
         **_BEST,
@@ -153,10 +154,17 @@ class RemoteTranslator(SignatureTranslator):
         if outputs["score"][0] < MIN_POSSIBLE_SCORE:
             given = " or ".join(filter(None, (source, target)))
             raise InputError(f"{self.name} lacks the language {given}.")
+        num_tags = 2 if source and self._has_source_tags(source, target) else 1
         translator = copy.copy(self)
-        codes = source or "", target
-        translator.languages = Languages(codes, 2 if source else 1, *codes)
+        translator.languages = Languages((), num_tags, source, target)
         return translator
+
+    def _has_source_tags(self, source, target):
+        """Whether texts begin with the tag of their own language, too."""
+        tags = f">>{target}<<", f">>{source}<<>>{target}<<"
+        outputs = self._predict("lengths", [f"{each}a" for each in tags])
+        # Otherwise the second tag is text, and the first is the source's.
+        return len(set(outputs["length"].tolist())) == 1
 
     def _predict(self, signature, texts, **inputs):
         outputs = self._predict_with_retries(signature, texts, inputs)

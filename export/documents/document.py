@@ -1,5 +1,6 @@
 """Translates documents sentence by sentence; everything else stays."""
 
+import collections
 import re
 
 from export.common.errors import InputError
@@ -21,13 +22,32 @@ def translate_documents(
     """Translates a list of documents; see `TextTranslator`.
 
     `translator` is a TextTranslator, whose source language is that of the
-    rules for sentences; each of the sentences is translated once.
+    rules for sentences; each of the sentences is translated once. A document
+    that begins with tags of languages has these, and its translation no tags.
     """
     if document_format not in FORMATS:
         raise InputError(
             f"Expected {', '.join(FORMATS)} as the format of documents, got "
             f"{document_format}."
         )
+    groups = collections.defaultdict(dict)
+    for index, text in enumerate(texts):
+        languages, rest = translator.languages.for_text(text)
+        has_tags = len(rest) < len(text)
+        key = (languages.source, languages.target) if has_tags else ()
+        groups[key][index] = rest.lstrip(" ") if has_tags else text
+    translations = {}
+    for codes, group in groups.items():
+        bound = translator.for_languages(*codes) if codes else translator
+        outputs = _translate_group(
+            bound, group.values(), document_format, on_progress, terms
+        )
+        translations |= zip(group, outputs)
+    return [translations[index] for index in range(len(texts))]
+
+
+def _translate_group(translator, texts, document_format, on_progress, terms):
+    """Translates documents of the same languages."""
     language = translator.languages.source or "en"
     documents = []
     for text in texts:

@@ -175,7 +175,7 @@ class TransformerSeq2SeqLMPreprocessor(
     def _tokenize_sources(self, text):
         languages = self.languages
         codes = (languages.source, languages.target)[2 - languages.num_tags :]
-        text = add_tags(text, [f">>{code}<<" for code in codes])
+        text = add_tags(text, [f">>{code}<<" for code in codes], languages)
         ids = _tokenize_texts(self.tokenizer.source, text)
         if None in codes:
             pattern = f"({TAG})?>>None<<(?s:.*)"

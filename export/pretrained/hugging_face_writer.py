@@ -21,7 +21,12 @@ from export.pretrained.weight_mapping import (
     layer_mappings,
     marian_columns,
 )
-from export.tokenizers.python_tokenizers import split_vocabulary
+from export.tokenizers.python_tokenizers import (
+    LANGUAGE_PAIR,
+    make_control_tags,
+    read_kind,
+    split_vocabulary,
+)
 from keras_transformer.config import (
     BEGIN_ID,
     END_ID,
@@ -69,6 +74,13 @@ def write_hugging_face(model, vocabulary, languages, folder):
     validate_config(config, _SUPPORTED_VALUES, "MarianMTModel", advice)
     source_ids, target_ids = _ids_in_order(model)
     source, target = split_vocabulary(vocabulary)
+    if read_kind(source) == LANGUAGE_PAIR:
+        raise InputError(
+            "MarianMTModel has no sources with tags of both languages; "
+            f"{advice}."
+        )
+    # MarianTokenizer looks up tags as they are in the text.
+    source, target = map(make_control_tags, (source, target))
     model_fields, generation_fields = _make_config_fields(
         config, source_ids, target_ids
     )

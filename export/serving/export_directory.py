@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors
+from export.tokenizers.tags import split_tags
 from export.translators.languages import Languages
 from export.translators.terms import Term, request_inputs
 
@@ -171,9 +172,8 @@ def language_pairs(languages, count):
 
 def first_terms(text, translation):
     """Returns the first words of both as a list of one Term, if they exist."""
-    source, target = (
-        each.replace("|", " ").split()[:1] for each in (text, translation)
-    )
+    texts = (split_tags(each, 2)[1] for each in (text, translation))
+    source, target = (each.replace("|", " ").split()[:1] for each in texts)
     return [*map(Term, source, target)]
 
 

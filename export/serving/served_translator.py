@@ -19,6 +19,7 @@ from export.translators.text_ops import (
     add_tags,
     exclude_tags,
     padded_ids_to_tokens,
+    remove_tags,
     source_word_spans,
     target_word_spans,
     trim,
@@ -157,7 +158,7 @@ class ServedTranslator(tf.Module):
         tags = tags[2 - self.languages.num_tags :]
         is_known = [self.tokenizer.source.has_token(tag) for tag in tags]
         is_known = tf.reduce_all(is_known, axis=0)
-        outputs = self.translate(add_tags(text, tags))
+        outputs = self.translate(add_tags(text, tags, self.languages))
         return {
             "translation": tf.where(is_known, outputs["translation"], ""),
             "score": tf.where(is_known, outputs["score"], IMPOSSIBLE_SCORE),
@@ -187,7 +188,7 @@ class ServedTranslator(tf.Module):
         source, truncated = self._tokenize_source(text)
         # The search needs at least one.
         padding = [[0, 0], [0, tf.cast(expected[1] == 0, tf.int32)]]
-        found = find_terms(text, source_terms)
+        found = find_terms(remove_tags(text, self.languages), source_terms)
         targets = tf.pad(tf.where(found, target_terms, ""), padding)
         terms, is_wrong = tokenize_terms(self.tokenizer.target, targets)
         output = self._graph_translator.search(
@@ -225,7 +226,7 @@ class ServedTranslator(tf.Module):
     @_text_signature("text")
     def align(self, text):
         """The signature `align`; padding and empty text have "" and 0."""
-        text = add_tags(text, self._tags)
+        text = add_tags(text, self._tags, self.languages)
         source, truncated = self._tokenize_source(text)
         output = self._graph_translator.search(source, align=True)
         has_text = _has_text(source)
@@ -292,7 +293,7 @@ class ServedTranslator(tf.Module):
     @_text_signature("text")
     def lengths(self, text):
         """The signature `lengths`: of texts as sources and translations."""
-        source = add_tags(text, self._tags)
+        source = add_tags(text, self._tags, self.languages)
         found, others = (
             _count_tokens(
                 self.tokenizer.source, source, self.max_source_tokens
@@ -307,7 +308,7 @@ class ServedTranslator(tf.Module):
         return layer
 
     def _tokenize_source(self, text):
-        text = add_tags(text, self._tags)
+        text = add_tags(text, self._tags, self.languages)
         return _tokenize(self.tokenizer.source, text, self.max_source_tokens)
 
     def _translate_n_best(self, source):

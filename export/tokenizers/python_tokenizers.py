@@ -245,13 +245,18 @@ def add_kind(source, kind):
 
 def make_language_pair_vocabulary(proto):
     """Converts a vocabulary of trainers.prepare to one of LANGUAGE_PAIR."""
+    proto = make_control_tags(proto)
+    return join_vocabularies(add_kind(proto, LANGUAGE_PAIR), proto)
+
+
+def make_control_tags(proto):
+    """Converts the tags of a model of trainers.prepare to those of Marian."""
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     for piece in model.pieces:
         if re.fullmatch(SPACE + TAG, piece.piece):
             piece.piece = piece.piece.removeprefix(SPACE)
             piece.type = piece.CONTROL
-    proto = model.SerializeToString(deterministic=True)
-    return join_vocabularies(add_kind(proto, LANGUAGE_PAIR), proto)
+    return model.SerializeToString(deterministic=True)
 
 
 def read_kind(source):

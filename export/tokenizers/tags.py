@@ -1,5 +1,6 @@
 """The tags of languages that a source begins with; without other packages."""
 
+import functools
 import re
 
 # Unlike quotations in some languages, a tag has no space inside. Not \s, which
@@ -15,10 +16,18 @@ TAG_RULES = (
 )
 
 
-def split_tags(text, num_tags):
+@functools.cache
+def tag_pattern(codes):
+    """Returns TAG for a tuple of codes only, also for RE2; () for any."""
+    if not codes:
+        return TAG
+    return rf"[\t\n\f\r ]*(>>(?:{'|'.join(map(re.escape, codes))})<<)"
+
+
+def split_tags(text, num_tags, pattern=TAG):
     """Returns up to `num_tags` tags that a text begins with, and the rest."""
     tags = []
-    while len(tags) < num_tags and (match := re.match(TAG, text)):
+    while len(tags) < num_tags and (match := re.match(pattern, text)):
         tags.append(match[1])
         text = text[match.end() :]
     return tags, text

@@ -4,7 +4,7 @@ import difflib
 import typing
 
 from export.common.errors import InputError
-from export.tokenizers.tags import split_tags
+from export.tokenizers.tags import split_tags, tag_pattern
 
 # The code of ISO 639-2 for several languages, those of a mixture.
 SEVERAL_LANGUAGES = "mul"
@@ -16,7 +16,7 @@ class Languages(typing.NamedTuple):
 
     Attributes:
         codes: tuple of the codes that tags may have; () for a model of one
-            pair of languages.
+            pair of languages, and if unknown.
         num_tags: number of tags of a source: 1 for the target's language, as
             in Marian, 2 for both, as in M2M-100 and NLLB-200.
         source: code of the source's language, None if unknown.
@@ -60,18 +60,14 @@ class Languages(typing.NamedTuple):
             if name == "source" and self.num_tags < 2 and own is None:
                 continue
             if not is_tag:
-                languages = (
-                    f"{name} language is {own}"
-                    if own
-                    else (f"{name} language cannot be selected")
+                problem = (
+                    f"is {own}, not {code}" if own else "is not selectable"
                 )
                 raise InputError(
-                    f"The model's {languages}: omit --{name}_language={code}."
+                    f"The model's {name} language {problem}: omit "
+                    f"--{name}_language={code}, or give another model."
                 )
-            raise InputError(
-                f"The model lacks the language {code}; it has "
-                f"{self._examples(code)}."
-            )
+            raise self._missing_error(code)
         return self._replace(
             source=source or self.source, target=target or self.target
         )
@@ -84,9 +80,23 @@ class Languages(typing.NamedTuple):
         """
         if not self.num_tags or not text.strip():
             return text
-        given, _ = split_tags(text, self.num_tags)
+        given, _ = self.split(text)
         # Without a space, so that words keep their numbers.
         return "".join([*self.tags(self.num_tags - len(given)), text])
+
+    def split(self, text):
+        """Returns the tags that a text begins with, a list, and the rest.
+
+        What looks like a tag, but has no code of the model, is text.
+        """
+        return split_tags(text, self.num_tags, tag_pattern(self.codes))
+
+    def for_text(self, text):
+        """Returns a copy for the tags that a text begins with, and the rest."""
+        tags, rest = self.split(text)
+        codes = [self.source, self.target][: 2 - len(tags)]
+        source, target = *codes, *(tag[2:-2] for tag in tags)
+        return self._replace(source=source, target=target), rest
 
     def tags(self, count=None):
         """Returns the first `count` tags of a text; None for all of them.
@@ -96,13 +106,21 @@ class Languages(typing.NamedTuple):
         tags = []
         for name in ("source", "target")[2 - self.num_tags :][:count]:
             code = getattr(self, name)
-            if code not in self.codes:
+            if code is not None and self.codes and code not in self.codes:
+                raise self._missing_error(code)
+            if code is None:
                 raise InputError(
                     f"The model has {len(self.codes)} languages: give "
                     f"--{name}_language, such as {self._examples()}."
                 )
             tags.append(f">>{code}<<")
         return tags
+
+    def _missing_error(self, code):
+        return InputError(
+            f"The model lacks the language {code}; it has "
+            f"{self._examples(code)}."
+        )
 
     def _examples(self, code=""):
         """Returns some codes, close to a given one, as text."""

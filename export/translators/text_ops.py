@@ -7,7 +7,7 @@ them. Characters that the tokenizer drops, and white space, are not visible.
 
 import tensorflow as tf
 
-from export.tokenizers.tags import SPACE, TAG
+from export.tokenizers.tags import SPACE, TAG, tag_pattern
 from export.translators.batches import character_limit
 from keras_transformer.config import END_ID, PAD_ID
 
@@ -48,20 +48,28 @@ def truncate_text(tokenizer, text, limit):
     return tf.strings.substr(text, 0, limit, unit="UTF8_CHAR"), too_long
 
 
-def add_tags(text, tags):
+def add_tags(text, tags, languages):
     """Adds the tags of languages that a text, string [B], does not begin with.
 
     `tags` are a list of strings, scalar or [B]; the first ones are added.
+    `languages` are those of the model; what looks like another tag is text.
     """
     pattern = "^"
     tagged = text
     for tag in reversed(tags):
-        pattern += TAG
+        pattern += tag_pattern(languages.codes)
         # Not a full match: the text may have bytes that are not UTF-8.
         rest = tf.strings.regex_replace(text, pattern, "", replace_global=False)
         is_tagged = tf.strings.length(rest) < tf.strings.length(text)
         tagged = tf.where(is_tagged, tagged, tf.strings.join([tag, tagged]))
     return tagged
+
+
+def remove_tags(text, languages):
+    """Removes the tags of Languages that a text, string [B], begins with."""
+    tag = tag_pattern(languages.codes)
+    pattern = f"^(?:{tag}){{0,{languages.num_tags}}}"
+    return tf.strings.regex_replace(text, pattern, "", replace_global=False)
 
 
 def trim(tokens):

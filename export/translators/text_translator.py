@@ -206,10 +206,15 @@ class TextTranslator(abc.ABC):
             ]
         if terms is not None:
             self._validate_terms(terms)
+            # A tag has no terms: "it" is a code and a word.
+            untagged = [
+                sentence._replace(text=self.languages.split(sentence.text)[1])
+                for sentence in sentences
+            ]
             sentences = [
                 sentence._replace(terms=found)
                 for sentence, found in zip(
-                    sentences, self._find_terms(terms, sentences)
+                    sentences, self._find_terms(terms, untagged)
                 )
             ]
 

@@ -9,6 +9,7 @@ from export.attention_views.reader import AttentionReader
 from export.client.remote_translator import RemoteTranslator, ServedModel
 from export.client.rest_server import RestServer
 from export.common.errors import InputError
+from export.documents.document import translate_documents
 from export.http_server.models import list_languages, load_model
 from export.model_directory import ModelDirectory
 from export.saved_model import save
@@ -18,6 +19,7 @@ from export.tokenizers.python_tokenizers import (
     load_python_tokenizers,
 )
 from export.translators.languages import Languages
+from export.translators.terms import Terms
 from export.translators.translator import Translator
 from tests.export import commands, odd_vocabularies, tiny
 from tests.export.http_server.running import request, run_server
@@ -100,6 +102,49 @@ def test_languages_are_tags_of_the_text(kind, translator):
     assert german.score(TEXTS, TEXTS) == translator.score(tagged, TEXTS)
     assert german.sample(TEXTS, range(5)) == translator.sample(tagged, range(5))
     assert german.translate_document("Ba ka lo. Mi sa.\n")
+
+
+def test_what_looks_like_a_tag_is_text(kind, translator):
+    german = select(translator)
+    tags = "".join(TAGS[kind])
+    for text in (">>Hallo<< ba", ">>deu<< ba", ">>x<<>>fra_Latn<<ba"):
+        (found,) = german.translate([text])
+        # Tags that are given are followed by text in any case.
+        assert found == translator.translate([f"{tags}{text}"])[0]
+        ids = german.sentences([text])[0].ids
+        own_ids = german.sentences(["ba"])[0].ids[: len(TAGS[kind])]
+        assert ids[: len(own_ids)].tolist() == own_ids.tolist()
+    with pytest.raises(InputError, match="language"):
+        translator.translate([">>Hallo<< ba"])
+
+
+def test_terms_are_not_those_of_a_tag(translator):
+    german = select(translator)
+    terms = Terms([("deu_Latn", "mi"), ("Latn", "ne"), ("ka", "lo")])
+    for text in ("ba", ">>fra_Latn<<ba"):
+        expected = german.translate([text])
+        assert german.translate([text], terms=terms) == expected
+    assert "lo" in german.translate(["ba ka"], terms=terms)[0].text
+
+
+def test_the_tags_of_a_document_are_those_of_its_sentences(kind, translator):
+    german = select(translator)
+    text = "Ba ka lo. Mi sa.\n\nSa to ne.\n"
+    expected = {
+        code: select(translator, code).translate_document(text)
+        for code in ("deu_Latn", "fra_Latn")
+    }
+    assert expected["deu_Latn"] != expected["fra_Latn"]
+    tags = "".join(TAGS[kind])
+    documents = [f">>fra_Latn<< {text}", text, f">>fra_Latn<<{text}", tags, ""]
+    assert translate_documents(german, documents, "text") == [
+        expected["fra_Latn"],
+        expected["deu_Latn"],
+        expected["fra_Latn"],
+        "",
+        "",
+    ]
+    assert translator.translate_document(tags + text) == expected["deu_Latn"]
 
 
 def test_attention_is_that_of_the_words(translator):
@@ -195,8 +240,20 @@ def test_exports(kind, version, translator):
     texts = [each.decode() for each in outputs["translation"]]
     assert texts == [each.text for each in expected[:4]] + [""]
     assert outputs["score"][4] == -1e9
-    translations = ["ka ba.", "lo", "", "ba", "mi sa ne"]
+    inputs = {"text": ["ba", ">>deu_Latn<< ba"], "target_terms": [["mi"]] * 2}
+    inputs["source_terms"] = [["deu_Latn"]] * 2
+    with_terms = exported._session.run("translate_with_terms", inputs)
+    plain = exported._session.run("serving_default", {"text": inputs["text"]})
+    assert list(with_terms["translation"]) == list(plain["translation"])
+    odd = [">>Hallo<< ba"]
     german = select(translator)
+    codes = {"source_language": ["eng_Latn"], "target_language": ["deu_Latn"]}
+    outputs = exported._session.run(
+        "translate_languages", {"text": odd} | codes
+    )
+    expected = german.translate(odd)[0].text
+    assert outputs["translation"][0].decode() == expected
+    translations = ["ka ba.", "lo", "", "ba", "mi sa ne"]
     np.testing.assert_allclose(
         select(exported).score(TEXTS, translations),
         german.score(TEXTS, translations),
@@ -230,8 +287,12 @@ def test_server_and_client(kind, version, translator):
         assert request(f"{url}/translate", content | {"target": "x"})[0] == 400
         server = RestServer(url, ServedModel("translator"), 30)
         remote = RemoteTranslator(server, 8, 0)
-        german = select(remote)
-        assert [each.text for each in german.translate(TEXTS)] == expected
+        # Only one kind of models has a tag for the source's language.
+        for german in (
+            select(remote),
+            remote.for_languages("eng_Latn", "deu_Latn"),
+        ):
+            assert [each.text for each in german.translate(TEXTS)] == expected
         with pytest.raises(InputError, match="xyz"):
             remote.for_languages(target="xyz")
 

@@ -249,16 +249,22 @@ def validate_vocabulary(codec, corpus, data_source, is_given):
     if data_source.segmentations > 1:
         # Refuses other vocabularies than BPE.
         _ = codec.sampling_encoders
-    if corpus.num_tags not in (0, codec.num_tags):
+    # With one target language "target" means no tags.
+    optional = (0,) if codec.num_tags < 2 or not corpus.directions else ()
+    if corpus.num_tags not in (codec.num_tags, *optional):
         needed = _MIXTURE_TAGS.get(codec.num_tags, "none")
         raise InputError(
-            f"{corpus.name} has tags = {_MIXTURE_TAGS[corpus.num_tags]}, and "
-            f"the vocabulary to use has {needed}; make them the same."
+            f"{corpus.name} has tags = {_MIXTURE_TAGS[max(corpus.num_tags, 1)]}"
+            f", and the vocabulary to use has {needed}; make them the same."
         )
     for tag in corpus.tags:
         ids, rest = codec.encode_sources([f"{tag} a", "a"])
-        if sum(ids != UNKNOWN_ID) != sum(rest != UNKNOWN_ID) + 1:
-            raise InputError(
-                f"The vocabulary to use has no token {tag}, which the mixture "
-                "needs; use one that has, or make a new one."
-            )
+        if sum(ids != UNKNOWN_ID) == sum(rest != UNKNOWN_ID) + 1:
+            continue
+        advice = "use one that has, or make a new one"
+        if not is_given:
+            advice = f"--normalization={rules} changes it, so give another"
+        raise InputError(
+            f"The vocabulary to use has no token {tag}, which the mixture "
+            f"needs; {advice}."
+        )

@@ -6,6 +6,7 @@ import multiprocessing
 from absl import flags
 
 from export.common import command, processes
+from export.common.errors import InputError
 from trainers.data import open_corpus
 from trainers.data.manifest import NEW_CHOICES
 
@@ -164,6 +165,11 @@ def _corpus_arguments(defaults):
         return defaults[name] if is_default else flag.value
 
     dataset = value("dataset")
+    # As `PretrainedModel` writes it.
+    if dataset.startswith("imported from "):
+        raise InputError(
+            f"The model is {dataset}, and its data are unknown: give --dataset."
+        )
     # Its file has the languages.
     if dataset.startswith("mixture:"):
         defaults = {}

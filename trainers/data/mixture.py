@@ -93,7 +93,11 @@ class MixtureCorpus(Corpus):
             parts = [
                 _open_part(table, open_part) for table in settings["corpora"]
             ]
-        except ValueError as error:
+        except RecursionError:
+            raise InputError(
+                f"{path}: its tables are nested too deep."
+            ) from None
+        except (ValueError, OverflowError) as error:
             raise InputError(f"{path}: {error}") from error
         languages = zip(*(part.direction for part in parts))
         super().__init__(
@@ -190,7 +194,13 @@ class MixtureCorpus(Corpus):
         """Returns the rows of all corpora, with the languages of each."""
         parts = self._parts_with(split)
         if not parts:
-            self._validate_split(split)
+            raise InputError(
+                f"{self.name} has no {split!r} split: its splits are train, "
+                "dev and test, each of all corpora that have one."
+            )
+        # Scored and written by direction.
+        directions = [part.direction for part in parts]
+        parts.sort(key=lambda part: directions.index(part.direction))
         sets = [part.corpus.evaluation_set(split) for part in parts]
         return EvaluationSet(
             tuple(text for each in sets for text in each.sources),
@@ -222,19 +232,20 @@ def _open_part(table, open_part):
     languages = settings["source_language"], settings["target_language"]
     for language in languages:
         validate_language_code(language, "give another name.")
-    corpus = open_part(settings["dataset"], *languages)
-    if corpus.kind != "text" or isinstance(corpus, MixtureCorpus):
+    # Before opening them: they have no two languages.
+    if settings["dataset"].startswith(("mixture:", "trees:")):
         raise ValueError(
-            f"{corpus.name} cannot be part of a mixture; give corpora of text "
-            "in two languages."
+            f"{settings['dataset']} cannot be part of a mixture; give corpora "
+            "of text in two languages."
         )
+    corpus = open_part(settings["dataset"], *languages)
     return _Part(corpus, weight, tag)
 
 
 def _parse_settings(content):
     """Returns the settings of a mixture with defaults, or raises ValueError."""
     settings = {"temperature": 1, "tags": "target"}
-    settings |= tomllib.loads(content.decode())
+    settings |= tomllib.loads(content.decode("utf-8-sig"))
     _validate_fields(settings, _MIXTURE_FIELDS)
     if settings["tags"] not in ("target", "both"):
         raise ValueError(

@@ -7,6 +7,7 @@ import unicodedata
 
 import numpy as np
 
+from export.tokenizers.tags import split_tags
 from export.translators.languages import Languages
 from keras_transformer.config import UNKNOWN_ID
 from trainers.data.cleaning import exceeds_ratio, has_languages
@@ -129,12 +130,25 @@ def _clean(settings, chunk):
         balanced = [
             pair
             for pair, ids in zip(pairs, _encode(settings, pairs))
-            if not exceeds_ratio(*map(len, ids), settings.max_ratio)
+            if not _exceeds_ratio(settings, pair, ids)
         ]
     return balanced, CleaningCounts(
         duplicate=chunk.num_read - len(chunk.pairs),
         language=len(chunk.pairs) - len(pairs),
         ratio=len(pairs) - len(balanced),
+    )
+
+
+def _exceeds_ratio(settings, pair, ids):
+    """Whether the ids of a pair exceed the ratio, without tags of languages."""
+    source = settings.model_languages.tag(pair[0])
+    tags, _ = split_tags(source, settings.codec.num_tags)
+    # Of two tags the target has one, and each side one id for it.
+    num_source_tags, num_target_tags = len(tags[:1]), len(tags[1:])
+    return exceeds_ratio(
+        len(ids[0]) - num_source_tags,
+        len(ids[1]) - num_target_tags,
+        settings.max_ratio,
     )
 
 

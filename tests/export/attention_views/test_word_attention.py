@@ -71,3 +71,7 @@ def test_rounded_rows_keep_their_sum_and_are_near(weights):
     assert found.sum() == WEIGHT_SCALE
     assert (np.abs(found[0] - WEIGHT_SCALE * exact) <= 1.01).all()
     assert (found[0][exact == 0] == 0).all()
+
+
+def test_a_row_without_attention_stays_zero():
+    assert round_rows([[0.0, 0.0]]).tolist() == [[0, 0]]

@@ -19,7 +19,7 @@ from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from export.translators.batches import pad_ids
 from export.translators.translator import Translator
 from tests import made_up_text
-from tests.export import tiny
+from tests.export import many_languages, tiny
 
 # Theirs may have 12 ids more than the source and its end; only ours count the
 # end of one of the two.
@@ -248,6 +248,25 @@ def test_a_written_model_is_read_back(changes, tmp_path):
         assert sorted(table.values()) == list(range(200))
         special = table["</s>"], table["<unk>"], table["<pad>"]
         assert special == (0, 1, 199)
+
+
+def test_tags_are_those_of_marian(tmp_path):
+    """Without SentencePiece's space; the format has one tag only."""
+    model = tiny.model(
+        norm="post", layer_norm_epsilon=1e-6, vocabulary_size=200
+    )
+    vocabulary = many_languages.vocabulary("mixture")
+    back = round_trip(model, vocabulary, tmp_path / "hf")
+    table = json.loads((tmp_path / "hf" / "vocab.json").read_text("utf-8"))
+    assert {f">>{code}<<" for code in many_languages.CODES} <= table.keys()
+    tokenizer = load_tokenizer(vocabulary)
+    again = load_tokenizer(back.vocabulary)
+    assert again.source.languages == many_languages.CODES
+    for text in (">>deu_Latn<< ba ka", ">>fra_Latn<<ba ka", "ba"):
+        one, other = tokenizer.encode([text])[0], again.source.encode([text])[0]
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(InputError, match="both"):
+        round_trip(model, many_languages.vocabulary("pair"), tmp_path / "no")
 
 
 def test_an_imported_model_is_read_back(recorded, tmp_path):

@@ -175,6 +175,7 @@ def test_tags_of_both_languages(folder):
     for number, refused in enumerate(
         (
             mixture(folder, part("de"), part("fr")),
+            mixture(folder, part("en", source="de"), part("en", source="fr")),
             mixture(folder, part("de"), part("pt_BR"), head=both),
             open_corpus("text:pt_BR", "en", "pt_BR"),
         )
@@ -231,6 +232,8 @@ def test_the_fingerprint_has_the_file_and_all_corpora(folder, write_text):
         ("temperature = 2", "corpora"),
         ("temperature = 0.5\n" + part("de"), "temperature"),
         ("temperature = true\n" + part("de"), "temperature"),
+        (f"temperature = 1{'0' * 400}\n" + part("de"), "m.toml"),
+        ("a = " + "[" * 5000 + "]" * 5000, "m.toml"),
         ("temperatur = 2\n" + part("de"), "temperatur"),
         ("tags = 'none'\n" + part("de"), "none"),
         (part("de", weight=0), "weight"),
@@ -239,7 +242,7 @@ def test_the_fingerprint_has_the_file_and_all_corpora(folder, write_text):
         (part("de", tag=3), "tag|3"),
         (part("de", name="x"), "name"),
         (part("de", dataset=3), "dataset|3"),
-        (part("de", dataset="mixture:m.toml"), "mixture"),
+        (part("de", dataset="mixture:m.toml"), "part of a mixture"),
         (part("de", dataset="trees:x"), "trees"),
         (part("de", dataset="text:nothing"), "nothing"),
         (part("pt_BR"), "dev"),
@@ -250,6 +253,56 @@ def test_a_wrong_file_is_refused_in_one_line(folder, text, match):
     with pytest.raises(InputError, match=match) as caught:
         mixture(folder, text)
     assert "\n" not in str(caught.value)
+
+
+def test_a_byte_order_mark_and_windows_line_ends(folder):
+    expected = mixture(folder, part("de")).evaluation_set("test")
+    content = part("de").replace("\n", "\r\n").encode("utf-8-sig")
+    (folder / "m.toml").write_bytes(content)
+    corpus = open_corpus("mixture:m.toml", None, None)
+    assert corpus.evaluation_set("test") == expected
+
+
+def test_rows_are_in_the_order_of_the_directions(folder):
+    """As they are scored, so that --output and --references agree."""
+    corpus = mixture(folder, part("de"), part("fr"), part("de"))
+    whole = corpus.evaluation_set("dev")
+    parts = [each for _, each in whole.by_direction()]
+    assert whole.sources == sum((each.sources for each in parts), ())
+    assert whole.directions == (("en", "de"),) * 6 + (("en", "fr"),) * 3
+    for split in ("dev-1", "other"):
+        with pytest.raises(InputError, match="split"):
+            corpus.evaluation_set(split)
+
+
+@pytest.mark.parametrize("tags", ["target", "both"])
+def test_the_ratio_of_lengths_is_without_tags(folder, write_text, tags):
+    parts = part("de"), part("fr")
+    options = {"vocabulary": None, "vocabulary_size": 60}
+    corpus = mixture(folder, *parts, head=f"tags = {tags!r}")
+    options["vocabulary"] = prepare(folder / "v", corpus, **options).vocabulary
+    lines = {"en": "a r t i n", "de": "a r"}
+    for side, line in lines.items():
+        write_text(folder / f"de.train.{side}", [line] * 8)
+    target = load_tokenizer(options["vocabulary"]).target
+    lengths = [len(each) - 1 for each in target.encode([*lines.values()])]
+    ratio = lengths[0] / lengths[1]
+    corpus = mixture(folder, *parts, head=f"tags = {tags!r}")
+    for limit, removed in (ratio, 0), (ratio - 0.01, 8):
+        prepared = prepare(
+            folder / f"{removed}",
+            corpus,
+            **options,
+            cleaning={"max_ratio": limit},
+        )
+        assert prepared.manifest.splits["train"].cleaning.ratio == removed
+
+
+def test_tags_that_the_normalization_changes_are_named(folder):
+    options = {"vocabulary": None, "vocabulary_size": 60}
+    corpus = mixture(folder, part("de", tag="<BT>"), part("fr"))
+    with pytest.raises(InputError, match="normalization"):
+        prepare(folder / "data", corpus, **options, normalization="nmt_nfkc_cf")
 
 
 def test_the_languages_are_those_of_the_file(folder):

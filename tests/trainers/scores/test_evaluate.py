@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -132,6 +133,16 @@ def test_an_export_scores_as_its_model(evaluated, folder):
     # The last digits of a float32 sum may differ.
     assert [line[:20] for line in found] == [line[:20] for line in expected]
     assert found[:4] == expected[:4]
+
+
+def test_an_imported_model_has_no_data(evaluated, evaluator, folder, tmp_path):
+    shutil.copytree(folder / "m", tmp_path / "m")
+    directory = ModelDirectory(tmp_path / "m")
+    # As the imports write it.
+    run = directory.read_run() | {"dataset": "imported from opus"}
+    directory.write_run(run)
+    result = evaluator.run("--model_dir=m", folder=tmp_path)
+    commands.assert_one_clear_line(result, "imported from opus.*--dataset")
 
 
 def test_refusals(evaluated, evaluator, folder, with_blanks):

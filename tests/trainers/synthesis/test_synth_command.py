@@ -70,6 +70,12 @@ def test_a_model_of_several_languages(command, tmp_path):
 def test_what_is_refused(command, model_path, tmp_path):
     (tmp_path / "text").write_text("ba\n")
     (tmp_path / "trees.train.ptb").write_text("(S (N a))\n")
+    for name in ("a.train.en", "a.train.de", "a.dev.en", "a.dev.de"):
+        (tmp_path / name).write_text("ba\n")
+    (tmp_path / "m.toml").write_text(
+        '[[corpora]]\ndataset = "text:a"\n'
+        'source_language = "en"\ntarget_language = "de"\n'
+    )
     made_up_model(tmp_path / "reverse", made_up_text.vocabulary())
     run = {"source_language": "bb", "target_language": "aa"}
     (tmp_path / "reverse" / "run.json").write_text(json.dumps(run))
@@ -88,6 +94,7 @@ def test_what_is_refused(command, model_path, tmp_path):
         ((*TEXT, "--model=missing"), "missing/config.json"),
         ((*TEXT, "--model=reverse"), "reverse"),
         (("--dataset=trees:trees",), "trees"),
+        (("--dataset=mixture:m.toml",), "mixture"),
     ):
         result = command.run(
             *(f"--model={model_path}", "--output_dir=out", *flags),
