@@ -89,8 +89,7 @@ def main(arguments):
         FLAGS.source_language, FLAGS.target_language
     )
     sentences = [languages.tag(each) for each in sentences]
-    # SentencePiece alone needs the space.
-    example = languages.tag(" ...") if languages.target else "..."
+    example = languages.tag("...") if languages.target else "..."
     model = directory.load_model()
     target_ids = None
     if FLAGS.target_pieces:

@@ -23,7 +23,6 @@ from export.pretrained.weight_mapping import (
 )
 from export.tokenizers.python_tokenizers import (
     LANGUAGE_PAIR,
-    make_control_tags,
     read_kind,
     split_vocabulary,
 )
@@ -79,8 +78,6 @@ def write_hugging_face(model, vocabulary, languages, folder):
             "MarianMTModel has no sources with tags of both languages; "
             f"{advice}."
         )
-    # MarianTokenizer looks up tags as they are in the text.
-    source, target = map(make_control_tags, (source, target))
     model_fields, generation_fields = _make_config_fields(
         config, source_ids, target_ids
     )

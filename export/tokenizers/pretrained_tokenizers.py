@@ -61,9 +61,6 @@ class VocabTokenizer(Tokenizer):
     and others that only split text, see `export.pretrained.vocabulary`.
     """
 
-    # It splits off the tags itself.
-    _has_tag_rules = False
-
     def __init__(self, proto):
         super().__init__(proto)
         self.vocabulary_size = read_vocab_size(proto)

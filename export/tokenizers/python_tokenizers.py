@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from sentencepiece import sentencepiece_model_pb2
 
-from export.tokenizers.tags import SPACE, TAG, TAG_RULES, split_tags
+from export.tokenizers.tags import SPACE, TAG, split_tags
 
 # The normalization of OPUS-MT's scripts: full-width punctuation becomes ASCII,
 # control and unassigned characters become spaces, and spaces are collapsed, as
@@ -65,8 +65,7 @@ class PythonTokenizer:
             model_proto=proto
         )
         self.vocabulary_size = len(self._processor)
-        self.languages = read_languages(proto, space=SPACE)
-        self.num_tags = 1 if self.languages else 0
+        self.languages, self.num_tags = (), 0
 
     def tokens(self, text):
         """Returns the tokens of a text, list of str, without the end token."""
@@ -74,11 +73,7 @@ class PythonTokenizer:
 
     def ids(self, text):
         """Returns a list of int, with the end id."""
-        text = text.replace("\0", "")
-        if self.num_tags:
-            for pattern, replacement in TAG_RULES:
-                text = re.sub(pattern, replacement, text)
-        ids = self._processor.encode(text)
+        ids = self._processor.encode(text.replace("\0", ""))
         return [*ids, self._processor.eos_id()]
 
     def text(self, ids):
@@ -137,14 +132,11 @@ class PythonVocabTokenizer(PythonTokenizer):
         return [*tag_ids, *ids, processor.eos_id()]
 
 
-def read_languages(proto, space=""):
-    """Returns the sorted codes of the tags in a Vocabulary's `proto`.
-
-    `space` is what the tags' tokens begin with.
-    """
+def read_languages(proto):
+    """Returns the sorted codes of the tags in a Vocabulary's `proto`."""
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     pieces = model.pieces[: model.trainer_spec.vocab_size]
-    tags = (re.fullmatch(space + TAG, each.piece) for each in pieces)
+    tags = (re.fullmatch(TAG, each.piece) for each in pieces)
     return tuple(sorted(tag[1][2:-2] for tag in tags if tag))
 
 
@@ -243,20 +235,19 @@ def add_kind(source, kind):
     return source + _encode_field(_KIND_FIELD, kind.encode("ascii"))
 
 
-def make_language_pair_vocabulary(proto):
-    """Converts a vocabulary of trainers.prepare to one of LANGUAGE_PAIR."""
-    proto = make_control_tags(proto)
-    return join_vocabularies(add_kind(proto, LANGUAGE_PAIR), proto)
+def make_tagged_vocabulary(proto, num_tags):
+    """Returns a vocabulary whose sources begin with 1 or 2 tags.
 
-
-def make_control_tags(proto):
-    """Converts the tags of a model of trainers.prepare to those of Marian."""
+    `proto` is a model of `train_vocabulary`, where tags are words.
+    """
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     for piece in model.pieces:
         if re.fullmatch(SPACE + TAG, piece.piece):
             piece.piece = piece.piece.removeprefix(SPACE)
             piece.type = piece.CONTROL
-    return model.SerializeToString(deterministic=True)
+    target = model.SerializeToString(deterministic=True)
+    source = add_kind(target, LANGUAGE_PAIR) if num_tags == 2 else target
+    return join_vocabularies(source, target)
 
 
 def read_kind(source):

@@ -1,7 +1,6 @@
 """Text to ids and back, eagerly or inside a TensorFlow graph."""
 
 import copy
-import functools
 import hashlib
 
 import tensorflow as tf
@@ -11,9 +10,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from export.tokenizers.python_tokenizers import (
     has_crashing_piece,
-    read_languages,
 )
-from export.tokenizers.tags import SPACE, TAG_RULES
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
@@ -30,7 +27,8 @@ class Tokenizer(tf.Module):
 
     # Itself: a TokenizerPair has one tokenizer for each side.
     source = target = property(lambda self: self)
-    _has_tag_rules = True
+    # Codes of the languages that a source's tags may name, and their number.
+    languages, num_tags = (), 0
 
     def __init__(self, proto):
         # In a SavedModel loaded in Python, tokenizers with the same name share
@@ -60,17 +58,6 @@ class Tokenizer(tf.Module):
                 self._added_space = " +$"
             elif model.normalizer_spec.add_dummy_prefix:
                 self._added_space = " $"
-
-    # Not set in the constructor: TensorFlow would save it.
-    @functools.cached_property
-    def languages(self):
-        """Codes of the languages that a source's tags may name."""
-        return read_languages(self.proto, SPACE)
-
-    @functools.cached_property
-    def num_tags(self):
-        """Number of the tags of a source."""
-        return 1 if self.languages else 0
 
     def _validate_special_ids(self):
         try:
@@ -117,23 +104,12 @@ class Tokenizer(tf.Module):
             self._load_model()
 
     def clean_text(self, text):
-        """Replaces bytes that are not UTF-8 by U+FFFD, and drops NUL.
-
-        A tag that the text begins with is treated as by `TAG_RULES`.
-        """
+        """Replaces bytes that are not UTF-8 by U+FFFD, and drops NUL."""
         # Most normalizations of SentencePiece drop other control characters.
         text = tf.strings.unicode_transcode(
             text, input_encoding="UTF-8", output_encoding="UTF-8"
         )
-        text = tf.strings.regex_replace(text, r"\x00", "")
-        if self._has_tag_rules and self.num_tags:
-            for pattern, replacement in TAG_RULES:
-                text = tf.strings.regex_replace(text, pattern, replacement)
-        return text
-
-    def has_token(self, tokens):
-        """Returns which strings of any shape are tags of languages."""
-        return self._id_tokenizer.string_to_id(SPACE + tokens) != UNKNOWN_ID
+        return tf.strings.regex_replace(text, r"\x00", "")
 
     def tokenize(self, text):
         """Tokenizes text, string [B], to ragged int32 [B, None] with end ids.

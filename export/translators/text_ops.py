@@ -7,7 +7,7 @@ them. Characters that the tokenizer drops, and white space, are not visible.
 
 import tensorflow as tf
 
-from export.tokenizers.tags import SPACE, TAG, tag_pattern
+from export.tokenizers.tags import TAG, tag_pattern
 from export.translators.batches import character_limit
 from keras_transformer.config import END_ID, PAD_ID
 
@@ -112,7 +112,7 @@ def exclude_tags(tokenizer, ids, spans):
     if not tokenizer.num_tags:
         return spans
     tokens = tokenizer.ids_to_tokens(ids[:, : tokenizer.num_tags])
-    is_tag = tf.strings.regex_full_match(tokens, f"{SPACE}?{TAG}")
+    is_tag = tf.strings.regex_full_match(tokens, TAG)
     missing = tf.shape(ids)[1] - tf.shape(is_tag)[1]
     is_tag = tf.pad(is_tag, [[0, 0], [0, missing]])
     return tf.where(is_tag[:, :, None], -1, spans)

@@ -1,4 +1,4 @@
-"""Tiny models of several languages, with tags of each kind."""
+"""Tiny models of several languages, with tags of one kind or the other."""
 
 from export.model_directory import ModelDirectory
 from export.tokenizers import pretrained_tokenizers
@@ -14,13 +14,6 @@ CODES = ("deu_Latn", "eng_Latn", "fra_Latn")
 
 
 def vocabulary(kind):
-    """Of kind "target", "pair", or "mixture" as trainers.prepare makes it."""
-    if kind == "mixture":
-        return odd_vocabularies.trained(
-            made_up_text.sentences(),
-            user_defined_symbols=[f"\u2581>>{code}<<" for code in CODES],
-            vocab_size=200,
-        )
     control = [f">>{code}<<" for code in CODES]
     proto = odd_vocabularies.trained(
         made_up_text.sentences(), control_symbols=control, vocab_size=200

@@ -4,9 +4,11 @@ Uses only NumPy, for training with backends other than TensorFlow.
 """
 
 import copy
+import re
 
 import numpy as np
 
+from export.tokenizers.tags import TAG
 from keras_transformer.config import BEGIN_ID
 
 
@@ -87,16 +89,17 @@ def decode_pairs(tokenizer, pairs, indices):
         ),
     )
     sources, targets = (_decode(*side) for side in sides)
-    if tokenizer.source.num_tags == 2:
-        # Both languages are control tokens, which `decode` omits.
-        tags = (_first_tokens(*side) for side in sides)
-        sources = ["".join(each) for each in zip(*tags, sources)]
-    return sources, targets
+    # Languages are control tokens, which `decode` omits.
+    tagged = sides[: tokenizer.source.num_tags]
+    tags = (_first_tags(*side) for side in tagged)
+    return ["".join(each) for each in zip(*tags, sources)], targets
 
 
-def _first_tokens(tokenizer, ids, lengths):
+def _first_tags(tokenizer, ids, lengths):
+    """Returns the first token of each row if it is a tag, else ""."""
     firsts = ids[np.cumsum(lengths) - lengths]
-    return [tokenizer.id_to_token(each) for each in firsts.tolist()]
+    tokens = (tokenizer.id_to_token(each) for each in firsts.tolist())
+    return [each if re.fullmatch(TAG, each) else "" for each in tokens]
 
 
 def _decode(tokenizer, ids, lengths):

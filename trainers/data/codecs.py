@@ -14,7 +14,7 @@ from export.common.errors import InputError
 from export.tokenizers import load_tokenizer
 from export.tokenizers.python_tokenizers import (
     has_byte_fallback,
-    make_language_pair_vocabulary,
+    make_tagged_vocabulary,
 )
 from export.translators.languages import Languages
 from keras_transformer.config import END_ID, UNKNOWN_ID
@@ -188,8 +188,8 @@ def make_codec_files(
         vocabulary = train_vocabulary(
             texts, size, characters, rules, byte_fallback, corpus.tags
         )
-        if corpus.num_tags == 2:
-            vocabulary = make_language_pair_vocabulary(vocabulary)
+        if corpus.num_tags:
+            vocabulary = make_tagged_vocabulary(vocabulary, corpus.num_tags)
     files = {VOCABULARY_FILE: vocabulary}
     if corpus.kind == "trees":
         if symbols is None:

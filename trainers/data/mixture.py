@@ -62,7 +62,11 @@ class _Part:
     def __init__(self, corpus, weight, tag):
         self.corpus, self.weight = corpus, weight
         self.direction = corpus.source_language, corpus.target_language
-        self.tags = [tag] if tag else []
+        self.language_tags, self.domain_tags = [], [tag] if tag else []
+
+    @property
+    def tags(self):
+        return self.language_tags + self.domain_tags
 
     def tagged_pairs(self, split, rate=1.0):
         """Yields (pair, times), of `rate` times on average, evenly spread."""
@@ -70,12 +74,21 @@ class _Part:
             times = math.floor((index + 1) * rate) - math.floor(index * rate)
             yield (" ".join([*self.tags, source]), target), times
 
+    def evaluation_rows(self, split):
+        """Yields source, references and languages of each sentence."""
+        plain = self.corpus.evaluation_set(split)
+        for source, references in zip(plain.sources, plain.references):
+            # Blank ones are not scored.
+            tags = self.domain_tags if source.strip() else []
+            yield " ".join([*tags, source]), references, self.direction
+
 
 class MixtureCorpus(Corpus):
     """Several corpora; see the module docstring.
 
-    `pairs` have tags, `evaluation_set` has the languages of each sentence
-    instead. Each direction has a dev split of its own: dev-1, dev-2 and so on.
+    `pairs` have tags; `evaluation_set` has the languages of each sentence
+    instead of their tags. Each direction has a dev split of its own: dev-1,
+    dev-2 and so on.
 
     Args:
         dataset: "mixture:FILE".
@@ -115,7 +128,7 @@ class MixtureCorpus(Corpus):
             self.num_tags = 1
         for part in parts:
             languages = part.direction[2 - self.num_tags :]
-            part.tags[:0] = [f">>{code}<<" for code in languages]
+            part.language_tags = [f">>{code}<<" for code in languages]
         for part in parts:
             if "train" not in part.corpus.splits():
                 raise InputError(
@@ -201,16 +214,8 @@ class MixtureCorpus(Corpus):
         # Scored and written by direction.
         directions = [part.direction for part in parts]
         parts.sort(key=lambda part: directions.index(part.direction))
-        sets = [part.corpus.evaluation_set(split) for part in parts]
-        return EvaluationSet(
-            tuple(text for each in sets for text in each.sources),
-            tuple(texts for each in sets for texts in each.references),
-            tuple(
-                part.direction
-                for part, each in zip(parts, sets)
-                for _ in each.sources
-            ),
-        )
+        rows = (part.evaluation_rows(split) for part in parts)
+        return EvaluationSet(*zip(*itertools.chain.from_iterable(rows)))
 
     def _rows(self, split):
         raise NotImplementedError

@@ -29,7 +29,7 @@ from export.translators.batches import pad_ids
 from export.translators.translator import Translator
 from keras_transformer.config import BEGIN_ID, END_ID
 from tests import made_up_text
-from tests.export import commands, many_languages, tiny
+from tests.export import commands, tiny
 from tests.export.pretrained import marian_directory
 
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -276,23 +276,6 @@ def test_the_program_for_a_pretrained_model(tmp_path, eager):
     assert run_printed_program(printed, text) == ours.text
 
 
-def test_the_program_for_a_mixture(tmp_path, eager):
-    """SentencePiece alone splits a word after a tag otherwise."""
-    path = many_languages.write_model(tmp_path / "model", "mixture")
-    printed, _ = commands.output_and_error(
-        *(COMMAND, f"--model_dir={path}", f"--output_dir={tmp_path / 'out'}"),
-        "--target_language=deu_Latn",
-    )
-    (example,) = re.findall(r"encode\('(.*)\.\.\.'", printed)
-    text = f"{example}{TEXTS[1]}"
-    tokenizer = ModelDirectory(path).load_tokenizer()
-    processor = sentencepiece.SentencePieceProcessor(
-        model_proto=tokenizer.proto
-    )
-    expected = tokenizer.encode([f">>deu_Latn<<{TEXTS[1]}"])[0]
-    assert processor.encode(text) == expected[:-1].tolist()
-
-
 def test_a_model_of_language_pairs(m2m_folder, tmp_path, eager):
     """Greedily it translates as Hugging Face does; the printed program."""
     pretrained = read_m2m(m2m_folder / "nllb")
@@ -327,8 +310,8 @@ def test_a_model_of_language_pairs(m2m_folder, tmp_path, eager):
         rtol=1e-5,
     )
     (expected,) = translator.for_languages(target="deu_Latn").translate(["ba"])
-    assert ">>eng_Latn<<>>deu_Latn<< ..." in printed
-    printed = printed.replace("'>>eng_Latn<<>>deu_Latn<< ...'", "'...'")
+    assert ">>eng_Latn<<>>deu_Latn<<..." in printed
+    printed = printed.replace("'>>eng_Latn<<>>deu_Latn<<...'", "'...'")
     text = ">>eng_Latn<<>>deu_Latn<<ba"
     assert run_printed_program(printed, text) == expected.text.strip()
 

@@ -6,7 +6,7 @@ from export.tokenizers.python_tokenizers import (
     OPUS_MT,
     add_kind,
     join_vocabularies,
-    make_language_pair_vocabulary,
+    make_tagged_vocabulary,
 )
 from tests import made_up_text
 from tests.export import odd_vocabularies, tiny
@@ -39,7 +39,7 @@ def vocabulary(kind):
         return join_vocabularies(add_kind(source, OPUS_MT), target)
     codes = (">>en<<", ">>de<<", ">>fr<<")
     proto = train_vocabulary(texts, 200, tags=codes)
-    return make_language_pair_vocabulary(proto) if kind == "both" else proto
+    return make_tagged_vocabulary(proto, 2 if kind == "both" else 1)
 
 
 def write_model(path, kind, m2m_folder):

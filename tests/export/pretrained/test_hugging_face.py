@@ -251,15 +251,15 @@ def test_a_written_model_is_read_back(changes, tmp_path):
 
 
 def test_tags_are_those_of_marian(tmp_path):
-    """Without SentencePiece's space; the format has one tag only."""
+    """The format has one only."""
     model = tiny.model(
         norm="post", layer_norm_epsilon=1e-6, vocabulary_size=200
     )
-    vocabulary = many_languages.vocabulary("mixture")
+    vocabulary = many_languages.vocabulary("target")
     back = round_trip(model, vocabulary, tmp_path / "hf")
     table = json.loads((tmp_path / "hf" / "vocab.json").read_text("utf-8"))
     assert {f">>{code}<<" for code in many_languages.CODES} <= table.keys()
-    tokenizer = load_tokenizer(vocabulary)
+    tokenizer = load_tokenizer(vocabulary).source
     again = load_tokenizer(back.vocabulary)
     assert again.source.languages == many_languages.CODES
     for text in (">>deu_Latn<< ba ka", ">>fra_Latn<<ba ka", "ba"):

@@ -74,8 +74,8 @@ def test_tags_directions_and_splits(folder):
     (_, first), _, (direction, last) = corpus.evaluation_set(
         "test"
     ).by_direction()
-    # Without tags, which a translator adds.
-    assert first.sources == tuple(f"rain en {i}" for i in range(3))
+    # Without tags of languages, which a translator adds.
+    assert first.sources == tuple(f"<bt> rain en {i}" for i in range(3))
     assert (direction, last.references[0]) == (("fr", "en"), ("rain en 0",))
 
 
@@ -130,17 +130,21 @@ def test_each_tag_is_one_token_of_the_vocabulary(folder):
         vocabulary_size=60,
     )
     tokenizer = load_tokenizer(prepared.vocabulary)
-    (ids,) = tokenizer.encode([">>de<< <bt> train"])
-    assert [tokenizer.id_to_token(each) for each in ids[:2].tolist()] == [
-        "▁>>de<<",
+    (ids,) = tokenizer.source.encode([">>de<< <bt> train"])
+    assert [tokenizer.source.id_to_token(i) for i in ids[:2].tolist()] == [
+        ">>de<<",
         "▁<bt>",
     ]
+    # Only at the beginning.
+    inside, plain = tokenizer.source.encode(["train >>de<< a", "train"])
+    assert ids[0] not in inside
+    assert inside[: len(plain) - 1].tolist() == plain[:-1].tolist()
     splits = prepared.manifest.splits
     assert [*splits] == ["train", "dev-1", "dev-2"]
     assert splits["dev-2"].direction == ("en", "fr")
     pairs = prepared.pairs("dev")
     sources, _ = decode_pairs(tokenizer, pairs, [0, 5])
-    assert sources == [">>de<< <bt> air en 0", ">>fr<< air en 2"]
+    assert sources == [">>de<<<bt> air en 0", ">>fr<<air en 2"]
     again = type(prepared)(prepared.folder)
     assert again.test_set() == corpus.evaluation_set("test")
     with pytest.raises(InputError, match=">>pt_BR<<"):
@@ -207,7 +211,7 @@ def test_one_pair_of_languages_gets_the_tag_of_its_target(folder):
     tuned = prepare(folder / "tuned", single, **options).pairs("dev")
     tokenizer = load_tokenizer(prepared.vocabulary)
     sources, _ = decode_pairs(tokenizer, tuned, [0])
-    assert sources == [">>de<< air en 0"]
+    assert sources == [">>de<<air en 0"]
     with pytest.raises(InputError, match="language"):
         prepare(folder / "other", open_corpus("text:de", "de", "en"), **options)
 

@@ -12,6 +12,8 @@ from tests import processes
 from tests.trainers import cipher, commands, event_files
 
 OTHER = "yy"
+# What sources of each corpus begin with.
+TAGS = {"toy": "", "other": "<bt> "}
 FILE = """
 temperature = 2
 [[corpora]]
@@ -58,21 +60,10 @@ def _train(folder, content, name):
 
 def test_each_direction_has_its_scores(model):
     folder, out, directory = model
-    translator = Translator.from_directory(directory.path)
     records = directory.read_scores()
     assert [each["target_language"] for each in records] == ["xx", OTHER]
-    for name, record in zip(("toy", "other"), records):
-        language = record["target_language"]
-        sources, references = (
-            (folder / f"{name}.test.{each}").read_text().splitlines()
-            for each in ("en", language)
-        )
-        bound = translator.for_languages(target=language)
-        texts = [each.text for each in bound.translate(sources)]
-        bleu = sacrebleu.BLEU().corpus_score(texts, [references])
-        assert record["score"] == pytest.approx(bleu.score, abs=1e-4)
-        tagged = [f">>{language}<< {source}" for source in sources]
-        assert [each.text for each in translator.translate(tagged)] == texts
+    for name, record in zip(TAGS, records):
+        _assert_score(folder, directory, record, name)
     assert "Test, mean BLEU" in out
     dev = event_files.scalars(directory.logs_path / "dev")
     for (_, mean), (_, one), (_, other) in zip(
@@ -94,7 +85,7 @@ def test_one_target_language_needs_no_tag(model):
     assert "Test, xx to en" in out and "Test, yy to en" in out
     translator = Translator.from_directory(directory.path)
     assert translator.languages.codes == ()
-    for name, record in zip(("toy", "other"), directory.read_scores()):
+    for name, record in zip(TAGS, directory.read_scores()):
         _assert_score(folder, directory, record, name)
     done = processes.run(
         {"module": "trainers.evaluate"}, ["--model_dir=n"], folder
@@ -143,6 +134,7 @@ def _assert_score(folder, directory, record, name):
     )
     translator = Translator.from_directory(directory.path)
     translator = translator.for_languages(*languages)
+    sources = [f"{TAGS[name]}{source}" for source in sources]
     texts = [each.text for each in translator.translate(sources)]
     bleu = sacrebleu.BLEU().corpus_score(texts, [references])
     assert record["score"] == pytest.approx(bleu.score, abs=1e-4)
@@ -163,9 +155,9 @@ def test_it_is_evaluated_resumed_and_asked_for_a_language(model):
         each["score"] for each in before
     ]
     tokenizer = directory.load_tokenizer()
-    for name, record in zip(("toy", "other"), after):
+    for name, record in zip(TAGS, after):
         path = folder / f"{name}.test.{record['target_language']}"
-        ids = tokenizer.encode(path.read_text().splitlines())
+        ids = tokenizer.target.encode(path.read_text().splitlines())
         assert record["perplexity"]["tokens"] == sum(map(len, ids))
     (folder / "in").write_text("ba do\n")
     translate = {"module": "export.translate"}
