@@ -21,14 +21,18 @@ from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
 from export.common.storage import atomic_write
 from export.lines.files import aligned_lines
-from export.model_directory import load_models
+from export.model_directory import ModelDirectory, load_models
+from export.translators import search_flags
 from export.translators.batches import BATCH_TOKENS, batch_by_length, pad_ids
 from export.translators.graph_translator import IDS_SPEC, trace_once
+from export.translators.languages import Languages
+from export.translators.model_translator import model_for_tokenizer
 from export.translators.output_vocabulary_files import ANY_SOURCE
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 
 FLAGS = flags.FLAGS
 
+search_flags.define_languages()
 flags.DEFINE_multi_string(
     "model", None, "Model directory; repeat it for an ensemble.", required=True
 )
@@ -60,7 +64,11 @@ _MIN_MERGED = 1_000_000
 def main(arguments):
     """Writes the shortlist."""
     del arguments
-    model, tokenizer = load_models([pathlib.Path(path) for path in FLAGS.model])
+    folders = [pathlib.Path(path) for path in FLAGS.model]
+    model, tokenizer = load_models(folders)
+    model = model_for_tokenizer(model, tokenizer)
+    languages = Languages.from_directory(ModelDirectory(folders[0]), tokenizer)
+    languages = languages.select(FLAGS.source_language, FLAGS.target_language)
     counts = AlignmentCounts(model.config.vocabulary_size)
 
     def top_attention(source, target):
@@ -74,7 +82,7 @@ def main(arguments):
     with ProgressBar("Aligning", None, "lines") as bar:
         lines = aligned_lines(paths)
         while chunk := list(itertools.islice(lines, _CHUNK_LINES)):
-            pairs = _encode(tokenizer, chunk)
+            pairs = _encode(tokenizer, languages, chunk)
             for sources, targets, weights in _align(top_attention, pairs):
                 counts.add(sources, targets, weights)
             num_pairs += len(pairs)
@@ -94,9 +102,11 @@ def main(arguments):
     print(f"Wrote {FLAGS.output}, of {num_pairs:,} pairs.")
 
 
-def _encode(tokenizer, lines):
+def _encode(tokenizer, languages, lines):
     """Returns (source ids, target ids) of the pairs that are not skipped."""
-    sources = tokenizer.source.encode([source for source, _ in lines])
+    sources = tokenizer.source.encode(
+        [languages.tag(source) for source, _ in lines]
+    )
     targets = tokenizer.target.encode([target for _, target in lines])
     return [
         (source, target)

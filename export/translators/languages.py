@@ -129,4 +129,4 @@ class Languages(typing.NamedTuple):
         close = same_start + close if code else []
         examples = [*dict.fromkeys(close or self.codes)][:_NUM_EXAMPLES]
         others = len(self.codes) - len(examples)
-        return ", ".join(examples) + (f" and {others} others" if others else "")
+        return ", ".join(examples) + (f" and {others} more" if others else "")

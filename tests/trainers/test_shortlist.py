@@ -8,14 +8,30 @@ import pytest
 
 import keras_transformer as kt
 from export.model_directory import ModelDirectory
+from export.translators.model_translator import model_for_tokenizer
 from export.translators.output_vocabulary_files import read_shortlist
 from tests import made_up_text
-from tests.export import commands, tiny
+from tests.export import commands, many_languages, tiny
 
 
-def test_the_command_counts_attention_weights(tmp_path):
+@pytest.mark.parametrize(
+    "kind, tags",
+    [
+        ("plain", ""),
+        ("target", ">>fra_Latn<<"),
+        ("pair", ">>eng_Latn<<>>fra_Latn<<"),
+    ],
+)
+def test_the_command_counts_attention_weights(tmp_path, kind, tags):
     model_path = tmp_path / "model"
-    tiny.write(model_path)
+    languages = []
+    if kind == "plain":
+        tiny.write(model_path)
+    else:
+        many_languages.write_model(model_path, kind)
+        languages = ["--target_language=fra_Latn"]
+        if kind == "pair":
+            languages.append("--source_language=eng_Latn")
     sides = [made_up_text.sentences()[start : start + 6] for start in (0, 40)]
     sides[0][3] = sides[1][4] = ""
     for name, lines in zip("st", sides):
@@ -25,12 +41,14 @@ def test_the_command_counts_attention_weights(tmp_path):
     output = tmp_path / "lex.gz"
     code, out, err = commands.run(
         *("trainers.shortlist", model_path, []),
-        *(*files, f"--output={output}", "--best=5"),
+        *(*files, f"--output={output}", "--best=5", *languages),
     )
     assert code == 0, err
     assert "of 4 pairs" in out[-1]
     directory = ModelDirectory(model_path)
     model, tokenizer = directory.load_model(), directory.load_tokenizer()
+    model = model_for_tokenizer(model, tokenizer)
+    sides[0] = [line and f"{tags}{line}" for line in sides[0]]
     expected = _counted(model, tokenizer, *sides)
     text = gzip.decompress(output.read_bytes()).decode()
     found = collections.defaultdict(dict)
@@ -59,13 +77,14 @@ def _counted(model, tokenizer, sources, targets):
     for pair in zip(sources, targets):
         if not all(pair):
             continue
-        source, target = (ids[None] for ids in tokenizer.encode(list(pair)))
+        source = tokenizer.source.encode(pair[:1])[0][None]
+        target = tokenizer.target.encode(pair[1:])[0][None]
         weights = np.asarray(kt.force_align(model, source, target))[0]
         for row, number in zip(weights, target[0]):
             for place in np.argsort(-row)[:4]:
                 one = int(source[0, place])
                 if number > 3 and one > 3:
-                    names = map(tokenizer.id_to_token, (one, int(number)))
-                    source_name, target_name = names
+                    source_name = tokenizer.source.id_to_token(one)
+                    target_name = tokenizer.target.id_to_token(int(number))
                     counts[source_name][target_name] += float(row[place])
     return counts
