@@ -4,6 +4,7 @@ import collections
 import pathlib
 import re
 import time
+from html import unescape
 
 import pytest
 from hypothesis import given, settings
@@ -142,6 +143,7 @@ def upper(text, document_format="html"):
         ("a&nbsp;b &copy; c &nope; d", "A&nbsp;B &copy; C &nope; D"),
         ("a {x} %s %(y)d {{z}} b", "A {x} %s %(y)d {{z}} B"),
         ("a \U0001f642 b", "A \U0001f642 B"),
+        ("a http://b.c/&nbsp;d&quot;", "A http://b.c/&nbsp;D&quot;"),
         ("it costs<sup>[1]</sup> less", "IT COSTS<sup>[1]</sup> LESS"),
         ("<!DOCTYPE html><!-- a --><?php a > b ?>c", None),
         ("a <b>b <i>c</b> d</i> e", "A <b>B <i>C</b> D</i> E"),
@@ -192,6 +194,20 @@ def test_every_tag_comes_out_once_and_well_nested(html):
             collections.Counter(MARK.findall(html))
         )
         assert is_well_nested(found)
+
+
+def characters(document):
+    """Counts the visible characters of HTML without its tags."""
+    text = unescape(re.sub("<[^<>]*>", "", MARK.sub("", document)))
+    return collections.Counter("".join(text.split()))
+
+
+@some
+@given(made_up.marked_texts)
+def test_words_in_another_order_are_all_there(document):
+    translator = RuleTranslator(made_up.reverse, 100)
+    found = translator.translate_document(document, "html")
+    assert characters(found) == characters(document)
 
 
 def test_tags_are_placed_as_by_a_person():

@@ -18,6 +18,11 @@ from tests.export import commands, tiny
     ("text", "items"),
     [
         ("see https://a.b/c?d=1. Or me@x.org,", "https://a.b/c?d=1 me@x.org"),
+        (
+            "看http://a.b/c了解，我@x.org（http://a.b/c/犬）",
+            "http://a.b/c http://a.b/c/犬",
+        ),
+        ("请发me@x.org谢谢", "me@x.org"),
         ("Hi😀! 👍🏽👍🏽, ❤️a 😀", "😀 👍🏽👍🏽 ❤️"),
         ("a ǯa, l'ǯe ǯ", "ǯa ǯe ǯ"),
         ("12 $345 (6789) 5000円 -77", "12 345 6789 5000 77"),
