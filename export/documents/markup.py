@@ -32,10 +32,8 @@ _DECLARATIONS = (
     # An end tag without a name.
     ("</", re.compile(">"), "comment"),
 )
-_KEPT = re.compile(
-    r"\stranslate\s*=\s*[\"']?no\b"
-    r"|\sclass\s*=\s*(?:\"[^\"]*|'[^']*)?\bnotranslate\b",
-    re.IGNORECASE,
+_ATTRIBUTE = re.compile(
+    r"([^\s=/]++)(?:\s*+=\s*+(\"[^\"]*+\"|'[^']*+'|[^\s\"']\S*+))?+"
 )
 _WORD = re.compile(r"\w")
 
@@ -312,8 +310,22 @@ def _read_token(text, start, is_xml):
         # The slash may belong to a value.
         values = _UNQUOTED.finditer(attributes)
         is_empty |= all(each.end() < len(attributes) for each in values)
-    is_kept = _KEPT.search(attributes) is not None
-    return _Token(raw, "empty" if is_empty else "start", name, is_kept)
+    kind = "empty" if is_empty else "start"
+    return _Token(raw, kind, name, _is_kept(attributes))
+
+
+def _is_kept(attributes):
+    """Whether the attributes of a tag say that it is not translated."""
+    attributes = attributes.lower()
+    # Most have none of it.
+    if "translate" not in attributes:
+        return False
+    values = {
+        name: value.strip("\"'").split()
+        for name, value in reversed(_ATTRIBUTE.findall(attributes))
+    }
+    is_class = "notranslate" in values.get("class", ())
+    return is_class or values.get("translate") == ["no"]
 
 
 def _element_rest(tokens, name):

@@ -138,10 +138,15 @@ def upper(text, document_format="html"):
         ("<pre>a <b></pre><script>'<p>'</script>b", None),
         ("<textarea><b>a</textarea><style>a</style>b", None),
         ('a <i translate="no">b</i> c', 'A <i translate="no">b</i> C'),
+        (
+            "<p class=no-notranslate>a <p a=' translate=no '>b",
+            "<p class=no-notranslate>A <p a=' translate=no '>B",
+        ),
         ("<p translate=no>a<p>b</p></p>c", "<p translate=no>a<p>b</p></p>C"),
         ("caf&eacute; &amp; b &lt; c", "CAF\u00c9 &amp; B &lt; C"),
         ("a&nbsp;b &copy; c &nope; d", "A&nbsp;B &copy; C &nope; D"),
         ("a {x} %s %(y)d {{z}} b", "A {x} %s %(y)d {{z}} B"),
+        ("a %d%% b <x/><x/> {x}{y}", "A %d%% B <x/><x/> {x}{y}"),
         ("a \U0001f642 b", "A \U0001f642 B"),
         ("a http://b.c/&nbsp;d&quot;", "A http://b.c/&nbsp;D&quot;"),
         ("it costs<sup>[1]</sup> less", "IT COSTS<sup>[1]</sup> LESS"),
@@ -194,6 +199,13 @@ def test_every_tag_comes_out_once_and_well_nested(html):
             collections.Counter(MARK.findall(html))
         )
         assert is_well_nested(found)
+
+
+def test_placeholders_are_not_swapped():
+    translator = RuleTranslator(made_up.reverse)
+    text = "see {a} and {b} {c} too\n"
+    found = translator.translate_document(text)
+    assert found == "too {c} {b} and {a} see\n"
 
 
 def characters(document):
