@@ -22,15 +22,21 @@ _TAG = re.compile(
 )
 _TAG_START = re.compile(r"</?[a-zA-Z_:\u0080-\U0010ffff]")
 _UNQUOTED = re.compile(r"=\s*+(?:[^\s\"'=]*+=\s*+)*+[^\s\"'=]*+")
+# Beginnings and ends of what is neither text nor a tag.
 _DECLARATIONS = (
-    ("<!--", re.compile(r"--!?>"), "comment"),
-    ("<![CDATA[", re.compile(r"\]\]>"), "data"),
-    ("<?php", re.compile(r"\?>"), "comment"),
-    ("<?=", re.compile(r"\?>"), "comment"),
-    ("<!", re.compile(">"), "comment"),
-    ("<?", re.compile(">"), "comment"),
+    ("<!--", re.compile(r"--!?>")),
+    ("<?php", re.compile(r"\?>")),
+    ("<?=", re.compile(r"\?>")),
+    ("<!", re.compile(">")),
+    ("<?", re.compile(">")),
     # An end tag without a name.
-    ("</", re.compile(">"), "comment"),
+    ("</", re.compile(">")),
+)
+_CDATA = "<![CDATA["
+_XML_DECLARATIONS = (
+    ("<!--", re.compile("-->")),
+    (_CDATA, re.compile(r"\]\]>")),
+    ("<?", re.compile(r"\?>")),
 )
 _ATTRIBUTE = re.compile(
     r"([^\s=/]++)(?:\s*+=\s*+(\"[^\"]*+\"|'[^']*+'|[^\s\"']\S*+))?+"
@@ -103,7 +109,7 @@ def read_markup(text, document_format):
             builder.items += text_items(raw, document_format)
         elif token.kind == "comment":
             builder.add(Kind.VOID, raw)
-        elif token.name == "br" and not is_xml:
+        elif token.name == "br" and (token.kind == "empty" or not is_xml):
             builder.add(Kind.BREAK, raw)
         elif is_opaque or token.kind in ("empty", "data"):
             is_word = token.is_kept or token.name in _WORDS or is_xml
@@ -286,11 +292,12 @@ def _read_token(text, start, is_xml):
     One without an end takes the rest of the document, as in browsers.
     """
     if not _TAG_START.match(text, start):
-        for beginning, end, kind in _DECLARATIONS:
-            is_cdata = kind == "data"
-            if text.startswith(beginning, start) and (is_xml or not is_cdata):
-                # From the third character, since "<!-->" is a comment.
-                found = end.search(text, start + 2)
+        for beginning, end in _XML_DECLARATIONS if is_xml else _DECLARATIONS:
+            if text.startswith(beginning, start):
+                # In HTML "<!-->" is a comment.
+                size = len(beginning) if is_xml else 2
+                found = end.search(text, start + size)
+                kind = "data" if beginning == _CDATA else "comment"
                 return _Token(
                     text[start : found.end() if found else None], kind
                 )

@@ -177,6 +177,8 @@ def test_xml():
     for kept in ('<x id="1"/>', "&e;! &f;", "<ph>c</ph>", "[kept]", "passwd"):
         assert kept in found
     assert '<g id="2">MY</g>' in found
+    xml = "<?b c='>d'?><!-->e--><a>f<br/>H <i>j k</i><!-->l--></a>"
+    assert upper(xml, "xml") == xml.replace(">f", ">F").replace("j k", "J K")
     for bad in ("<a>", "<a>&nbsp;</a>", "<a>\0</a>", "a", ""):
         with pytest.raises(InputError, match="not well-formed"):
             upper(bad, "xml")
