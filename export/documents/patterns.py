@@ -21,8 +21,11 @@ MARKS = (
     "\u20d0-\u20ff\u3099\u309a\ufe00-\ufe0f\ufe20-\ufe2f\U0001f3fb-\U0001f3ff"
 )
 _PICTURE = "[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
-# One or more, with their modifiers.
-EMOJI = rf"{_PICTURE}(?:{_PICTURE}|[\ufe0f\u200d\u20e3\U000e0020-\U000e007f])*"
+# One or more, with their modifiers; also keycaps, and signs shown as emoji.
+EMOJI = (
+    rf"(?:{_PICTURE}|[#*0-9]\ufe0f?\u20e3|[^\w\s]\ufe0f)"
+    rf"(?:{_PICTURE}|[\ufe0f\u200d\u20e3\U000e0020-\U000e007f])*"
+)
 _ADDRESS_START = rf"(?:\b|(?<=[{NO_SPACES}]))"
 # Within [^...]: white space, punctuation that is in no address, and letters of
 # scripts without spaces.

@@ -166,6 +166,12 @@ def test_markup(html, expected):
         assert found == expected
 
 
+def test_entities_end_before_what_the_translation_has_after_them():
+    translator = RuleTranslator(lambda text: (text.replace(" ", ""), ()))
+    found = translator.translate_document("&#169 2020 &copy a", "html")
+    assert unescape(found) == "\u00a92020\u00a9a"
+
+
 def test_xml():
     xml = (
         '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY e "x"><!ENTITY f SYSTEM '
@@ -291,14 +297,17 @@ def test_the_command_translates_documents(exported, tmp_path):
     found = (tmp_path / "out").read_bytes().decode()
     assert MARK.findall(found) == MARK.findall(path.read_text())
     assert found.endswith("\r\n</p>7<br>")
-    for flags, content, named in (
-        (["--format=xml"], b"<p>", "--format=html"),
-        (["--document"], b"ba \xff", "UTF-8"),
-        (["--document", "--scores"], b"", "--scores"),
-        (["--format=html", "--n_best=2"], b"", "--n_best"),
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text("kept")
+    for flags, content, named, output in (
+        (["--format=xml"], b"<p>", "--format=html", old),
+        (["--document"], b"ba \xff", "UTF-8", new),
+        (["--document", "--scores"], b"", "--scores", old),
+        (["--format=html", "--n_best=2"], b"", "--n_best", new),
     ):
         code, lines, err = commands.run(
-            "export.translate", exported, content, *flags
+            "export.translate", exported, content, *flags, f"--output={output}"
         )
         assert (code, lines) == (2, [])
         assert err[-1].startswith("Error: ") and named in err[-1]
+        assert old.read_text() == "kept" and not new.exists()
