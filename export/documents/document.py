@@ -107,10 +107,12 @@ def _split_long(translator, segments):
 def _translate(translator, segments, on_progress, terms):
     """Returns the Translations of Segments, with alignments if needed."""
     aligned = {
-        segment.source
-        for segment in segments
-        if segment.needs_alignment and translator.has_alignments
+        segment.source for segment in segments if segment.needs_alignment
     }
+    if not translator.has_alignments:
+        aligned = ()
+    elif terms is not None and not translator.aligns_terms:
+        aligned = {source for source in aligned if not terms.find(source)}
     # Each sentence once.
     translations = dict.fromkeys([segment.source for segment in segments])
     for is_aligned, translate in (

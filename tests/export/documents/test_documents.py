@@ -13,6 +13,7 @@ from export.common.errors import InputError
 from export.documents.document import join_flow
 from export.documents.flow import Segment, split_flow
 from export.documents.markup import read_markup
+from export.translators.terms import Terms
 from tests.export import commands
 from tests.export.documents import made_up
 from tests.export.documents.made_up import RuleTranslator, keep, shuffle
@@ -211,9 +212,15 @@ def test_every_tag_comes_out_once_and_well_nested(html):
 
 def test_placeholders_are_not_swapped():
     translator = RuleTranslator(made_up.reverse)
-    text = "see {a} and {b} {c} too\n"
+    text = "see {a} and {b} {c} too"
     found = translator.translate_document(text)
-    assert found == "too {c} {b} and {a} see\n"
+    assert found == "too {c} {b} and {a} see"
+    # An export has no alignments of sentences with terms.
+    translator.aligns_terms = False
+    terms = Terms([("too", "x")])
+    text = f"{text}<p>{{a}} sees <b>{{b}}</b>"
+    found = translator.translate_document(text, "html", terms=terms)
+    assert found == "too {a} {b} and {c} see<p><b>{b}</b> sees {a}"
 
 
 def characters(document):
