@@ -125,20 +125,29 @@ def _split_long(translator, segments):
 
 
 def _translate(translator, segments, on_progress, terms):
-    """Returns the Translations of Segments, with alignments for tags."""
-    keys = [(segment.source, segment.has_marks) for segment in segments]
-    translations = dict.fromkeys(keys)
-    for has_marks in (False, True):
-        translate = translator.translate
-        if has_marks and translator.has_alignments:
-            translate = translator.align
-        # Each sentence once.
-        sources = [key[0] for key in translations if key[1] == has_marks]
+    """Returns the Translations of Segments, with alignments if needed."""
+    aligned = {
+        segment.source for segment in segments if segment.needs_alignment
+    }
+    if not translator.has_alignments:
+        aligned = ()
+    elif terms is not None and not translator.aligns_terms:
+        aligned = {source for source in aligned if not terms.find(source)}
+    # Each sentence once.
+    translations = dict.fromkeys([segment.source for segment in segments])
+    for is_aligned, translate in (
+        (False, translator.translate),
+        (True, translator.align),
+    ):
+        sources = [
+            source
+            for source in translations
+            if (source in aligned) == is_aligned
+        ]
         if sources:
             found = translate(sources, on_progress, terms=terms)
-            for source, translation in zip(sources, found):
-                translations[source, has_marks] = translation
-    return [translations[key] for key in keys]
+            translations |= zip(sources, found)
+    return [translations[segment.source] for segment in segments]
 
 
 def _accept(segment, translation):

@@ -2,6 +2,7 @@
 
 import enum
 import html
+import itertools
 import math
 import re
 import sys
@@ -157,9 +158,10 @@ class Segment:
         return self.text.replace(ATOM, self.surrogate)
 
     @property
-    def has_marks(self):
-        """Whether there are tags, which need an alignment."""
-        return any([item.is_mark for item in self.items])
+    def needs_alignment(self):
+        """Whether there are tags, or placeholders that could be swapped."""
+        atoms = {item.raw for item in self.items if item.kind is Kind.ATOM}
+        return len(atoms) > 1 or any([item.is_mark for item in self.items])
 
     @property
     def num_atoms(self):
@@ -195,6 +197,7 @@ def split_flow(items, language):
     Returns a list of Segments and, between them, lists of the items that stay
     as they are: white space, and tags between two sentences.
     """
+    items = _join_atoms(items)
     text = "".join([item.text for item in items])
     spans, start = [], 0
     for end in _sentence_ends(text, language):
@@ -202,6 +205,16 @@ def split_flow(items, language):
             spans.append(_strip(text, start, end))
         start = end
     return cut_items(items, spans)
+
+
+def _join_atoms(items):
+    """Makes adjacent placeholders, such as "%d%%", one: models copy words."""
+    joined = []
+    for kind, group in itertools.groupby(items, lambda item: item.kind):
+        if kind is Kind.ATOM:
+            group = [Item(kind, "".join([each.raw for each in group]), ATOM)]
+        joined += group
+    return joined
 
 
 def _sentence_ends(text, language):

@@ -22,20 +22,24 @@ _TAG = re.compile(
 )
 _TAG_START = re.compile(r"</?[a-zA-Z_:\u0080-\U0010ffff]")
 _UNQUOTED = re.compile(r"=\s*+(?:[^\s\"'=]*+=\s*+)*+[^\s\"'=]*+")
+# Beginnings and ends of what is neither text nor a tag.
 _DECLARATIONS = (
-    ("<!--", re.compile(r"--!?>"), "comment"),
-    ("<![CDATA[", re.compile(r"\]\]>"), "data"),
-    ("<?php", re.compile(r"\?>"), "comment"),
-    ("<?=", re.compile(r"\?>"), "comment"),
-    ("<!", re.compile(">"), "comment"),
-    ("<?", re.compile(">"), "comment"),
+    ("<!--", re.compile(r"--!?>")),
+    ("<?php", re.compile(r"\?>")),
+    ("<?=", re.compile(r"\?>")),
+    ("<!", re.compile(">")),
+    ("<?", re.compile(">")),
     # An end tag without a name.
-    ("</", re.compile(">"), "comment"),
+    ("</", re.compile(">")),
 )
-_KEPT = re.compile(
-    r"\stranslate\s*=\s*[\"']?no\b"
-    r"|\sclass\s*=\s*(?:\"[^\"]*|'[^']*)?\bnotranslate\b",
-    re.IGNORECASE,
+_CDATA = "<![CDATA["
+_XML_DECLARATIONS = (
+    ("<!--", re.compile("-->")),
+    (_CDATA, re.compile(r"\]\]>")),
+    ("<?", re.compile(r"\?>")),
+)
+_ATTRIBUTE = re.compile(
+    r"([^\s=/]++)(?:\s*+=\s*+(\"[^\"]*+\"|'[^']*+'|[^\s\"']\S*+))?+"
 )
 _WORD = re.compile(r"\w")
 
@@ -105,7 +109,7 @@ def read_markup(text, document_format):
             builder.items += text_items(raw, document_format)
         elif token.kind == "comment":
             builder.add(Kind.VOID, raw)
-        elif token.name == "br" and not is_xml:
+        elif token.name == "br" and (token.kind == "empty" or not is_xml):
             builder.add(Kind.BREAK, raw)
         elif is_opaque or token.kind in ("empty", "data"):
             is_word = token.is_kept or token.name in _WORDS or is_xml
@@ -288,11 +292,12 @@ def _read_token(text, start, is_xml):
     One without an end takes the rest of the document, as in browsers.
     """
     if not _TAG_START.match(text, start):
-        for beginning, end, kind in _DECLARATIONS:
-            is_cdata = kind == "data"
-            if text.startswith(beginning, start) and (is_xml or not is_cdata):
-                # From the third character, since "<!-->" is a comment.
-                found = end.search(text, start + 2)
+        for beginning, end in _XML_DECLARATIONS if is_xml else _DECLARATIONS:
+            if text.startswith(beginning, start):
+                # In HTML "<!-->" is a comment.
+                size = len(beginning) if is_xml else 2
+                found = end.search(text, start + size)
+                kind = "data" if beginning == _CDATA else "comment"
                 return _Token(
                     text[start : found.end() if found else None], kind
                 )
@@ -312,8 +317,22 @@ def _read_token(text, start, is_xml):
         # The slash may belong to a value.
         values = _UNQUOTED.finditer(attributes)
         is_empty |= all(each.end() < len(attributes) for each in values)
-    is_kept = _KEPT.search(attributes) is not None
-    return _Token(raw, "empty" if is_empty else "start", name, is_kept)
+    kind = "empty" if is_empty else "start"
+    return _Token(raw, kind, name, _is_kept(attributes))
+
+
+def _is_kept(attributes):
+    """Whether the attributes of a tag say that it is not translated."""
+    attributes = attributes.lower()
+    # Most have none of it.
+    if "translate" not in attributes:
+        return False
+    values = {
+        name: value.strip("\"'").split()
+        for name, value in reversed(_ATTRIBUTE.findall(attributes))
+    }
+    is_class = "notranslate" in values.get("class", ())
+    return is_class or values.get("translate") == ["no"]
 
 
 def _element_rest(tokens, name):

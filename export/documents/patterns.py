@@ -21,10 +21,22 @@ MARKS = (
     "\u20d0-\u20ff\u3099\u309a\ufe00-\ufe0f\ufe20-\ufe2f\U0001f3fb-\U0001f3ff"
 )
 _PICTURE = "[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]"
-# One or more, with their modifiers.
-EMOJI = rf"{_PICTURE}(?:{_PICTURE}|[\ufe0f\u200d\u20e3\U000e0020-\U000e007f])*"
-# URLs and mail addresses.
+# One or more, with their modifiers; also keycaps, and signs shown as emoji.
+EMOJI = (
+    rf"(?:{_PICTURE}|[#*0-9]\ufe0f?\u20e3|[^\w\s]\ufe0f)"
+    rf"(?:{_PICTURE}|[\ufe0f\u200d\u20e3\U000e0020-\U000e007f])*"
+)
+_ADDRESS_START = rf"(?:\b|(?<=[{NO_SPACES}]))"
+# Within [^...]: white space, punctuation that is in no address, and letters of
+# scripts without spaces.
+_NOT_ADDRESS = rf"\s\u2000-\u206f\u3000-\u303f\uff01-\uff65{NO_SPACES}"
+_NOT_MAIL = rf"{_NOT_ADDRESS}\x00-*,/:-@\[-^`{{-\xbf"
+# URLs and mail addresses. A URL ends before references of markup but "&amp;";
+# letters without spaces are a part of it after punctuation.
 ADDRESS = (
-    r"\b(?:https?://|www\.)[^\s<>\"]*[\w/]"
-    r"|\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
+    rf"{_ADDRESS_START}(?:https?://|www\.)"
+    rf"(?:(?!&(?!amp;|#38;|#x26;)#?\w+;)[^<>\"{_NOT_ADDRESS}]"
+    rf"|(?<=[/=?&#_.-])[{NO_SPACES}]+)+(?<=[\w/])"
+    rf"|{_ADDRESS_START}[^{_NOT_MAIL}]{{1,64}}"
+    rf"@[^+.{_NOT_MAIL}]{{1,63}}(?:\.[^+.{_NOT_MAIL}]{{1,63}})+"
 )

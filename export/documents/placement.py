@@ -84,7 +84,8 @@ def _encoder(items, document_format):
     found = collections.defaultdict(list)
     for item in texts:
         if item.raw != item.text:
-            found[item.text].append(item.raw)
+            # Without ";" the next character might become a part of it.
+            found[item.text].append(f"{item.raw.removesuffix(';')};")
         else:
             for char in pattern.findall(item.text):
                 found[char].append(

@@ -1,5 +1,6 @@
 """An HTTP server for one translator, without TensorFlow Serving.
 
-`models` runs signatures, `batcher` merges concurrent requests, `app` has the
-interfaces: a page, LibreTranslate's and TensorFlow Serving's.
+`models` runs signatures, `batcher` merges concurrent requests, `fields` parses
+them, `app` has the interfaces: a page, LibreTranslate's and TensorFlow
+Serving's.
 """

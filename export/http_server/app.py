@@ -8,15 +8,15 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import hmac
-import json
 import logging
 import pathlib
+import re
 import time
-import urllib.parse
 
 import numpy as np
 import prometheus_client
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
@@ -24,15 +24,23 @@ from export.common.errors import InputError
 from export.documents.document import translate_documents
 from export.http_server.batcher import Batcher, QueueFullError
 from export.http_server.document_translator import DocumentTranslator
+from export.http_server.fields import (
+    RequestError,
+    parse_count,
+    parse_fields,
+    select_text,
+    validate_texts,
+    validate_unicode,
+)
 from export.http_server.models import list_languages
 from export.translators.text_translator import MIN_POSSIBLE_SCORE
 
 _PAGE = pathlib.Path(__file__).parent / "page" / "index.html"
 _LOGGER = logging.getLogger(__name__)
-_FORM = "application/x-www-form-urlencoded"
 _FORMATS = ("text", "html")
 # The signature with languages; here by columns only.
 _LANGUAGES = "translate_languages"
+_LANGUAGE_INPUTS = ("source_language", "target_language")
 # Requests whose documents are translated at the same time.
 _MAX_DOCUMENT_THREADS = 128
 
@@ -52,17 +60,6 @@ class ServerLimits:
     max_waiting: int = 1024
     timeout: float = 60.0
     num_threads: int = 2
-
-
-class RequestError(Exception):
-    """A request is refused, with an HTTP status."""
-
-    def __init__(self, status, message, **headers):
-        super().__init__(message)
-        self.status = status
-        self.headers = {
-            name.replace("_", "-"): value for name, value in headers.items()
-        }
 
 
 def create_app(model, model_name="translator", limits=None, api_key=None):
@@ -95,6 +92,16 @@ def create_app(model, model_name="translator", limits=None, api_key=None):
             for path, (method, function) in paths.items()
         ],
         lifespan=close_at_the_end,
+        exception_handlers={HTTPException: _respond_to_http_error},
+    )
+
+
+async def _respond_to_http_error(request, error):
+    """Responds to a path or method that does not exist."""
+    return JSONResponse(
+        {"error": f"{error.detail}: {request.method} {request.url.path}."},
+        error.status_code,
+        error.headers,
     )
 
 
@@ -184,15 +191,17 @@ class _Server:
         """LibreTranslate's /translate."""
         fields = await self._read_fields(request)
         query = fields.get("q")
+        if not isinstance(query, (str, list)):
+            raise RequestError(400, "q must be text, or a list of texts.")
         texts = [query] if isinstance(query, str) else query
-        self._validate_texts(texts, "q")
+        validate_texts(texts, "q", self._limits.max_texts)
         languages = self._select_languages(
             fields.get("source", "auto"), fields.get("target")
         )
         document_format = fields.get("format", "text")
         if document_format not in _FORMATS:
             raise RequestError(400, f"format must be {' or '.join(_FORMATS)}.")
-        count = _parse_count(fields.get("alternatives", 0))
+        count = parse_count(fields.get("alternatives", 0))
         if not 0 <= count < self._model.beam_size:
             raise RequestError(
                 400,
@@ -239,7 +248,8 @@ class _Server:
         name = content.get("signature_name", "serving_default")
         names = self._model.inputs.get(name) if isinstance(name, str) else None
         by_rows = "instances" in content
-        texts = content.get("instances" if by_rows else "inputs")
+        field = "instances" if by_rows else "inputs"
+        texts = content.get(field)
         languages = None
         if name == _LANGUAGES and names and isinstance(texts, dict):
             name, languages = "serving_default", texts
@@ -252,14 +262,13 @@ class _Server:
             raise RequestError(
                 400, f"signature_name must be one of {', '.join(usable)}."
             )
-        if isinstance(texts, dict):
-            texts = texts.get("text")
+        if by_rows and "inputs" in content:
+            raise RequestError(400, "Give instances or inputs, not both.")
+        names = {"text", *_LANGUAGE_INPUTS} if languages else {"text"}
+        texts = select_text(texts, names, field)
         if by_rows and isinstance(texts, list):
-            texts = [
-                each.get("text") if isinstance(each, dict) else each
-                for each in texts
-            ]
-        self._validate_texts(texts, "instances" if by_rows else "inputs")
+            texts = [select_text(each, names, field) for each in texts]
+        validate_texts(texts, field, self._limits.max_texts)
         if languages:
             texts = self._tag_texts(texts, languages)
         outputs = await self._run(name, texts)
@@ -272,20 +281,24 @@ class _Server:
     def _select_languages(self, source, target):
         """Returns the Languages of a request; "auto" is the model's source."""
         languages = self._model.languages
-        if not isinstance(target, str) or not isinstance(source, str):
-            raise RequestError(400, "source and target must be codes.")
+        for name, code in ("source", source), ("target", target):
+            if not isinstance(code, str):
+                raise RequestError(400, f"{name} must be a language's code.")
+            validate_unicode(code, name)
         source = None if source in ("auto", "und") else source
         if target == "und" and not languages.codes:
             target = None
         try:
             return languages.select(source, target)
         except InputError as error:
-            raise RequestError(400, str(error)) from None
+            # Those of commands are flags.
+            message = re.sub(r"--(\w+)_language\b", r"\1", str(error))
+            raise RequestError(400, message) from None
 
     def _tag_texts(self, texts, fields):
         """Returns texts with the tags of the languages of a request."""
         columns = [texts]
-        for name in ("source_language", "target_language"):
+        for name in _LANGUAGE_INPUTS:
             codes = fields.get(name)
             if not isinstance(codes, list) or len(codes) != len(texts):
                 raise RequestError(400, f"{name} must have a code per text.")
@@ -298,23 +311,6 @@ class _Server:
             ).tag(text)
             for text, source, target in zip(*columns)
         ]
-
-    def _validate_texts(self, texts, name):
-        if not isinstance(texts, list) or not texts:
-            raise RequestError(400, f"{name} must be text, or a list of texts.")
-        if len(texts) > self._limits.max_texts:
-            raise RequestError(
-                400, f"{name} may have {self._limits.max_texts} texts at most."
-            )
-        for text in texts:
-            if not isinstance(text, str):
-                raise RequestError(400, f"Each of {name} must be text.")
-            try:
-                text.encode("utf-8")
-            except UnicodeEncodeError:
-                raise RequestError(
-                    400, f"{name} has half of a surrogate pair."
-                ) from None
 
     async def _run(self, signature, texts, timeout=None):
         """Returns a signature's outputs for texts, a dict of arrays."""
@@ -340,19 +336,7 @@ class _Server:
             )
         except TimeoutError:
             raise RequestError(408, "The request came too slowly.") from None
-        kind = request.headers.get("content-type", "").split(";")[0].strip()
-        try:
-            text = content.decode("utf-8")
-            if kind == _FORM:
-                fields = dict(urllib.parse.parse_qsl(text, errors="strict"))
-            else:
-                fields = json.loads(text)
-        except (ValueError, RecursionError):
-            raise RequestError(
-                400, "The request must be a JSON object or a form, in UTF-8."
-            ) from None
-        if not isinstance(fields, dict):
-            raise RequestError(400, "The request must be a JSON object.")
+        fields = parse_fields(content, request.headers.get("content-type", ""))
         self._validate_key(request, fields)
         return fields
 
@@ -377,11 +361,6 @@ class _Server:
             str(given).encode("utf-8", "replace"), self._api_key.encode("utf-8")
         ):
             raise RequestError(403, "The api_key is missing or wrong.")
-
-
-def _parse_count(value):
-    """Returns a number, which forms send as text; -1 for anything else."""
-    return int(value) if str(value).isdecimal() else -1
 
 
 def _to_json(values):

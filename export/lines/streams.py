@@ -226,11 +226,18 @@ def process_document(description, input_path, output_path, translate):
     """Translates a whole file or standard input; see `process_lines`.
 
     `translate` is a function of a str and of a progress function (or None) that
-    returns a str. Raises InputError if the input is not UTF-8.
+    returns a str. The output is unchanged if it fails. Raises InputError if the
+    input is not UTF-8.
     """
+    is_new = not (
+        output_path in _STANDARD or pathlib.Path(output_path).exists()
+    )
     with contextlib.ExitStack() as stack:
         stream = _open_input(stack, input_path, "input")
-        writer = _open_output(stack, output_path, [input_path], append=False)
+        if is_new:
+            stack.push(_remove_after_error(output_path))
+        # Only to see that it can be written.
+        _open_output(stack, output_path, [input_path], append=True)
         try:
             text = stream.read().decode("utf-8")
         except UnicodeDecodeError as error:
@@ -243,7 +250,20 @@ def process_document(description, input_path, output_path, translate):
                 f"Cannot read the input: {error_reason(error)}."
             ) from error
         on_progress = _show_progress(stack, description, output_path)
-        writer.write_text(translate(text, on_progress))
+        text = translate(text, on_progress)
+        _open_output(stack, output_path, [input_path], append=False).write_text(
+            text
+        )
+
+
+def _remove_after_error(path):
+    """Returns an exit function of a context that removes a file."""
+
+    def remove(error_type, error, traceback):
+        if error_type is not None:
+            pathlib.Path(path).unlink(missing_ok=True)
+
+    return remove
 
 
 def _show_progress(stack, description, output_path):

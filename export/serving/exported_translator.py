@@ -29,6 +29,7 @@ class ExportedTranslator(SignatureTranslator):
         # Not at the top: only exports need a session.
         from export.serving.session import SERVER_ERRORS, ServerSession
 
+        path = pathlib.Path(path)
         self.batch_tokens = batch_tokens
         self.name = str(path)
         # Not there without a description of the export.

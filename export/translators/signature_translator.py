@@ -16,6 +16,7 @@ class SignatureTranslator(TextTranslator):
     """Base of translators by an export or server, whose messages say `name`."""
 
     name = ""
+    aligns_terms = False
 
     @abc.abstractmethod
     def _predict(self, signature, texts, **inputs):
@@ -44,9 +45,9 @@ class SignatureTranslator(TextTranslator):
         if any(terms) and (align or n > 1):
             raise InputError(
                 f"{self.name} is an export, which gives only the best "
-                "translation with terms, without alignments: omit --n_best and "
-                "--alignments, or --terms and --keep, or use the model "
-                "directory."
+                "translation with terms, without alignments: omit --n_best, "
+                "--alignments and --confidence, or --terms and --keep, or use "
+                "the model directory."
             )
         if n > 1:
             outputs = self._predict("n_best", texts)

@@ -102,8 +102,9 @@ class Terms:
         for size in self._sizes:
             for start in range(len(units) - size + 1):
                 key = _key(units[start : start + size])
-                targets = self._targets.get(key)
+                targets = self._targets.get(_normalize(key))
                 if targets is not None:
+                    # As the text has it, for the graph of a server.
                     found.setdefault(targets, "".join(key))
         terms = [
             Term(source, "|".join(targets)) for targets, source in found.items()
@@ -165,6 +166,7 @@ def _read_pairs(path):
 
 
 def _split_variants(text):
+    text = unicodedata.normalize("NFC", text)
     variants = (" ".join(each.split()) for each in text.split("|"))
     return tuple(dict.fromkeys(filter(None, variants)))
 
@@ -180,6 +182,13 @@ def _units(text):
                 start = end
         units.append((word[start:], " "))
     return units
+
+
+def _normalize(key):
+    """Returns the key with composed characters."""
+    if all(map(str.isascii, key)):
+        return key
+    return tuple(unicodedata.normalize("NFC", part) for part in key)
 
 
 def _key(units):

@@ -109,9 +109,10 @@ class TextTranslator(abc.ABC):
         num_threads: number of batches that are translated in parallel.
         languages: Languages of the texts and of their translations.
         has_alignments: whether `align` is there.
+        aligns_terms: whether it takes terms.
     """
 
-    has_alignments = True
+    has_alignments = aligns_terms = True
     languages = Languages()
     batch_tokens = BATCH_TOKENS
     batch_size = None

@@ -67,6 +67,13 @@ def invert_case(text):
     )[1]
 
 
+def reverse(text):
+    """The same words in the other order."""
+    words = text.split()
+    links = tuple((i, len(words) - 1 - i) for i in range(len(words)))
+    return " ".join(words[::-1]), links
+
+
 def shuffle(text):
     """Other words in another order, some lost, with wrong alignments."""
     generator = random.Random(text)
@@ -162,6 +169,7 @@ _leaves = st.sampled_from(
             "&nbsp;",
             "&foo; ",
             "AT&T",
+            "&lt;http://a.b/?c&amp;d&gt;",
         ),
         *("<img>", "<wbr>", "<!-- <b> -->", "<br>", "<code>x&lt;y</code> "),
         *(

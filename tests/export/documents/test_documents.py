@@ -4,6 +4,7 @@ import collections
 import pathlib
 import re
 import time
+from html import unescape
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from export.common.errors import InputError
 from export.documents.document import join_flow
 from export.documents.flow import Segment, split_flow
 from export.documents.markup import read_markup
+from export.translators.terms import Terms
 from tests.export import commands
 from tests.export.documents import made_up
 from tests.export.documents.made_up import RuleTranslator, keep, shuffle
@@ -137,11 +139,17 @@ def upper(text, document_format="html"):
         ("<pre>a <b></pre><script>'<p>'</script>b", None),
         ("<textarea><b>a</textarea><style>a</style>b", None),
         ('a <i translate="no">b</i> c', 'A <i translate="no">b</i> C'),
+        (
+            "<p class=no-notranslate>a <p a=' translate=no '>b",
+            "<p class=no-notranslate>A <p a=' translate=no '>B",
+        ),
         ("<p translate=no>a<p>b</p></p>c", "<p translate=no>a<p>b</p></p>C"),
         ("caf&eacute; &amp; b &lt; c", "CAF\u00c9 &amp; B &lt; C"),
         ("a&nbsp;b &copy; c &nope; d", "A&nbsp;B &copy; C &nope; D"),
         ("a {x} %s %(y)d {{z}} b", "A {x} %s %(y)d {{z}} B"),
+        ("a %d%% b <x/><x/> {x}{y}", "A %d%% B <x/><x/> {x}{y}"),
         ("a \U0001f642 b", "A \U0001f642 B"),
+        ("a http://b.c/&nbsp;d&quot;", "A http://b.c/&nbsp;D&quot;"),
         ("it costs<sup>[1]</sup> less", "IT COSTS<sup>[1]</sup> LESS"),
         ("<!DOCTYPE html><!-- a --><?php a > b ?>c", None),
         ("a <b>b <i>c</b> d</i> e", "A <b>B <i>C</b> D</i> E"),
@@ -159,6 +167,12 @@ def test_markup(html, expected):
         assert found == expected
 
 
+def test_entities_end_before_what_the_translation_has_after_them():
+    translator = RuleTranslator(lambda text: (text.replace(" ", ""), ()))
+    found = translator.translate_document("&#169 2020 &copy a", "html")
+    assert unescape(found) == "\u00a92020\u00a9a"
+
+
 def test_xml():
     xml = (
         '<?xml version="1.0"?>\n<!DOCTYPE a [<!ENTITY e "x"><!ENTITY f SYSTEM '
@@ -170,6 +184,8 @@ def test_xml():
     for kept in ('<x id="1"/>', "&e;! &f;", "<ph>c</ph>", "[kept]", "passwd"):
         assert kept in found
     assert '<g id="2">MY</g>' in found
+    xml = "<?b c='>d'?><!-->e--><a>f<br/>H <i>j k</i><!-->l--></a>"
+    assert upper(xml, "xml") == xml.replace(">f", ">F").replace("j k", "J K")
     for bad in ("<a>", "<a>&nbsp;</a>", "<a>\0</a>", "a", ""):
         with pytest.raises(InputError, match="not well-formed"):
             upper(bad, "xml")
@@ -192,6 +208,33 @@ def test_every_tag_comes_out_once_and_well_nested(html):
             collections.Counter(MARK.findall(html))
         )
         assert is_well_nested(found)
+
+
+def test_placeholders_are_not_swapped():
+    translator = RuleTranslator(made_up.reverse)
+    text = "see {a} and {b} {c} too"
+    found = translator.translate_document(text)
+    assert found == "too {c} {b} and {a} see"
+    # An export has no alignments of sentences with terms.
+    translator.aligns_terms = False
+    terms = Terms([("too", "x")])
+    text = f"{text}<p>{{a}} sees my <b>{{b}}</b>"
+    found = translator.translate_document(text, "html", terms=terms)
+    assert found == "too {a} {b} and {c} see<p><b>{b}</b> my sees {a}"
+
+
+def characters(document):
+    """Counts the visible characters of HTML without its tags."""
+    text = unescape(re.sub("<[^<>]*>", "", MARK.sub("", document)))
+    return collections.Counter("".join(text.split()))
+
+
+@some
+@given(made_up.marked_texts)
+def test_words_in_another_order_are_all_there(document):
+    translator = RuleTranslator(made_up.reverse, 100)
+    found = translator.translate_document(document, "html")
+    assert characters(found) == characters(document)
 
 
 def test_tags_are_placed_as_by_a_person():
@@ -261,14 +304,17 @@ def test_the_command_translates_documents(exported, tmp_path):
     found = (tmp_path / "out").read_bytes().decode()
     assert MARK.findall(found) == MARK.findall(path.read_text())
     assert found.endswith("\r\n</p>7<br>")
-    for flags, content, named in (
-        (["--format=xml"], b"<p>", "--format=html"),
-        (["--document"], b"ba \xff", "UTF-8"),
-        (["--document", "--scores"], b"", "--scores"),
-        (["--format=html", "--n_best=2"], b"", "--n_best"),
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.write_text("kept")
+    for flags, content, named, output in (
+        (["--format=xml"], b"<p>", "--format=html", old),
+        (["--document"], b"ba \xff", "UTF-8", new),
+        (["--document", "--scores"], b"", "--scores", old),
+        (["--format=html", "--n_best=2"], b"", "--n_best", new),
     ):
         code, lines, err = commands.run(
-            "export.translate", exported, content, *flags
+            "export.translate", exported, content, *flags, f"--output={output}"
         )
         assert (code, lines) == (2, [])
         assert err[-1].startswith("Error: ") and named in err[-1]
+        assert old.read_text() == "kept" and not new.exists()

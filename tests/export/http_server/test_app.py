@@ -42,6 +42,11 @@ def test_libretranslate(url):
     form = urllib.parse.urlencode(fields | {"source": "auto"}).encode()
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
     assert request(path, form, kind) == (200, {"translatedText": "TWO ONE"})
+    form = b"q=&target=fr"
+    kind = {"Content-Type": "Application/X-WWW-Form-URLencoded; charset=UTF-8"}
+    assert request(path, form, kind) == (200, {"translatedText": ""})
+    status, response = request(path, form + b"&q=a", kind)
+    assert (status, "once" in response["error"]) == (400, True)
     fields["q"] = ["a b", "", "caf\u00e9 \U0001f600"]
     assert request(path, fields | {"alternatives": 2}) == (
         200,
@@ -111,11 +116,12 @@ def test_tensorflow_serving(url):
         ("/translate", {"q": [1], "target": "fr"}, 400, "q"),
         ("/translate", {"q": ["a"] * 9, "target": "fr"}, 400, "q"),
         ("/translate", {"q": "\ud800", "target": "fr"}, 400, "q"),
-        ("/translate", {"q": "a", "target": "de"}, 400, "target"),
+        ("/translate", {"q": "a", "target": "de"}, 400, "omit target=de"),
+        ("/translate", {"q": "a", "target": "\ud800"}, 400, "target"),
         ("/translate", {"q": "a", "target": ["fr"]}, 400, "target"),
         (
             "/translate",
-            {"q": "a", "target": "fr", "source": "de"},
+            {"q": "a", "target": "fr", "source": "\ud800"},
             400,
             "source",
         ),
@@ -139,6 +145,10 @@ def test_tensorflow_serving(url):
         (PREDICT, {"instances": "a"}, 400, "instances"),
         (PREDICT, {"instances": [{"x": 1}]}, 400, "instances"),
         (PREDICT, {"inputs": {"text": 3}}, 400, "inputs"),
+        (PREDICT, {"inputs": "a"}, 400, "list"),
+        (PREDICT, {"inputs": ["a"], "instances": ["b"]}, 400, "both"),
+        (PREDICT, {"instances": [{"text": "a", "to": "b"}]}, 400, "names"),
+        (PREDICT, {"inputs": {"text": ["a"], "to": ["b"]}}, 400, "inputs"),
         *(
             (
                 PREDICT,
@@ -159,7 +169,10 @@ def test_wrong_requests_are_refused(url, path, content, status, name):
 
 @pytest.mark.parametrize("path", ["/v1/models/other:predict", "/detect", "/x"])
 def test_unknown_paths_are_not_found(url, path):
-    assert request(url + path, {"instances": ["a"]})[0] == 404
+    status, response = request(url + path, {"instances": ["a"]})
+    assert (status, path in response["error"]) == (404, True)
+    status, response = request(f"{url}/translate")
+    assert (status, "GET" in response["error"]) == (405, True)
 
 
 @pytest.mark.parametrize(

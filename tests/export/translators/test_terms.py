@@ -60,6 +60,14 @@ def test_the_graph_finds_the_same(text, source):
     assert in_graph.numpy().tolist() == [[found]]
 
 
+def test_terms_may_have_decomposed_characters():
+    composed, decomposed = "\u00e9t\u00e9", "e\u0301te\u0301"
+    for source, text in (composed, decomposed), (decomposed, composed):
+        (term,) = Terms([(source, decomposed)]).find(f"un {text}.")
+        # The graph of a server finds it in the text, as it is there.
+        assert term == Term(text, composed)
+
+
 def test_all_terms_of_a_sentence_each_once():
     terms = Terms([("a b", "1"), ("b", "2|3"), ("c|C", "2|3"), ("d", "4")])
     assert terms.find("a b C b") == [Term("b", "2|3"), Term("a b", "1")]

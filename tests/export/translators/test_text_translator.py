@@ -56,6 +56,11 @@ def test_a_word_has_the_log_probability_of_its_tokens():
     assert word_log_probs(np.full((2, 2), -1), log_probs) == ()
 
 
+def test_the_path_of_an_export_may_be_text(tmp_path):
+    with pytest.raises(InputError, match="not an exported version"):
+        ExportedTranslator(str(tmp_path))
+
+
 def test_what_is_no_list_of_texts_is_refused(translator):
     for texts in ("ba ka", b"ba", ["ba", None], ["ba", "a\ud800"]):
         with pytest.raises(InputError):
