@@ -97,12 +97,15 @@ def test_beam_search_equals_search_without_cache(model, reference, formula):
         beam_size=4,
         alpha=0.8,
         length_penalty=formula,
+        stop_criterion="exact",
         num_given_tokens=wrapped.num_given_tokens,
     )
     limits = (SOURCE != 0).sum(axis=1) - 1 + 5
+    # Like the reference, no empty translation.
+    constraints = kt.Constraints(limits, np.full_like(limits, 2))
     search = helpers.jitted(
         lambda source: kt.translate_ids(
-            wrapped, source, constraints=kt.Constraints(limits), config=config
+            wrapped, source, constraints=constraints, config=config
         )
     )
     output = search(SOURCE.astype(np.int32))
