@@ -22,7 +22,7 @@ _TAG = re.compile(
 )
 _TAG_START = re.compile(r"</?[a-zA-Z_:\u0080-\U0010ffff]")
 _UNQUOTED = re.compile(r"=\s*+(?:[^\s\"'=]*+=\s*+)*+[^\s\"'=]*+")
-# Beginnings and ends of what is neither text nor a tag.
+# Beginnings and ends of parts that are neither text nor tags.
 _DECLARATIONS = (
     ("<!--", re.compile(r"--!?>")),
     ("<?php", re.compile(r"\?>")),

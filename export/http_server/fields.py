@@ -49,7 +49,7 @@ def _parse_form(text):
 
 
 def validate_texts(texts, name, max_texts):
-    """Refuses what is not a list of texts."""
+    """Refuses anything but a list of texts."""
     if not isinstance(texts, list) or not 0 < len(texts) <= max_texts:
         raise RequestError(
             400, f"{name} must be a list of 1 to {max_texts} texts."

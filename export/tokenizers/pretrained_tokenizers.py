@@ -96,6 +96,7 @@ class TaggedTokenizer(VocabTokenizer):
 
     num_tags = 1
 
+    # Not set in the constructor: TensorFlow would save it.
     @functools.cached_property
     def languages(self):
         """Codes of the languages that a source's tags may name."""

@@ -8,9 +8,7 @@ import tensorflow_text as tf_text
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
-from export.tokenizers.python_tokenizers import (
-    has_crashing_piece,
-)
+from export.tokenizers.python_tokenizers import has_crashing_piece
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
@@ -27,7 +25,7 @@ class Tokenizer(tf.Module):
 
     # Itself: a TokenizerPair has one tokenizer for each side.
     source = target = property(lambda self: self)
-    # Codes of the languages that a source's tags may name, and their number.
+    # The codes of a source's tags, and the number of its tags.
     languages, num_tags = (), 0
 
     def __init__(self, proto):

@@ -99,13 +99,14 @@ class Terms:
         if "urls" in self.keep:
             text = _ADDRESS.sub("\ufffc", text)
         found, units = {}, _units(text)
+        composed = [(_compose(unit), space) for unit, space in units]
         for size in self._sizes:
             for start in range(len(units) - size + 1):
-                key = _key(units[start : start + size])
-                targets = self._targets.get(_normalize(key))
+                part = slice(start, start + size)
+                targets = self._targets.get(_key(composed[part]))
                 if targets is not None:
                     # As the text has it, for the graph of a server.
-                    found.setdefault(targets, "".join(key))
+                    found.setdefault(targets, "".join(_key(units[part])))
         terms = [
             Term(source, "|".join(targets)) for targets, source in found.items()
         ]
@@ -166,8 +167,7 @@ def _read_pairs(path):
 
 
 def _split_variants(text):
-    text = unicodedata.normalize("NFC", text)
-    variants = (" ".join(each.split()) for each in text.split("|"))
+    variants = (" ".join(each.split()) for each in _compose(text).split("|"))
     return tuple(dict.fromkeys(filter(None, variants)))
 
 
@@ -184,11 +184,9 @@ def _units(text):
     return units
 
 
-def _normalize(key):
-    """Returns the key with composed characters."""
-    if all(map(str.isascii, key)):
-        return key
-    return tuple(unicodedata.normalize("NFC", part) for part in key)
+def _compose(text):
+    """Returns a text with composed characters."""
+    return unicodedata.normalize("NFC", text)
 
 
 def _key(units):

@@ -62,8 +62,14 @@ def test_each_direction_has_its_scores(model):
     folder, out, directory = model
     records = directory.read_scores()
     assert [each["target_language"] for each in records] == ["xx", OTHER]
+    translator = Translator.from_directory(directory.path)
     for name, record in zip(TAGS, records):
         _assert_score(folder, directory, record, name)
+        language = record["target_language"]
+        sources = (folder / f"{name}.test.en").read_text().splitlines()
+        tagged = [f">>{language}<< {source}" for source in sources]
+        bound = translator.for_languages(target=language)
+        assert translator.translate(tagged) == bound.translate(sources)
     assert "Test, mean BLEU" in out
     dev = event_files.scalars(directory.logs_path / "dev")
     for (_, mean), (_, one), (_, other) in zip(
