@@ -25,6 +25,7 @@ corpus and to N^(1/T - 1), for N pairs of its two languages and temperature T
 import collections
 import functools
 import itertools
+import json
 import math
 import re
 import tomllib
@@ -100,7 +101,6 @@ class MixtureCorpus(Corpus):
         path = dataset.removeprefix("mixture:")
         with explain_read_errors(path):
             content = resolve_path(path).read_bytes()
-        self._content = content
         try:
             settings = _parse_settings(content)
             parts = [
@@ -120,7 +120,7 @@ class MixtureCorpus(Corpus):
                 for each in languages
             ),
         )
-        self._temperature = settings["temperature"]
+        self._settings = settings
         self._parts = parts
         if settings["tags"] == "both":
             self.num_tags = 2
@@ -158,7 +158,9 @@ class MixtureCorpus(Corpus):
 
     def fingerprint(self):
         """Returns the fingerprints of the settings and of all corpora."""
-        settings = f"the mixture 0 {text_fingerprint(self._content.hex())}"
+        # Not of the file: a comment changes nothing.
+        text = json.dumps(self._settings, sort_keys=True)
+        settings = f"the mixture 0 {text_fingerprint(text)}"
         parts = (part.corpus.fingerprint() for part in self._parts)
         return "; ".join(dict.fromkeys([settings, *parts]))
 
@@ -186,7 +188,7 @@ class MixtureCorpus(Corpus):
         totals = collections.Counter()
         for part, size in zip(self._parts, sizes):
             totals[part.direction] += size
-        exponent = 1 / self._temperature - 1
+        exponent = 1 / self._settings["temperature"] - 1
         shares = [
             part.weight * totals[part.direction] ** exponent
             for part in self._parts

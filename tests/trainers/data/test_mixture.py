@@ -220,6 +220,8 @@ def test_the_fingerprint_has_the_file_and_all_corpora(folder, write_text):
     corpus = mixture(folder, part("de"), part("fr"))
     before = corpus.fingerprint()
     assert mixture(folder, part("de"), part("fr")).fingerprint() == before
+    commented = mixture(folder, part("de"), part("fr"), head="# A comment")
+    assert commented.fingerprint() == before
     other = mixture(folder, part("de", weight=2), part("fr")).fingerprint()
     write_text(folder / "fr.train.en", ["x"] * 8)
     changed = mixture(folder, part("de"), part("fr")).fingerprint()
