@@ -10,7 +10,6 @@ import dataclasses
 import hmac
 import logging
 import pathlib
-import re
 import time
 
 import numpy as np
@@ -291,9 +290,7 @@ class _Server:
         try:
             return languages.select(source, target)
         except InputError as error:
-            # Those of commands are flags.
-            message = re.sub(r"--(\w+)_language\b", r"\1", str(error))
-            raise RequestError(400, message) from None
+            raise RequestError(400, str(error)) from None
 
     def _tag_texts(self, texts, fields):
         """Returns texts with the tags of the languages of a request."""

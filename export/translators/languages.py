@@ -64,8 +64,8 @@ class Languages(typing.NamedTuple):
                     f"is {own}, not {code}" if own else "is not selectable"
                 )
                 raise InputError(
-                    f"The model's {name} language {problem}: omit "
-                    f"--{name}_language={code}, or give another model."
+                    f"The model's {name} language {problem}: omit {code} as "
+                    f"{name}_language, or give another model."
                 )
             raise self._missing_error(code)
         return self._replace(
@@ -111,7 +111,7 @@ class Languages(typing.NamedTuple):
             if code is None:
                 raise InputError(
                     f"The model has {len(self.codes)} languages: give "
-                    f"--{name}_language, such as {self._examples()}."
+                    f"{name}_language, such as {self._examples()}."
                 )
             tags.append(f">>{code}<<")
         return tags
