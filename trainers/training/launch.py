@@ -157,6 +157,11 @@ def launch(task):
     training_options.validate_final_weights_flags()
     training_inputs.validate_positions(config, options)
     if FLAGS.logical_cpus > 1:
+        if FLAGS.strategy in ("auto", "one"):
+            raise InputError(
+                f"--logical_cpus={FLAGS.logical_cpus} has no effect with "
+                f"--strategy={FLAGS.strategy}; add --strategy=mirrored."
+            )
         strategies.split_cpu(FLAGS.logical_cpus)
     if FLAGS.deterministic:
         strategies.make_operations_deterministic()
