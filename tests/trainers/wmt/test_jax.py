@@ -200,6 +200,17 @@ def test_processes_make_no_difference(data, alone):
     assert largest_difference(weights(alone), weights(directory)) < 2e-6
 
 
+def test_the_chief_alone_translates_with_the_average(data):
+    """No process waits for another one."""
+    arguments = (
+        *("--model_dir=average", "--train_steps=10", "--tokenize=13a"),
+        *("--ema=0.9", "--sample_minutes=0.00001", "--attention_steps=5"),
+    )
+    results = [*map(finish, start_processes(*arguments, folder=data))]
+    assert [done.code for done in results] == [0, 0], results[0].err
+    assert results[0].out.count("    -> ") >= 3
+
+
 def test_a_lost_process_ends_the_others(data):
     arguments = "--model_dir=lost", "--train_steps=100000"
     chief, other = start_processes(*arguments, folder=data)
