@@ -78,6 +78,9 @@ def train(inputs, options, strategy, run_info, initializer=None):
     if not counter.finished and not has_plateaued(history, options.patience):
         log.start_run(step, run_info)
         _fit(model, inputs, options, checkpoints, counter, history, log)
+    elif strategies.is_chief(strategy) and step not in checkpoints.steps():
+        # A signal saved it, but now it ends the training, and is averaged.
+        checkpoints.save(model, step, history)
     if strategies.is_chief(strategy):
         if strategies.is_multiworker(strategy):
             model = _copy_locally(model, options)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -157,6 +158,18 @@ def test_packed_training_for_minutes_then_an_average(worker, tmp_path):
     ]
     written = weights_files.of_the_model(tmp_path / "m")
     _assert_close(weights_files.in_order(means), written, 1e-6)
+
+
+def test_a_step_saved_by_a_signal_is_averaged_when_it_is_the_last(
+    plain, worker, tmp_path
+):
+    """As if the training had had that many steps from the beginning."""
+    folder = shutil.copytree(plain[0], tmp_path / "copy")
+    checkpoints = _checkpoints(folder)
+    checkpoints.path(STEPS).rename(checkpoints.path(STEPS, "stop"))
+    result = _run(worker, folder, "--average_checkpoints=2")
+    assert f"average of the checkpoints of steps 6, {STEPS};" in result.out
+    assert checkpoints.steps() == [3, 6, STEPS]
 
 
 def test_initial_weights_of_a_model(plain, worker, folder):
