@@ -19,6 +19,9 @@ from export.common.errors import InputError
 
 STRATEGIES = ("auto", "one", "mirrored", "multiworker")
 _COORDINATOR = "JAX_COORDINATOR_ADDRESS"
+# The others end when the chief, which scores alone, does: after JAX's 5 minutes
+# all would be aborted. A lost process ends them sooner.
+_SHUTDOWN_SECONDS = 7 * 24 * 3600
 _PROCESSES = ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 
 
@@ -120,7 +123,10 @@ def make_strategy(name):
     if name == "multiworker":
         count, index = _read_processes()
         jax.distributed.initialize(
-            os.environ[_COORDINATOR], num_processes=count, process_id=index
+            os.environ[_COORDINATOR],
+            num_processes=count,
+            process_id=index,
+            shutdown_timeout_seconds=_SHUTDOWN_SECONDS,
         )
         return JaxStrategy.for_devices(jax.devices())
     devices = jax.devices()

@@ -211,6 +211,34 @@ def test_the_chief_alone_translates_with_the_average(data):
     assert results[0].out.count("    -> ") >= 3
 
 
+SHUTDOWN = """
+import jax
+from trainers.training import jax_strategies
+given = {}
+jax.distributed.initialize = lambda *_, **options: given.update(options)
+jax_strategies.make_strategy("multiworker")
+print(given["shutdown_timeout_seconds"])
+"""
+
+
+def test_processes_wait_for_the_chief_which_may_score_for_hours():
+    """JAX aborts all of them when the time of one is up."""
+    environment = {
+        "KERAS_BACKEND": "jax",
+        "JAX_COORDINATOR_ADDRESS": "a:1",
+        "JAX_NUM_PROCESSES": "2",
+        "JAX_PROCESS_ID": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", SHUTDOWN],
+        env=processes.user_environment() | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 24 * 3600
+
+
 def test_a_lost_process_ends_the_others(data):
     arguments = "--model_dir=lost", "--train_steps=100000"
     chief, other = start_processes(*arguments, folder=data)
