@@ -5,6 +5,7 @@ import time
 
 import keras
 
+from export.common import command
 from export.common.errors import InputError
 from export.common.processes import StopSignals
 from export.translators.model_translator import translator_class
@@ -66,11 +67,14 @@ def train(inputs, options, strategy, run_info, initializer=None):
     if strategies.is_chief(strategy):
         replicas = strategy.num_replicas_in_sync
         start = f"Resuming from step {step:,}."
+        tensorboard = command.command_line(
+            "tensorboard", "--logdir", directory.logs_path
+        )
         print(
             f"Model: {model.count_params():,} parameters, on {replicas} "
             f"device{'s' * (replicas > 1)}. "
             f"{start if step else 'The first steps are slow.'}",
-            f"TensorBoard: tensorboard --logdir {directory.logs_path}",
+            f"TensorBoard: {tensorboard}",
             sep="\n",
             flush=True,
         )
