@@ -82,9 +82,14 @@ def train(inputs, options, strategy, run_info, initializer=None):
     if not counter.finished and not has_plateaued(history, options.patience):
         log.start_run(step, run_info)
         _fit(model, inputs, options, checkpoints, counter, history, log)
-    elif strategies.is_chief(strategy) and step not in checkpoints.steps():
-        # A signal saved it, but now it ends the training, and is averaged.
-        checkpoints.save(model, step, history)
+    elif strategies.is_chief(strategy):
+        flag = f"--patience={options.patience}"
+        if counter.finished:
+            flag = f"--train_steps={config.train_steps}"
+        print(f"There are no more updates: {flag} was reached.", flush=True)
+        if step not in checkpoints.steps():
+            # A signal saved it, but now it ends the training, and is averaged.
+            checkpoints.save(model, step, history)
     if strategies.is_chief(strategy):
         if strategies.is_multiworker(strategy):
             model = _copy_locally(model, options)

@@ -169,6 +169,8 @@ def test_a_step_saved_by_a_signal_is_averaged_when_it_is_the_last(
     checkpoints.path(STEPS).rename(checkpoints.path(STEPS, "stop"))
     result = _run(worker, folder, "--average_checkpoints=2")
     assert f"average of the checkpoints of steps 6, {STEPS};" in result.out
+    # Else the flag would seem to be ignored.
+    assert f"--train_steps={STEPS}" in result.out
     assert checkpoints.steps() == [3, 6, STEPS]
 
 
