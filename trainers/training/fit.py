@@ -55,6 +55,13 @@ def train(inputs, options, strategy, run_info, initializer=None):
     )
     log = TrainingLog(directory)
     step, history = checkpoints.restore_latest(model)
+    if log.last_step and not step:
+        raise InputError(
+            f"The training in {directory.path} had reached step "
+            f"{log.last_step:,}, but {checkpoints.folder} has no checkpoint; "
+            "restore one, or use another --model_dir, with "
+            f"--init_from={directory.path} for its final weights."
+        )
     if initializer is not None and not step:
         initializer.load(model)
     elif initializer is not None:

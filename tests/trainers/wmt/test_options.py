@@ -160,6 +160,18 @@ def test_packed_training_for_minutes_then_an_average(worker, tmp_path):
     _assert_close(weights_files.in_order(means), written, 1e-6)
 
 
+def test_a_training_without_its_checkpoints_does_not_begin_again(
+    plain, worker, tmp_path
+):
+    """Its model would be replaced by one of few updates."""
+    folder = shutil.copytree(plain[0], tmp_path / "copy")
+    shutil.rmtree(folder / "m" / "checkpoints")
+    before = (folder / "m" / "model.weights.h5").read_bytes()
+    result = _run(worker, folder, f"--train_steps={STEPS + 1}", code=2)
+    commands.assert_one_clear_line(result, f"step {STEPS}, .*--init_from=m ")
+    assert (folder / "m" / "model.weights.h5").read_bytes() == before
+
+
 def test_a_step_saved_by_a_signal_is_averaged_when_it_is_the_last(
     plain, worker, tmp_path
 ):
