@@ -204,7 +204,6 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
     with (
         StopSignals(saver.stop) as signals,
         batches.report_error(),
-        strategies.report_lost_workers(strategy),
         strategy.scope(),
     ):
         model.fit(

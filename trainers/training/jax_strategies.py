@@ -183,14 +183,26 @@ def gather_steps(strategy, step):
 
 @contextlib.contextmanager
 def report_lost_workers(strategy):
-    """Context that raises InputError when another process is lost."""
+    """Context that raises InputError when another process is lost.
+
+    After an error the process ends at once, so that the others hear of it.
+    """
     try:
         yield
-    except jax.errors.JaxRuntimeError as error:
+    except (Exception, KeyboardInterrupt) as error:
         if not is_multiworker(strategy):
             raise
-        # JAX would wait for the lost process at exit, and then abort this one.
-        atexit.register(os._exit, command.EXIT_INPUT_ERROR)
+        is_lost = isinstance(error, jax.errors.JaxRuntimeError)
+        code = 1
+        if is_lost or isinstance(error, InputError):
+            code = command.EXIT_INPUT_ERROR
+        elif isinstance(error, KeyboardInterrupt):
+            code = command.EXIT_INTERRUPTED
+        # JAX would wait for the other processes at exit, which wait for this
+        # one or are lost.
+        atexit.register(os._exit, code)
+        if not is_lost:
+            raise
         raise InputError(
             "Another worker stopped or cannot be reached "
             f"({str(error).splitlines()[0]}). Start the same command on all "

@@ -166,8 +166,8 @@ def test_devices_make_no_difference(data, alone, devices):
     assert largest_difference(weights(alone), weights(directory)) < 2e-6
 
 
-def start_processes(*arguments, folder):
-    """Starts two processes of one training."""
+def start_processes(*arguments, folder, second=()):
+    """Starts two processes of one training; `second` has more flags of one."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     return [
@@ -175,6 +175,7 @@ def start_processes(*arguments, folder):
             *ARGUMENTS,
             *("--prepared_dir=data", *DROPOUT, "--noscore"),
             *("--strategy=multiworker", *arguments),
+            *(second if index else ()),
             folder=folder,
             JAX_COORDINATOR_ADDRESS=address,
             JAX_NUM_PROCESSES="2",
@@ -251,6 +252,19 @@ def test_a_lost_process_ends_the_others(data):
     assert done.code == 2
     assert "Error: Another worker stopped" in done.err
     assert "Traceback" not in done.err
+
+
+def test_an_error_of_one_process_ends_the_others(data):
+    results = start_processes(
+        *("--model_dir=error", "--train_steps=10"),
+        folder=data,
+        second=["--prepared_dir=none"],
+    )
+    chief, other = map(finish, results)
+    assert (chief.code, other.code) == (2, 2)
+    assert "Error: Another worker stopped" in chief.err
+    assert "Error: There are no prepared data in none" in other.err
+    assert "Traceback" not in chief.err + other.err
 
 
 def test_micro_batches_make_no_difference(data):
