@@ -40,6 +40,7 @@ from trainers.distillation.steps import (
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis.models import hash_model_files
 from trainers.training import config_flags
+from trainers.training.training_inputs import DEV_FLAGS
 
 FLAGS = flags.FLAGS
 # Shows the flags of these modules in --help.
@@ -100,8 +101,6 @@ flags.DEFINE_multi_string(
 # Flags of trainers.wmt that trainers.distill sets.
 _STUDENT_FLAGS = ("preset", "set", "train_steps", "model_dir", "prepared_dir")
 _STUDENT_FLAGS += ("init_layers_from",)
-# Flags of trainers.wmt that need a dev split.
-_DEV_FLAGS = ("keep_best", "patience", "dev_bleu_sentences")
 
 
 def main(arguments):
@@ -193,13 +192,14 @@ def _open_corpus(teacher):
 
 def _validate_wmt_flags(corpus):
     for flag in FLAGS.wmt_flag:
-        name = flag.lstrip("-").partition("=")[0]
+        name, _, value = flag.lstrip("-").partition("=")
         if name in _STUDENT_FLAGS:
             raise InputError(
                 f"trainers.distill sets --{name} itself; omit --wmt_flag=--"
                 f"{name}."
             )
-        if name in _DEV_FLAGS and "dev" not in corpus.splits():
+        needs_dev = name in DEV_FLAGS and value != "0"
+        if needs_dev and "dev" not in corpus.splits():
             raise InputError(
                 f"--{name} needs a dev split, which {corpus.name} lacks; omit "
                 "it."

@@ -113,10 +113,12 @@ def _corpus_size(config):
     folder = FLAGS.prepared_dir
     if not folder:
         return FLAGS.pairs, (FLAGS.source_length, FLAGS.target_length)
-    if FLAGS.pairs is not None:
-        raise InputError(
-            "Expected --pairs or --prepared_dir, got both; drop one of them."
-        )
+    for name in ("pairs", "source_length", "target_length"):
+        if FLAGS[name].present:
+            raise InputError(
+                f"Expected --{name} or --prepared_dir, got both; drop one of "
+                "them."
+            )
     manifest = PreparedCorpus(folder).manifest
     vocabulary_size = manifest.source.vocabulary_size
     if vocabulary_size != config.encoder_vocabulary_size:

@@ -200,6 +200,9 @@ def _validate_flags():
         requirements["metric"] = requirements["tokenize"] = "--best_of above 1"
     elif FLAGS.text is not None:
         requirements["best_of"] = "the references of a --dataset"
+    if FLAGS.text is not None:
+        names = ("split", "data_dir", "manual_dir")
+        requirements |= dict.fromkeys(names, "--dataset")
     if FLAGS.ray is None:
         requirements["ray_gpus"] = "--ray"
     else:

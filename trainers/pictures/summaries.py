@@ -21,8 +21,9 @@ class AttentionSummaries(keras.callbacks.Callback):
 
     Writes the TensorBoard run `attention` every `frequency` updates and after
     the last one: a picture of each layer and sentence, the entropy of each head
-    in nats, and the translations with their references. Uses no random numbers,
-    so that training is unchanged bit for bit. `counter` is a StepCounter.
+    in nats, and the translations with their references; of the moving average
+    of the weights, if there is one. Uses no random numbers, so that training is
+    unchanged bit for bit. `counter` is a StepCounter.
     """
 
     def __init__(
@@ -40,8 +41,8 @@ class AttentionSummaries(keras.callbacks.Callback):
         """Writes summaries if they are due."""
         is_due = self._counter.is_multiple_of(self._frequency)
         if self._sources and (is_due or self._counter.finished):
-            self.model.sync_variables()
-            maps = self._reader.read(self._sources)
+            with self.model.averaged_weights():
+                maps = self._reader.read(self._sources)
             entropies, pictures = {}, {}
             for kind in ATTENTION_KINDS:
                 entropies |= _compute_entropies(maps, kind)

@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import re
+import shlex
 import typing
 
 import keras_transformer as kt
@@ -61,6 +62,8 @@ _SHARED = {
     "train_steps": "use --train_steps",
     "average_checkpoints": "the last weights are scored",
 }
+# Flags of trainers.wmt for the paper's vocabulary and data.
+_PAPER_DATA = ("--byte_fallback=off", "--copy_rate=0")
 
 
 class Table3Row(typing.NamedTuple):
@@ -153,7 +156,10 @@ class Table3Runs:
         self._run = run
 
     def read_score(self, row):
-        """Returns the scores.json entry of a finished row, otherwise None."""
+        """Returns the scores.json entry of a finished row, otherwise None.
+
+        InputError if the row was trained with other flags of trainers.wmt.
+        """
         directory = ModelDirectory(self._path(row))
         is_trained = directory.config_path.exists()
         if not is_trained or directory.read_config() != row.config:
@@ -162,8 +168,18 @@ class Table3Runs:
         for record in reversed(directory.read_scores()):
             key = record.get("step"), record.get("command")
             if key == (row.config.train_steps, command):
+                self._validate_training(row, record["training"])
                 return record
         return None
+
+    def _validate_training(self, row, training):
+        last_flags = shlex.join([*_PAPER_DATA, *self._training_flags])
+        if training and not training["command"].endswith(f" {last_flags}"):
+            raise InputError(
+                f"Row {row.name} was trained with other --wmt_flag "
+                f"({training['command']}); restore them, or use another "
+                "--output_dir."
+            )
 
     def train_and_score(self, row):
         """Trains and scores a row, or resumes; returns the exit code."""
@@ -174,8 +190,7 @@ class Table3Runs:
             *(f"--set={assignment}" for assignment in row.assignments),
             f"--prepared_dir={self._folder / 'data'}",
             "--noscore",
-            # The paper's vocabulary and data.
-            *("--byte_fallback=off", "--copy_rate=0"),
+            *_PAPER_DATA,
             *self._training_flags,
         ]
         code = self._run("trainers.wmt", flags)

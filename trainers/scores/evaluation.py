@@ -14,6 +14,7 @@ import numpy as np
 import sacrebleu
 
 from export.common.progress_bar import ProgressBar
+from export.lines.streams import print_line_warning
 from trainers.scores import bleu_tokenizers
 
 # Resampled sets of a 95 % interval (Koehn 2004), and sacreBLEU's seed.
@@ -185,13 +186,24 @@ def translators_by_direction(translator, evaluation_set, languages):
 
 
 def translate_sentences(translator, sources):
-    """Returns the translations, a list of str, with a progress bar."""
+    """Returns the translations, a list of str, with a progress bar.
+
+    Warns of sources above the translator's maximum length, which it truncates.
+    """
     print(
         f"Translating {len(sources):,} sentences, beam {translator.beam_size}.",
         flush=True,
     )
     with ProgressBar("Translating", len(sources), "sentences") as bar:
         translations = translator.translate(list(sources), bar.update)
+    truncated = [
+        number
+        for number, translation in enumerate(translations, 1)
+        if translation.source_truncated
+    ]
+    print_line_warning(
+        "Truncated to the model's maximum length", len(truncated), truncated[:3]
+    )
     return [translation.text for translation in translations]
 
 

@@ -122,6 +122,12 @@ class TrainingLog:
         """Dict of `step` and `made_from`; empty if no training wrote it."""
         return self._content["weights"]
 
+    @property
+    def last_step(self):
+        """The last step that any run has saved, 0 before it."""
+        steps = [run["last_step"] for run in self._content["runs"]]
+        return max(steps, default=0)
+
     def start_run(self, step, run_info):
         """Adds a run that begins after a step; `run_info` of `describe_run`."""
         self._started = time.monotonic()

@@ -140,6 +140,7 @@ def load_translator(job):
     import tensorflow as tf
 
     from export.model_directory import load_models
+    from export.translators.model_translator import MAX_SOURCE_TOKENS
     from export.translators.translator import Translator
 
     options = job.options
@@ -156,6 +157,7 @@ def load_translator(job):
     translator = Translator(
         *load_models([pathlib.Path(model.path) for model in job.models]),
         batch_tokens=options.batch_tokens,
+        max_source_tokens=max(MAX_SOURCE_TOKENS, options.max_pieces),
         num_threads=1,
         **search,
     )

@@ -96,8 +96,8 @@ class Checkpoints:
                 return step, json.loads(str(arrays[_HISTORY]))
         if files:
             raise InputError(
-                f"All checkpoints in {self.folder} are damaged; remove the "
-                "folder to start again."
+                f"All checkpoints in {self.folder} are damaged; restore one, "
+                "or use another --model_dir."
             )
         return 0, []
 

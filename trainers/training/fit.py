@@ -5,6 +5,7 @@ import time
 
 import keras
 
+from export.common import command
 from export.common.errors import InputError
 from export.common.processes import StopSignals
 from export.translators.model_translator import translator_class
@@ -54,6 +55,13 @@ def train(inputs, options, strategy, run_info, initializer=None):
     )
     log = TrainingLog(directory)
     step, history = checkpoints.restore_latest(model)
+    if log.last_step and not step:
+        raise InputError(
+            f"The training in {directory.path} had reached step "
+            f"{log.last_step:,}, but {checkpoints.folder} has no checkpoint; "
+            "restore one, or use another --model_dir, with "
+            f"--init_from={directory.path} for its final weights."
+        )
     if initializer is not None and not step:
         initializer.load(model)
     elif initializer is not None:
@@ -66,11 +74,14 @@ def train(inputs, options, strategy, run_info, initializer=None):
     if strategies.is_chief(strategy):
         replicas = strategy.num_replicas_in_sync
         start = f"Resuming from step {step:,}."
+        tensorboard = command.command_line(
+            "tensorboard", "--logdir", directory.logs_path
+        )
         print(
             f"Model: {model.count_params():,} parameters, on {replicas} "
             f"device{'s' * (replicas > 1)}. "
             f"{start if step else 'The first steps are slow.'}",
-            f"TensorBoard: tensorboard --logdir {directory.logs_path}",
+            f"TensorBoard: {tensorboard}",
             sep="\n",
             flush=True,
         )
@@ -78,6 +89,14 @@ def train(inputs, options, strategy, run_info, initializer=None):
     if not counter.finished and not has_plateaued(history, options.patience):
         log.start_run(step, run_info)
         _fit(model, inputs, options, checkpoints, counter, history, log)
+    elif strategies.is_chief(strategy):
+        flag = f"--patience={options.patience}"
+        if counter.finished:
+            flag = f"--train_steps={config.train_steps}"
+        print(f"There are no more updates: {flag} was reached.", flush=True)
+        if step not in checkpoints.steps():
+            # A signal saved it, but now it ends the training, and is averaged.
+            checkpoints.save(model, step, history)
     if strategies.is_chief(strategy):
         if strategies.is_multiworker(strategy):
             model = _copy_locally(model, options)
@@ -185,7 +204,6 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
     with (
         StopSignals(saver.stop) as signals,
         batches.report_error(),
-        strategies.report_lost_workers(strategy),
         strategy.scope(),
     ):
         model.fit(

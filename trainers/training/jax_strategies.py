@@ -19,6 +19,9 @@ from export.common.errors import InputError
 
 STRATEGIES = ("auto", "one", "mirrored", "multiworker")
 _COORDINATOR = "JAX_COORDINATOR_ADDRESS"
+# The others end when the chief, which scores alone, does: after JAX's 5 minutes
+# all would be aborted. A lost process ends them sooner.
+_SHUTDOWN_SECONDS = 7 * 24 * 3600
 _PROCESSES = ("JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
 
 
@@ -120,7 +123,10 @@ def make_strategy(name):
     if name == "multiworker":
         count, index = _read_processes()
         jax.distributed.initialize(
-            os.environ[_COORDINATOR], num_processes=count, process_id=index
+            os.environ[_COORDINATOR],
+            num_processes=count,
+            process_id=index,
+            shutdown_timeout_seconds=_SHUTDOWN_SECONDS,
         )
         return JaxStrategy.for_devices(jax.devices())
     devices = jax.devices()
@@ -177,14 +183,26 @@ def gather_steps(strategy, step):
 
 @contextlib.contextmanager
 def report_lost_workers(strategy):
-    """Context that raises InputError when another process is lost."""
+    """Context that raises InputError when another process is lost.
+
+    After an error the process ends at once, so that the others hear of it.
+    """
     try:
         yield
-    except jax.errors.JaxRuntimeError as error:
+    except (Exception, KeyboardInterrupt) as error:
         if not is_multiworker(strategy):
             raise
-        # JAX would wait for the lost process at exit, and then abort this one.
-        atexit.register(os._exit, command.EXIT_INPUT_ERROR)
+        is_lost = isinstance(error, jax.errors.JaxRuntimeError)
+        code = 1
+        if is_lost or isinstance(error, InputError):
+            code = command.EXIT_INPUT_ERROR
+        elif isinstance(error, KeyboardInterrupt):
+            code = command.EXIT_INTERRUPTED
+        # JAX would wait for the other processes at exit, which wait for this
+        # one or are lost.
+        atexit.register(os._exit, code)
+        if not is_lost:
+            raise
         raise InputError(
             "Another worker stopped or cannot be reached "
             f"({str(error).splitlines()[0]}). Start the same command on all "

@@ -59,6 +59,11 @@ class TrainingTransformer(TrainingBase):
         """See TrainingBase."""
         self.jax_state_sync()
 
+    def _read_values(self, variables):
+        # Assigning NumPy arrays would wait for all processes, and this one may
+        # be alone. No operation changes a JAX array.
+        return [each.value for each in variables]
+
     def _symbolic_build(self, iterator=None, data_batch=None):
         """Does nothing: weights and optimizer are already built."""
 

@@ -149,7 +149,6 @@ class Task(abc.ABC):
 def launch(task):
     """Trains, scores and prints commands to run next."""
     initializer = _initializer_from_flags()
-    init_directory = initializer and initializer.directory
     config = _config_from_flags(task, initializer)
     task.validate_flags(config)
     options = training_options.TrainingOptions.from_flags()
@@ -157,11 +156,22 @@ def launch(task):
     training_options.validate_final_weights_flags()
     training_inputs.validate_positions(config, options)
     if FLAGS.logical_cpus > 1:
+        if FLAGS.strategy in ("auto", "one"):
+            raise InputError(
+                f"--logical_cpus={FLAGS.logical_cpus} has no effect with "
+                f"--strategy={FLAGS.strategy}; add --strategy=mirrored."
+            )
         strategies.split_cpu(FLAGS.logical_cpus)
     if FLAGS.deterministic:
         strategies.make_operations_deterministic()
     # Before any operation, since it connects the workers.
     strategy = strategies.make_strategy(FLAGS.strategy)
+    with strategies.report_lost_workers(strategy):
+        _train_and_score(task, config, options, initializer, strategy)
+
+
+def _train_and_score(task, config, options, initializer, strategy):
+    init_directory = initializer and initializer.directory
     if init_directory:
         init_config = task.config_from_directory(config, init_directory)
         initializer.validate_config(init_config or config)

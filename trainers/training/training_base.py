@@ -79,13 +79,17 @@ class TrainingBase(kt.Transformer):
         self.sync_variables()
         saved = []
         if self.optimizer.use_ema:
-            saved = [each.numpy() for each in self.trainable_variables]
+            saved = self._read_values(self.trainable_variables)
         self.use_average()
         try:
             yield
         finally:
             for variable, value in zip(self.trainable_variables, saved):
                 variable.assign(value)
+
+    def _read_values(self, variables):
+        """Returns the values, which assignments will not change."""
+        return [each.numpy() for each in variables]
 
     @property
     def metrics(self):

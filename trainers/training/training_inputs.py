@@ -14,7 +14,11 @@ from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
 from trainers.data.manifest import NEW_CHOICES, default_choices, is_dev
 from trainers.scores import bleu_tokenizers
 
-_DEV_FLAGS = ("keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences")
+# Flags that need a dev split, unless they are 0.
+DEV_FLAGS = (
+    *("keep_best", "patience", "dev_bleu_sentences", "dev_f1_sentences"),
+    *("attention_steps", "sample_minutes"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +69,7 @@ def load_inputs(directory, config, corpus, options):
     dev = dev_by_direction.get(())
     if dev is None and dev_by_direction:
         dev = corpus.pairs("dev").filter_by_length(min(limits.values()))
-    for name in _DEV_FLAGS:
+    for name in DEV_FLAGS:
         if dev is None and getattr(options, name):
             raise InputError(
                 f"{corpus.folder} has no dev split, which --{name} needs; "

@@ -77,6 +77,7 @@ def test_refusals(plan):
         (["--gpus=P100", "--precision=mixed_bfloat16"], "P100"),
         (["--prepared_dir=none"], "none"),
         (["--prepared_dir=none", "--pairs=3"], "--pairs"),
+        (["--prepared_dir=none", "--source_length=3"], "--source_length"),
     ):
         commands.assert_one_clear_line(plan(*arguments), named)
     for flag in ("pairs=-1", "pairs=nan", "flops=inf"):

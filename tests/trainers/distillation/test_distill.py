@@ -116,6 +116,10 @@ def test_what_is_refused(tmp_path):
         (["--dataset=trees:a"], "trees"),
         (["--teacher=other"], "vocabularies"),
         (["--dataset=text:no_dev", "--wmt_flag=--keep_best"], "--keep_best"),
+        (
+            ["--dataset=text:no_dev", "--wmt_flag=--sample_minutes=1"],
+            "--sample_minutes",
+        ),
         (["--wmt_flag=--train_steps=9"], "--train_steps"),
         (["--output_dir=used"], "mine"),
     ):

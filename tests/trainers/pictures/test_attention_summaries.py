@@ -18,6 +18,7 @@ from export.tokenizers.tokenizer import Tokenizer
 from tests import made_up_text
 from tests.trainers.helpers import (
     batches_of,
+    largest_difference,
     made_up_pairs,
     minute_model,
     token_pairs,
@@ -39,20 +40,23 @@ KINDS = ("encoder", "decoder", "cross")
 
 
 class _Recorder:
-    """Reads attention with an AttentionReader, and records it."""
+    """Reads attention with an AttentionReader; records it and the weights."""
 
-    def __init__(self, reader):
+    def __init__(self, reader, model):
         self.reader = reader
+        self.model = model
         self.maps = []
 
     def read(self, sources):
+        self.weights = weights_of(self.model)
         self.maps.append(self.reader.read(sources))
         return self.maps[-1]
 
 
 def _train(folder, summaries=True):
-    """Trains from step 2 to 5; returns the model and the recorded maps."""
+    """Trains from step 2 to 5; returns the model and the _Recorder."""
     model = minute_model(1, vocabulary_size=SIZE, dropout=0.3, beam_size=2)
+    model.compile_for_training(ema=0.5)
     counter = StepCounter(2, 5)
     callbacks, recorder = [counter], None
     if summaries:
@@ -61,7 +65,7 @@ def _train(folder, summaries=True):
         watching = AttentionSummaries(
             counter, model, tokenizer, sentences, sentences, folder, 2
         )
-        watching._reader = recorder = _Recorder(watching._reader)
+        watching._reader = recorder = _Recorder(watching._reader, model)
         callbacks.append(watching)
     model.fit(
         input_pipeline.training_data(
@@ -80,6 +84,8 @@ def logs(tmp_path_factory):
     """(folder, model, recorded maps of steps 4 and 5)."""
     folder = tmp_path_factory.mktemp("logs")
     model, recorder = _train(folder)
+    # Fit ends with the average as weights.
+    assert largest_difference(recorder.weights, weights_of(model)) == 0
     return folder, model, recorder.maps
 
 

@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from export.common.command import command_line
+from export.common.errors import InputError
 from tests import processes
 from tests.trainers import cipher, commands
 from trainers.reports.table3_rows import Table3Runs, make_table3_rows
@@ -38,22 +40,38 @@ class _Commands:
         if (module, path.name) in self.fails:
             return self.fails.pop((module, path.name))
         path.mkdir(parents=True, exist_ok=True)
+        command = command_line(module, *arguments)
         if module == "trainers.wmt":
             sets = [a[6:] for a in arguments if a.startswith("--set=")]
             text = make_config("base", sets).to_json()
             (path / "config.json").write_text(text)
+            (path / "command").write_text(command)
             return 0
         steps = json.loads((path / "config.json").read_text())["train_steps"]
-        command = " ".join(("python -m", module, *arguments))
-        scores = [{"step": steps, "command": command, "score": 20.0}]
-        (path / "scores.json").write_text(json.dumps(scores))
+        record = {"step": steps, "command": command, "score": 20.0}
+        record["training"] = {"command": (path / "command").read_text()}
+        (path / "scores.json").write_text(json.dumps([record]))
         return 0
 
 
-def _runs(commands_, *scoring):
+def _runs(commands_, *scoring, training=("--shapes=1",)):
     return Table3Runs(
-        commands_.folder, list(DATA), ["--shapes=1"], list(scoring), commands_
+        commands_.folder, list(DATA), [*training], [*scoring], commands_
     )
+
+
+def test_a_finished_row_of_other_training_flags_is_refused(tmp_path):
+    fake = _Commands(tmp_path)
+    (base,) = make_table3_rows([], [], SMALL, 0.25, 9)
+    for trained in ((), ("--seed=2",), ("--ema=0.9", "--seed=2")):
+        path = tmp_path / " ".join(trained) / "a folder"
+        fake.folder = path
+        assert _runs(fake, training=trained).train_and_score(base) == 0
+        assert _runs(fake, training=trained).read_score(base)
+        for other in ((), ("--seed=3",), ("--seed=2",)):
+            if other != trained:
+                with pytest.raises(InputError, match="Row base was trained"):
+                    _runs(fake, training=other).read_score(base)
 
 
 def test_finished_rows_are_skipped_and_others_resumed(tmp_path):

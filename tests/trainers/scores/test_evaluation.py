@@ -25,6 +25,7 @@ from trainers.scores.evaluation import (
     score_bleu,
     score_chrf,
     score_compound_split,
+    translate_sentences,
 )
 
 HYPOTHESES = [
@@ -263,3 +264,13 @@ def test_perplexity_equals_numpy_over_all_references_that_fit(monkeypatch):
     assert expected > 2
     alone = EvaluationSet((long,), (("ba",),))
     assert measure_perplexity(translator, alone) is None
+
+
+def test_truncated_sources_are_not_scored_silently(tmp_path, capsys):
+    tiny.write(tmp_path, seed=5)
+    translator = tiny.translator(tmp_path)
+    texts = ["ba", "ba " * 600, "ba " * 3]
+    assert len(translate_sentences(translator, texts)) == 3
+    assert "1 of the lines (2)" in capsys.readouterr().err
+    translate_sentences(translator, texts[::2])
+    assert not capsys.readouterr().err

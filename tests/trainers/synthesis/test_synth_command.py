@@ -89,6 +89,7 @@ def test_what_is_refused(command, model_path, tmp_path):
         ((*TEXT, "--top_k=2"), "--top_k"),
         ((*TEXT, "--decoding=sample", "--alpha=1"), "--alpha"),
         ((*TEXT, "--metric=chrf"), "--metric"),
+        ((*TEXT, "--split=dev"), "--split"),
         ((*TEXT, "--tag= a"), "--tag"),
         ((*TEXT, "--ray=auto", "--workers=2"), "--workers"),
         ((*TEXT, "--model=missing"), "missing/config.json"),

@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 import sacrebleu
+import tensorflow as tf
 
 from export.common.errors import InputError
 from export.translators.text_translator import IdPair, Translation
@@ -16,6 +17,11 @@ from trainers.synthesis.generate import (
     drop_words,
     generate_pairs,
     permute_words,
+)
+from trainers.synthesis.models import (
+    TranslationJob,
+    hash_model_files,
+    load_translator,
 )
 from trainers.synthesis.shards import Line
 
@@ -173,3 +179,17 @@ def test_noise_depends_on_seed_and_line_alone():
     assert len({noisy(text, n, seed=s, **noise) for n, s in grid}) == 25
     assert noisy("a b", tag="T", word_drop=1.0) in ("T a", "T b")
     assert noisy("a  b\u00a0c") == "a  b\u00a0c"
+
+
+def test_lines_may_be_as_long_as_the_flag_says(model_path, monkeypatch):
+    for name in ("intra", "inter"):
+        monkeypatch.setattr(
+            tf.config.threading,
+            f"set_{name}_op_parallelism_threads",
+            lambda number: None,
+        )
+    files = (hash_model_files(model_path),)
+    for max_pieces in (256, 9000):
+        job = TranslationJob(files, options(max_pieces=max_pieces))
+        (length,) = load_translator(job).lengths(["ba " * 600])
+        assert (length is not None) == (max_pieces == 9000)

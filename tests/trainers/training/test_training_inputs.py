@@ -17,6 +17,7 @@ from tests.trainers.data.memory_corpus import (
 )
 from tests.trainers.training_options import CONFIG, OPTIONS, changed
 from trainers.training.training_inputs import (
+    DEV_FLAGS,
     load_inputs,
     resolve_tokenizer,
     validate_positions,
@@ -131,7 +132,7 @@ def test_without_dev_what_needs_it_is_refused(tmp_path, directory):
     corpus = prepare(tmp_path / "data", MemoryCorpus({"train": rows(9, 1)}))
     inputs = load_inputs(directory, CONFIG, corpus, OPTIONS)
     assert (inputs.dev, inputs.test) == (None, None)
-    for flag in ("keep_best", "patience", "dev_bleu_sentences"):
+    for flag in DEV_FLAGS:
         options = changed(**{flag: 1})
         refusal = _refusal(load_inputs, directory, CONFIG, corpus, options)
         assert f"--{flag}" in refusal

@@ -49,6 +49,7 @@ REFUSALS = [
     (GOOD, "--init_from=one --init_layers_from=two", "--init_layers_from"),
     (GOOD, "--dev_f1_sentences=3", "--dev_f1_sentences"),
     (GOOD, "--strategy=multiworker", "TF_CONFIG"),
+    (GOOD, "--logical_cpus=2", "--logical_cpus.*--strategy=mirrored"),
     (
         GOOD,
         "--set=positions=learned --set=max_positions=3",

@@ -166,8 +166,8 @@ def test_devices_make_no_difference(data, alone, devices):
     assert largest_difference(weights(alone), weights(directory)) < 2e-6
 
 
-def start_processes(*arguments, folder):
-    """Starts two processes of one training."""
+def start_processes(*arguments, folder, second=()):
+    """Starts two processes of one training; `second` has more flags of one."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     return [
@@ -175,6 +175,7 @@ def start_processes(*arguments, folder):
             *ARGUMENTS,
             *("--prepared_dir=data", *DROPOUT, "--noscore"),
             *("--strategy=multiworker", *arguments),
+            *(second if index else ()),
             folder=folder,
             JAX_COORDINATOR_ADDRESS=address,
             JAX_NUM_PROCESSES="2",
@@ -200,6 +201,45 @@ def test_processes_make_no_difference(data, alone):
     assert largest_difference(weights(alone), weights(directory)) < 2e-6
 
 
+def test_the_chief_alone_translates_with_the_average(data):
+    """No process waits for another one."""
+    arguments = (
+        *("--model_dir=average", "--train_steps=10", "--tokenize=13a"),
+        *("--ema=0.9", "--sample_minutes=0.00001", "--attention_steps=5"),
+    )
+    results = [*map(finish, start_processes(*arguments, folder=data))]
+    assert [done.code for done in results] == [0, 0], results[0].err
+    assert results[0].out.count("    -> ") >= 3
+
+
+SHUTDOWN = """
+import jax
+from trainers.training import jax_strategies
+given = {}
+jax.distributed.initialize = lambda *_, **options: given.update(options)
+jax_strategies.make_strategy("multiworker")
+print(given["shutdown_timeout_seconds"])
+"""
+
+
+def test_processes_wait_for_the_chief_which_may_score_for_hours():
+    """JAX aborts all of them when the time of one is up."""
+    environment = {
+        "KERAS_BACKEND": "jax",
+        "JAX_COORDINATOR_ADDRESS": "a:1",
+        "JAX_NUM_PROCESSES": "2",
+        "JAX_PROCESS_ID": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", SHUTDOWN],
+        env=processes.user_environment() | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 24 * 3600
+
+
 def test_a_lost_process_ends_the_others(data):
     arguments = "--model_dir=lost", "--train_steps=100000"
     chief, other = start_processes(*arguments, folder=data)
@@ -212,6 +252,19 @@ def test_a_lost_process_ends_the_others(data):
     assert done.code == 2
     assert "Error: Another worker stopped" in done.err
     assert "Traceback" not in done.err
+
+
+def test_an_error_of_one_process_ends_the_others(data):
+    results = start_processes(
+        *("--model_dir=error", "--train_steps=10"),
+        folder=data,
+        second=["--prepared_dir=none"],
+    )
+    chief, other = map(finish, results)
+    assert (chief.code, other.code) == (2, 2)
+    assert "Error: Another worker stopped" in chief.err
+    assert "Error: There are no prepared data in none" in other.err
+    assert "Traceback" not in chief.err + other.err
 
 
 def test_micro_batches_make_no_difference(data):

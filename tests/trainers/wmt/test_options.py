@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -157,6 +158,32 @@ def test_packed_training_for_minutes_then_an_average(worker, tmp_path):
     ]
     written = weights_files.of_the_model(tmp_path / "m")
     _assert_close(weights_files.in_order(means), written, 1e-6)
+
+
+def test_a_training_without_its_checkpoints_does_not_begin_again(
+    plain, worker, tmp_path
+):
+    """Its model would be replaced by one of few updates."""
+    folder = shutil.copytree(plain[0], tmp_path / "copy")
+    shutil.rmtree(folder / "m" / "checkpoints")
+    before = (folder / "m" / "model.weights.h5").read_bytes()
+    result = _run(worker, folder, f"--train_steps={STEPS + 1}", code=2)
+    commands.assert_one_clear_line(result, f"step {STEPS}, .*--init_from=m ")
+    assert (folder / "m" / "model.weights.h5").read_bytes() == before
+
+
+def test_a_step_saved_by_a_signal_is_averaged_when_it_is_the_last(
+    plain, worker, tmp_path
+):
+    """As if the training had had that many steps from the beginning."""
+    folder = shutil.copytree(plain[0], tmp_path / "copy")
+    checkpoints = _checkpoints(folder)
+    checkpoints.path(STEPS).rename(checkpoints.path(STEPS, "stop"))
+    result = _run(worker, folder, "--average_checkpoints=2")
+    assert f"average of the checkpoints of steps 6, {STEPS};" in result.out
+    # Else the flag would seem to be ignored.
+    assert f"--train_steps={STEPS}" in result.out
+    assert checkpoints.steps() == [3, 6, STEPS]
 
 
 def test_initial_weights_of_a_model(plain, worker, folder):
