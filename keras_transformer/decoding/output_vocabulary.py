@@ -86,6 +86,7 @@ class ReducedVocabularyModel:
 
     def __init__(self, model, output_layer):
         self.config = model.config
+        self.num_given_tokens = model.num_given_tokens
         self.encode = model.encode
         self.alignment = model.alignment
         self.weights = [*model.weights, *output_layer.weights]
