@@ -170,6 +170,13 @@ def test_a_slow_tokenizer_is_the_same(m2m_folder, tmp_path):
         ("config.json", "colour", 1, "colour"),
         ("tokenizer_config.json", "legacy_behaviour", True, "legacy"),
         ("tokenizer.json", "model", {"type": "Unigram"}, "tokenizer.json"),
+        ("tokenizer.json", "normalizer", {"type": "Lowercase"}, "Lowercase"),
+        (
+            "tokenizer.json",
+            "pre_tokenizer",
+            {"type": "Metaspace", "prepend_scheme": "never"},
+            "prepend_scheme",
+        ),
         ("tokenizer.json", "model", [], "tokenizer.json"),
     ],
 )
