@@ -100,7 +100,6 @@ def main(arguments):
     output = FLAGS.output or ("" if FLAGS.svg else "attention.html")
     if output:
         texts = _page_texts(attention, note)
-        texts = _page_texts(attention, note)
         page = attention_html(attention, view, texts, views)
         if output == "-":
             print(page.removesuffix("\n"))

@@ -38,7 +38,13 @@ flags.DEFINE_multi_string(
     "Model directory; repeat it for an ensemble.",
     required=True,
 )
-flags.DEFINE_integer("samples", 1, "Samples per line.", lower_bound=1)
+flags.DEFINE_integer(
+    "samples",
+    1,
+    "Samples per line.",
+    lower_bound=1,
+    upper_bound=1_000_000,
+)
 flags.DEFINE_integer("seed", 1, "Seed of the first line.", lower_bound=0)
 
 # Seeds are non-negative int32.

@@ -4,7 +4,7 @@ Line N of --translations is scored as a translation of line N of --input. Each
 pair gives one output line: the log-probability of the translation under the
 model, end token included, without length penalty. Use it to rerank
 translations, filter bitexts or compare models. Lines above the model's maximum
-length are truncated.
+length are truncated; the numbers of such lines are printed at the end.
 """
 
 from absl import flags
@@ -43,9 +43,14 @@ def main(arguments):
     def score(pairs, on_progress):
         texts, translations = zip(*pairs)
         scores = translator.score(texts, translations)
+        lengths = translator.lengths(texts)
+        target_lengths = translator.target_lengths(translations)
         if on_progress is not None:
             on_progress(len(pairs))
-        return [[Translation("", score)] for score in scores]
+        return [
+            [Translation("", score, source_truncated=None in each)]
+            for score, *each in zip(scores, lengths, target_lengths)
+        ]
 
     def format_score(index, translations):
         del index

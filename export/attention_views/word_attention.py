@@ -60,9 +60,11 @@ def _shares(spans, text):
 
 
 def _merge(weights, queries, keys):
-    queries = queries / queries.sum(axis=1, keepdims=True)
     merged = queries @ weights.astype(np.float64) @ keys.T
-    return merged.astype(np.float32)
+    # The mean of a word's pieces that attend: a tag, to which a row of 0
+    # belongs, is part of the first word.
+    totals = merged.sum(axis=-1, keepdims=True)
+    return (merged / np.where(totals == 0, 1, totals)).astype(np.float32)
 
 
 class AttentionMatrices(typing.NamedTuple):

@@ -11,8 +11,11 @@ from export.common.errors import InputError
 from export.common.storage import atomic_write
 from export.pretrained.config_files import ANY, split_keys, validate_config
 from export.tokenizers.python_tokenizers import (
+    LANGUAGE_PAIR,
     PythonTokenizer,
+    find_tags,
     load_python_source_tokenizer,
+    read_kind,
     read_vocab_size,
     split_vocabulary,
 )
@@ -60,7 +63,8 @@ def save_ctranslate2(
         vocabulary: bytes of its `vocabulary.model`.
         path: path of the folder, which must not exist.
         quantization: one of QUANTIZATIONS, the type of the stored matrices.
-        target_pieces: target ids to write, None for all.
+        target_pieces: target ids to write, None for all; those of languages
+            that a hypothesis begins with are added.
 
     Raises InputError if CTranslate2 cannot represent the model, or the
     vocabulary belongs to another model.
@@ -69,12 +73,16 @@ def save_ctranslate2(
     advice = "export the model as a SavedModel instead (export.saved_model)"
     validate_config(config, _SUPPORTED_VALUES, "CTranslate2", advice)
     size = config.vocabulary_size
+    source_proto, target_proto = split_vocabulary(vocabulary)
     target_ids = np.arange(size)
     if target_pieces is not None:
         # The same ids as in this package's search, which adds special ones.
         target_ids = kt.OutputVocabulary.fixed(target_pieces, size).ids
+        if read_kind(source_proto) == LANGUAGE_PAIR:
+            # A hypothesis begins with its language, which must have an id.
+            tag_ids = [*find_tags(target_proto).values()]
+            target_ids = np.union1d(target_ids, tag_ids)
     spec = _make_spec(model, target_ids)
-    source_proto, target_proto = split_vocabulary(vocabulary)
     files = {VOCABULARY_FILE: target_proto}
     if source_proto is not target_proto:
         files[SOURCE_VOCABULARY_FILE] = source_proto

@@ -25,6 +25,7 @@ from export.translators.batches import (
     truncation_limit,
     validate_texts,
 )
+from export.translators.text_translator import damaged_weights_error
 from keras_transformer.config import END_ID
 from keras_transformer.parsing.tree_grammar import TreeGrammar
 
@@ -189,6 +190,8 @@ class Parser:
             # XLA uses all processors for one batch.
             num_threads=1 if _IS_JAX else NUM_THREADS,
         )
+        if [] in parses:
+            raise damaged_weights_error("tree")
         blank = [Parse(None, 0.0)]
         return [blank if trees is None else trees for trees in parses]
 

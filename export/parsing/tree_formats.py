@@ -7,7 +7,7 @@ import pathlib
 
 from export.common import svg
 from export.common.command import validate_new_path
-from export.common.storage import atomic_write, explain_file_errors
+from export.common.storage import atomic_write
 from export.lines.streams import line_format
 from export.parsing.trees import is_preterminal, tree_words
 
@@ -21,8 +21,8 @@ _WORD_GAP, _LINE_GAP, _STEM = 4, 5, 6
 def tree_format(n_best, scores, pretty, skip_blank, svg_folder):
     """Returns the output format for the flags of export.parse.
 
-    Creates `svg_folder`, a path or None, in which the format draws trees.
-    Raises InputError if it exists or a file cannot be written.
+    The first tree creates `svg_folder`, a path or None, in which the format
+    draws trees. Raises InputError if it exists or a file cannot be written.
     """
     is_n_best = n_best > 1
     make_format = _indented_format if pretty else line_format
@@ -30,8 +30,6 @@ def tree_format(n_best, scores, pretty, skip_blank, svg_folder):
     if svg_folder is not None:
         svg_folder = pathlib.Path(svg_folder)
         validate_new_path(svg_folder, "--svg")
-        with explain_file_errors(svg_folder):
-            svg_folder.mkdir(parents=True)
 
     def format_and_draw(index, parses):
         if parses[0].tree is None:

@@ -1,14 +1,47 @@
 """Converts the `tokenizer.json` of NllbTokenizer to a SentencePiece model."""
 
 import base64
-import binascii
 
 from sentencepiece import sentencepiece_model_pb2
 
 from export.common.errors import InputError
-from export.pretrained.config_files import read_json
+from export.pretrained.config_files import (
+    ANY,
+    read_json,
+    split_keys,
+    validate_fields,
+)
 
 _BPE = sentencepiece_model_pb2.TrainerSpec.BPE
+# Of the tokenizer's parts, as SentencePiece has them; see `validate_fields`.
+_MODEL_FIELDS = split_keys(
+    {
+        "vocab merges": ANY,
+        "type": ("BPE",),
+        "unk_token": ("<unk>",),
+        "fuse_unk": (True,),
+        "byte_fallback ignore_merges": (False,),
+        "dropout": (None, 0),
+        "continuing_subword_prefix end_of_word_suffix": (None, ""),
+    }
+)
+_NORMALIZER_FIELDS = split_keys(
+    {
+        "precompiled_charsmap strip_left strip_right": ANY,
+        "type": ("Precompiled", "Strip", "Replace"),
+        "pattern": ({"Regex": " {2,}"},),
+        "content": (" ", "▁"),
+    }
+)
+_PRE_TOKENIZER_FIELDS = split_keys(
+    {
+        "split str_rep": ANY,
+        "type": ("WhitespaceSplit", "Metaspace"),
+        "replacement": ("▁",),
+        "add_prefix_space": (True,),
+        "prepend_scheme": ("always", "first"),
+    }
+)
 
 
 def read_fast_tokenizer(path):
@@ -21,13 +54,17 @@ def read_fast_tokenizer(path):
     try:
         model = content["model"]
         vocab, merges = dict(model["vocab"]), model["merges"]
-        if model["type"] != "BPE" or model.get("byte_fallback"):
-            raise ValueError("its model is not BPE without bytes")
+        validate_fields(model, _MODEL_FIELDS, path)
         if any(type(i) is not int or i < 0 for i in vocab.values()):
             raise ValueError("its vocab has no ids")
         for token in content.get("added_tokens") or ():
             vocab[str(token["content"])] = int(token["id"])
-        charsmap = _read_charsmap(content.get("normalizer"))
+        steps = _list_steps(content["pre_tokenizer"], "pretokenizers")
+        for step in steps:
+            validate_fields(step, _PRE_TOKENIZER_FIELDS, path)
+        if "Metaspace" not in [step["type"] for step in steps]:
+            raise ValueError("its words do not begin with ▁")
+        charsmap = _read_charsmap(content.get("normalizer"), path)
         pairs = [
             tuple(each.split(" ")) if isinstance(each, str) else tuple(each)
             for each in merges
@@ -35,9 +72,7 @@ def read_fast_tokenizer(path):
         ranks = {}
         for left, right in pairs:
             ranks.setdefault(left + right, len(ranks) + 1)
-        if content["pre_tokenizer"]["type"] not in ("Metaspace", "Sequence"):
-            raise ValueError("its words do not begin with ▁")
-    except (ValueError, KeyError, TypeError, binascii.Error) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{path} is not the tokenizer of an NLLB model: "
             f"{error or type(error).__name__}."
@@ -45,13 +80,20 @@ def read_fast_tokenizer(path):
     return vocab, _make_sentencepiece(vocab, ranks, charsmap)
 
 
-def _read_charsmap(normalizer):
+def _list_steps(part, name):
+    """Returns the steps of a part of a tokenizer, which may be a sequence."""
+    return part[name] if part["type"] == "Sequence" else [part]
+
+
+def _read_charsmap(normalizer, path):
     """Returns SentencePiece's normalization rules in a normalizer."""
-    steps = (normalizer or {}).get("normalizers", [normalizer or {}])
-    for step in steps:
-        if step.get("type") == "Precompiled":
-            return base64.b64decode(step["precompiled_charsmap"], validate=True)
-    return b""
+    charsmap = b""
+    for step in _list_steps(normalizer, "normalizers") if normalizer else ():
+        validate_fields(step, _NORMALIZER_FIELDS, path)
+        if step["type"] == "Precompiled":
+            content = step["precompiled_charsmap"]
+            charsmap = base64.b64decode(content, validate=True)
+    return charsmap
 
 
 def _make_sentencepiece(vocab, ranks, charsmap):

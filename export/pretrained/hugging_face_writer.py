@@ -33,6 +33,7 @@ from keras_transformer.config import (
     PAD_ID,
     UNKNOWN_ID,
 )
+from keras_transformer.loss import EXCLUDED_LOGIT
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 # Supported values by field; other fields must have their default.
@@ -57,8 +58,6 @@ _SPECIAL_PIECES = {
     BEGIN_ID: "<pad>",
     PAD_ID: PADDING_ENTRY,
 }
-# Ids with a smaller bias do not count in the softmax.
-_MIN_BIAS = -1e8
 
 
 def write_hugging_face(model, vocabulary, languages, folder):
@@ -122,7 +121,7 @@ def _ids_in_order(model):
         )
     ids = [END_ID, UNKNOWN_ID, *range(4, config.vocabulary_size)]
     bias = model.output_embedding.bias
-    if bias is None or ops.convert_to_numpy(bias)[PAD_ID] > _MIN_BIAS:
+    if bias is None or ops.convert_to_numpy(bias)[PAD_ID] > EXCLUDED_LOGIT:
         ids.append(PAD_ID)
     ids.append(BEGIN_ID)
     return ids, ids

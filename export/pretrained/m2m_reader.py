@@ -63,6 +63,8 @@ _CONFIG_FIELDS = HF_CONFIG_FIELDS | split_keys(
             *("M2M100Tokenizer", "NllbTokenizer", "NllbTokenizerFast"),
         ),
         "tie_word_embeddings share_encoder_decoder_embeddings": (True,),
+        # The first position is the one after it.
+        "pad_token_id": (1,),
     }
 )
 _TOKENIZER_FIELDS = HF_TOKENIZER_FIELDS | split_keys(

@@ -100,6 +100,11 @@ def _open_zip(path):
     if archive.getinfo(pickles[0]).file_size > _MAX_PICKLE_BYTES:
         raise ValueError("its data.pkl is too large to be a list of names")
     folder = pickles[0].removesuffix("/data.pkl")
+    # PyTorch 2.1 and later say so.
+    byte_order = f"{folder}/byteorder"
+    is_stated = byte_order in archive.namelist()
+    if is_stated and archive.read(byte_order) != b"little":
+        raise ValueError("its numbers are not little-endian")
 
     def read_storage(storage):
         entry = archive.getinfo(f"{folder}/data/{storage.key}")

@@ -79,10 +79,11 @@ class ExportedTranslator(SignatureTranslator):
         if not texts:
             return []
         outputs = self._run("lengths", text=texts)
-        lengths, limits = outputs["length"].tolist(), outputs["limit"].tolist()
+        lengths = np.minimum(outputs["length"], outputs["limit"]).tolist()
+        truncated = outputs["truncated"].tolist()
         return [
-            Sentence(text, (), min(length, limit), length > limit)
-            for text, length, limit in zip(texts, lengths, limits)
+            Sentence(text, (), *each)
+            for text, *each in zip(texts, lengths, truncated)
         ]
 
     def _count_targets(self, translations):

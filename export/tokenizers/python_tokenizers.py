@@ -134,10 +134,15 @@ class PythonVocabTokenizer(PythonTokenizer):
 
 def read_languages(proto):
     """Returns the sorted codes of the tags in a Vocabulary's `proto`."""
+    return tuple(sorted(find_tags(proto)))
+
+
+def find_tags(proto):
+    """Returns the ids of the tags in a Vocabulary's `proto`, a dict by code."""
     model = sentencepiece_model_pb2.ModelProto.FromString(proto)
     pieces = model.pieces[: model.trainer_spec.vocab_size]
     tags = (re.fullmatch(TAG, each.piece) for each in pieces)
-    return tuple(sorted(tag[1][2:-2] for tag in tags if tag))
+    return {tag[1][2:-2]: i for i, tag in enumerate(tags) if tag}
 
 
 def text_piece_mask(proto):

@@ -164,9 +164,7 @@ class GraphTranslator:
         search_config, max_length = self._search_config, None
         if has_prefix and vocabulary is not None:
             raise ValueError("A restricted vocabulary takes no prefix.")
-        limits = output_limits(source, self.config.max_extra_tokens)
-        if self._max_output_tokens is not None:
-            limits = tf.minimum(limits, self._max_output_tokens)
+        limits = self._limit_lengths(source)
         if word_edges is not None:
             if vocabulary is not None:
                 model, vocabulary = self._model, None
@@ -227,8 +225,15 @@ class GraphTranslator:
             output_capacity(source, self.config),
             seeds,
             config,
-            output_limits(source, self.config.max_extra_tokens),
+            self._limit_lengths(source),
         )
+
+    def _limit_lengths(self, source):
+        """Returns the maximum length of each output, int32 [B]."""
+        limits = output_limits(source, self.config.max_extra_tokens)
+        if self._max_output_tokens is None:
+            return limits
+        return tf.minimum(limits, self._max_output_tokens)
 
     def score(self, source, target):
         """Returns the log-probabilities of given ids, float32 [B]."""

@@ -85,12 +85,14 @@ def define_sampling():
         1.0,
         "Divisor of the logits; below 1 likelier tokens are drawn more often.",
         lower_bound=1e-4,
+        upper_bound=1e30,
     )
     flags.DEFINE_integer(
         "top_k",
         0,
         "Number of likeliest tokens to draw from; 0 for all.",
         lower_bound=0,
+        upper_bound=2**31 - 1,
     )
     flags.DEFINE_float(
         "top_p",

@@ -267,11 +267,7 @@ class TextTranslator(abc.ABC):
                     "correct or omit them."
                 )
         if not all(rows):
-            raise InputError(
-                "No translation is possible: the model's weights must be "
-                "damaged, infinite or NaN. Use those of an earlier checkpoint, "
-                "or train again with a lower learning rate."
-            )
+            raise damaged_weights_error("translation")
         return [
             [dataclasses.replace(each, source_truncated=True) for each in row]
             if sentence.truncated
@@ -312,6 +308,15 @@ class TextTranslator(abc.ABC):
             "Only model directories translate with prefixes; omit the "
             f"{len(prefixes)} prefixes."
         )
+
+
+def damaged_weights_error(output):
+    """Returns the InputError for a search that finds no output of any text."""
+    return InputError(
+        f"No {output} is possible: the model's weights must be damaged, "
+        "infinite or NaN. Use those of an earlier checkpoint, or train again "
+        "with a lower learning rate."
+    )
 
 
 def drop_impossible(texts, scores, words=(), truncated=False):

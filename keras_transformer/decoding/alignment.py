@@ -5,8 +5,9 @@ Letters: B sentences, S source length, T steps, K beams, M hypotheses.
 
 import typing
 
-from keras import ops
+from keras import ops, tree
 
+from keras_transformer.config import PAD_ID
 from keras_transformer.decoding.beam_search import shift_right
 
 
@@ -48,6 +49,7 @@ class TracingDecoder:
         newest = ops.arange(ops.shape(trace.tokens)[1]) == index
         newest = newest[None, :, None]
         batch, _, width = ops.shape(trace.attention)
+        alignment = ops.cast(self._alignment(scores), trace.attention.dtype)
         indices = ops.stack(
             [ops.arange(batch), ops.broadcast_to(index, (batch,))], axis=1
         )
@@ -55,7 +57,7 @@ class TracingDecoder:
         attention = self._decoder.cache_class.scatter_update(
             trace.attention,
             indices,
-            ops.reshape(self._alignment(scores), (batch, width)),
+            ops.reshape(alignment, (batch, width)),
             overwrite=False,
         )
         trace = AlignmentTrace(
@@ -135,7 +137,17 @@ def attention_scores(model, source, target):
     """Returns the attention of every head for given translations.
 
     See `Transformer.attention`, and `force_align` for the ids. Row t of
-    `decoder` and `cross` is from the step that generates `target[:, t]`; the
-    keys of `decoder` are its inputs, the begin id and `target[:, :-1]`.
+    `decoder` and `cross` is from the step that generates `target[:, t]`, and 0
+    on padding; the keys of `decoder` are its inputs, the begin id and
+    `target[:, :-1]`.
     """
-    return model.attention({"source": source, "target": shift_right(target)})
+    target = ops.convert_to_tensor(target)
+    scores = model.attention({"source": source, "target": shift_right(target)})
+    # After its end a target is padding, but its input is not yet.
+    is_token = ops.not_equal(target, PAD_ID)[:, None, :, None]
+    for name in ("decoder", "cross"):
+        scores[name] = tree.map_structure(
+            lambda weights: weights * ops.cast(is_token, weights.dtype),
+            scores[name],
+        )
+    return scores

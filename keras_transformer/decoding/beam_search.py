@@ -289,7 +289,7 @@ def best_candidates(
         all_log_probs = ops.where(missing == 0, all_log_probs, IMPOSSIBLE)
         end_log_probs = ops.where(terms.may_end(), end_log_probs, IMPOSSIBLE)
     best, _ = ops.top_k(all_log_probs, end_rank)
-    may_end = end_log_probs >= best[:, -1:]
+    may_end = (end_log_probs >= best[:, -1:]) & (END_ID not in suppress_tokens)
     if too_short is not None:
         may_end = may_end & ~too_short[:, None]
     return Candidates(

@@ -43,7 +43,9 @@ class Ensemble:
         ]
         if max_positions:
             self.config = self.config.replace(
-                positions="learned", max_positions=min(max_positions)
+                positions="learned",
+                sinusoid_rates="paper",
+                max_positions=min(max_positions),
             )
 
     @property

@@ -19,6 +19,7 @@ from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.kernels import linear
 from keras_transformer.layers.attention import KVCache
+from keras_transformer.loss import EXCLUDED_LOGIT
 
 # The special ids, 0 to 3, are in every subset and unchanged.
 _NUM_SPECIAL = END_ID + 1
@@ -85,6 +86,7 @@ class ReducedVocabularyModel:
 
     def __init__(self, model, output_layer):
         self.config = model.config
+        self.num_given_tokens = model.num_given_tokens
         self.encode = model.encode
         self.alignment = model.alignment
         self.weights = [*model.weights, *output_layer.weights]
@@ -137,14 +139,12 @@ class _FixedOutputLayer:
     """
 
     def __init__(self, embedding, subset):
-        matrix = ops.convert_to_numpy(embedding.output_matrix())
-        matrix = matrix.astype("float64")
-        excluded = np.ones(len(matrix), bool)
-        excluded[subset.ids] = False
-        excluded[UNKNOWN_ID] = True
-        self._excluded = ExcludedTokensEstimate(matrix[excluded])
+        matrix = _read_output_matrix(embedding)
+        excluded = np.setdiff1d(np.arange(len(matrix)), subset.ids)
+        excluded = _select_rows(embedding, matrix, [*excluded, UNKNOWN_ID])
+        self._excluded = ExcludedTokensEstimate(excluded)
         allowed = matrix[subset.ids]
-        allowed[UNKNOWN_ID] = matrix[excluded].mean(axis=0)
+        allowed[UNKNOWN_ID] = excluded.mean(axis=0)
         self._projection = embedding.new_projection(allowed)
         self._embedding = embedding
         self._subset = subset
@@ -254,13 +254,13 @@ class _ShortlistOutputLayer:
     def __init__(self, embedding, shortlist):
         self._embedding = embedding
         self._shortlist = shortlist
-        matrix = ops.convert_to_numpy(embedding.output_matrix())
-        matrix = matrix.astype("float64")
+        matrix = _read_output_matrix(embedding)
         # Separate estimates, since embeddings of rare and unseen tokens differ.
-        self._excluded = [ExcludedTokensEstimate(matrix[shortlist.rare_ids])]
-        if len(shortlist.unseen_ids):
-            unseen = ExcludedTokensEstimate(matrix[shortlist.unseen_ids])
-            self._excluded.append(unseen)
+        self._excluded = [
+            ExcludedTokensEstimate(_select_rows(embedding, matrix, ids))
+            for ids in (shortlist.rare_ids, shortlist.unseen_ids)
+            if len(ids)
+        ]
         self.weights = list(shortlist.weights)
         for estimate in self._excluded:
             self.weights += estimate.weights
@@ -281,6 +281,21 @@ class _ShortlistOutputLayer:
         unknown_logit = functools.reduce(ops.logaddexp, estimates)
         is_unknown = ops.arange(self._shortlist.size) == UNKNOWN_ID
         return ops.where(is_unknown, unknown_logit, logits)
+
+
+def _read_output_matrix(embedding):
+    matrix = ops.convert_to_numpy(embedding.output_matrix())
+    return matrix.astype("float64")
+
+
+def _select_rows(embedding, matrix, ids):
+    """Returns the rows of those ids that have a share of the softmax."""
+    rows = matrix[ids]
+    if embedding.bias is None:
+        return rows
+    # One bias of -1e9 would move mean and variance far beyond all logits.
+    has_share = rows[:, -1] > EXCLUDED_LOGIT
+    return rows[has_share] if has_share.any() else rows
 
 
 class ExcludedTokensEstimate:

@@ -232,7 +232,9 @@ def translate_ids(
         BeamSearchResult: tokens [B, K, T], scores [B, K], and as its state the
         AlignmentTrace or ().
     """
-    config = config or BeamSearchConfig.from_config(model.config)
+    config = config or BeamSearchConfig.from_config(
+        model.config, num_given_tokens=model.num_given_tokens
+    )
     extra = config.max_extra_tokens
     if max_length is None:
         max_length = output_capacity(source, model.config, extra)

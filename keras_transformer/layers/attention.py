@@ -181,7 +181,8 @@ class MultiHeadAttention(SequenceLayer):
             attention_mask: boolean, True where a query may attend: [B, M], or
                 broadcastable to [B, Q, M] or [B, H, Q, M]; for self-attention
                 also an AttentionMask. None for everywhere.
-            use_causal_mask: whether no position may attend to later ones.
+            use_causal_mask: whether no position may attend to later ones; for
+                self-attention only.
             cache: for self-attention a KVCache, to which the keys and values of
                 the query, one position of each of Q beams, are written; M is
                 then the number of its slots. For cross-attention the output of
@@ -211,6 +212,8 @@ class MultiHeadAttention(SequenceLayer):
         length = ops.shape(query)[1]
         differentiable = cache is None
         if self.is_cross_attention:
+            if use_causal_mask:
+                raise ValueError("A causal mask is for self-attention only.")
             queries = self.query(query, training=training)
             queries = self._split_heads(queries, query, differentiable)
             if cache is None:

@@ -139,7 +139,7 @@ class Perplexity:
 
     It is not comparable between vocabularies. `tokens` is the number of scored
     tokens, end tokens included, `skipped` the number of pairs above the model's
-    maximum length.
+    maximum length, or without a token of the source.
     """
 
     per_token: float
@@ -148,7 +148,7 @@ class Perplexity:
 
 
 def measure_perplexity(translator, evaluation_set):
-    """Returns the references' Perplexity; None if all pairs are too long."""
+    """Returns the references' Perplexity; None if all pairs are skipped."""
     pairs = [
         (evaluation_set.sources[index], reference)
         for index in evaluation_set.scored_indices
@@ -158,8 +158,9 @@ def measure_perplexity(translator, evaluation_set):
     lengths = translator.lengths(sources)
     target_lengths = translator.target_lengths(references)
     rows = zip(sources, references, lengths, target_lengths)
-    # The length of a text that is too long is None.
-    fitting = [row for row in rows if None not in row]
+    # The length of a text that is too long is None, of one without tokens, such
+    # as a joiner alone, 1.
+    fitting = [row for row in rows if None not in row and row[2] > 1]
     if not fitting:
         return None
     sources, references, _, target_lengths = map(list, zip(*fitting))

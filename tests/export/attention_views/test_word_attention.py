@@ -62,6 +62,22 @@ def test_a_piece_of_two_words_counts_half_for_each():
     np.testing.assert_allclose(merged.encoder.sum(axis=-1), 1.0, atol=1e-6)
 
 
+def test_a_tag_that_attends_to_nothing_is_not_in_the_mean():
+    """As the target's, which the encoder of language pairs does not get."""
+    maps = attended.maps("ba", "x", source=(">>fr<<", "▁b", "a", "</s>"))
+    encoder = maps.encoder.copy()
+    encoder[..., 0, :] = 0
+    maps = dataclasses.replace(
+        maps,
+        encoder=encoder,
+        source_words=np.array([[0, 0], [0, 0], [0, 0], [-1, -1]]),
+    )
+    merged = merge_pieces(maps).encoder
+    np.testing.assert_allclose(merged.sum(axis=-1), 1.0, atol=1e-6)
+    end = encoder[..., 1:3, 3].mean(axis=-1)
+    np.testing.assert_allclose(merged[..., 0, 1], end, atol=1e-6)
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=120).filter(sum))
 def test_rounded_rows_keep_their_sum_and_are_near(weights):
     exact = np.array(weights) / np.sum(weights)

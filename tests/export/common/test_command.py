@@ -72,6 +72,9 @@ def test_numbers_without_meaning_are_refused():
     for module, flag in (
         ("export.translate", "--alpha=nan"),
         ("export.sample", "--max_extra_tokens=3000000000"),
+        ("export.sample", "--samples=2000000"),
+        ("export.sample", "--temperature=1e31"),
+        ("export.sample", "--top_k=3000000000"),
     ):
         code, lines, err = commands.run(module, "m", [], flag)
         assert (code, lines) == (1, [])

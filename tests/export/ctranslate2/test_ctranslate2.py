@@ -29,7 +29,7 @@ from export.translators.batches import pad_ids
 from export.translators.translator import Translator
 from keras_transformer.config import BEGIN_ID, END_ID
 from tests import made_up_text
-from tests.export import commands, tiny
+from tests.export import commands, many_languages, tiny
 from tests.export.pretrained import marian_directory
 
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -274,6 +274,24 @@ def test_the_program_for_a_pretrained_model(tmp_path, eager):
     text = ">>fra<< rusa to \\ 'ze'! \uff01"
     (ours,) = Translator.from_directory(directory.path).translate([text])
     assert run_printed_program(printed, text) == ours.text
+
+
+def test_target_pieces_of_language_pairs(tmp_path):
+    """The languages, with which hypotheses begin, are among them."""
+    path = many_languages.write_model(tmp_path / "model", "pair")
+    directory, folder = ModelDirectory(path), tmp_path / "folder"
+    model = directory.load_model()
+    save_ctranslate2(
+        model, directory.read_vocabulary(), folder, target_pieces=range(60, 120)
+    )
+    peer = CTranslate2Translator(folder, model.config, 512)
+    texts = [
+        f">>eng_Latn<<>>{code}<<{text}"
+        for text in FEW
+        for code in many_languages.CODES
+    ]
+    found = {each.text for each in peer.translate(texts)}
+    assert len(found) > len(FEW)
 
 
 def test_a_model_of_language_pairs(m2m_folder, tmp_path, eager):

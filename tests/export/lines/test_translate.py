@@ -232,6 +232,13 @@ def test_scores_of_pairs_in_order(exported, translator, echo, tmp_path):
     expected = translator.score(sources, translations)
     np.testing.assert_allclose([*map(float, lines)], expected, atol=1e-4)
     assert len(set(lines)) > 8
+    # Of many characters, but one unknown token.
+    sources[3] = 50_000 * "\u4e00"
+    sources[4], translations[6] = (64 * "ba ka " for _ in range(2))
+    content = "".join(f"{text}\n" for text in translations).encode()
+    code, lines, err = score(exported, content)
+    assert (code, len(lines)) == (0, len(sources))
+    assert "3 of the lines (4, 5, 7)" in err[0]
     code, lines, err = score(echo, b"ba\n" * 3)
     assert (code, lines) == (2, [])
     assert "--input has a line 4" in err[0]

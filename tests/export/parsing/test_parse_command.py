@@ -53,7 +53,7 @@ def test_pictures_and_indented_trees_with_scores(parser_path, tmp_path):
     [
         ("--resume", b"", "--input"),
         ("--svg={0}", b"", "--svg"),
-        ("--n_best=9", b"", "--n_best"),
+        ("--n_best=9 --svg={0}/new", b"", "--n_best"),
         ("", b"A cell .\n\xff\n", "Line 2"),
     ],
 )

@@ -56,6 +56,14 @@ def test_scores_are_those_of_the_model(parser_path):
         )
 
 
+def test_damaged_weights_are_one_clear_error(parser_path):
+    parser = Parser.from_directory(parser_path)
+    embeddings = parser.model.target_embedding.embeddings
+    embeddings.assign(np.full(embeddings.shape, np.nan, "float32"))
+    with pytest.raises(InputError, match="weights"):
+        parser.parse(["", *SENTENCES])
+
+
 def test_directories_that_do_not_fit_are_refused(parser_path, tmp_path):
     def change_symbols(directory):
         trees = tiny_parser.trees()[:50]

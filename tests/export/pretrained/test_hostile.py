@@ -206,6 +206,23 @@ def test_a_file_before_pytorch_1_6_is_read(tmp_path):
     np.testing.assert_array_equal(arrays.read("b", (2,)), [1.5, -2.0])
 
 
+def test_a_file_of_another_byte_order_is_refused(marian_folder, tmp_path):
+    stored = marian_folder / "shared" / "pytorch_model.bin"
+    path = tmp_path / "pytorch_model.bin"
+    for byte_order in "little", "big":
+        with zipfile.ZipFile(stored) as old, zipfile.ZipFile(path, "w") as new:
+            for name in old.namelist():
+                content = old.read(name)
+                if name.endswith("/byteorder"):
+                    content = byte_order
+                new.writestr(name, content)
+        if byte_order == "little":
+            assert WeightsFile(path).names == WeightsFile(stored).names
+        else:
+            with pytest.raises(InputError, match="endian"):
+                WeightsFile(path)
+
+
 def damage(data, content, changes):
     content = bytearray(content)
     for _ in range(changes):

@@ -166,9 +166,17 @@ def test_a_slow_tokenizer_is_the_same(m2m_folder, tmp_path):
         ("config.json", "model_type", "mbart", "m2m_100"),
         ("config.json", "scale_embedding", False, "scale_embedding"),
         ("config.json", "decoder_start_token_id", 0, "decoder_start_token_id"),
+        ("config.json", "pad_token_id", 0, "pad_token_id"),
         ("config.json", "colour", 1, "colour"),
         ("tokenizer_config.json", "legacy_behaviour", True, "legacy"),
         ("tokenizer.json", "model", {"type": "Unigram"}, "tokenizer.json"),
+        ("tokenizer.json", "normalizer", {"type": "Lowercase"}, "Lowercase"),
+        (
+            "tokenizer.json",
+            "pre_tokenizer",
+            {"type": "Metaspace", "prepend_scheme": "never"},
+            "prepend_scheme",
+        ),
         ("tokenizer.json", "model", [], "tokenizer.json"),
     ],
 )

@@ -259,6 +259,16 @@ def test_weights_that_are_not_finite_translate_nothing(eager):
         assert method([" "]) == [BLANK]
 
 
+def test_samples_have_the_maximum_length_of_all_outputs(eager):
+    limited = GraphTranslator(tiny.model(), max_output_tokens=3)
+    source = tf.constant([[4, 5, 6, 7, END_ID]])
+    for samples in 1, 8:
+        config = kt.SamplingConfig(samples)
+        tokens = limited.sample(source, tf.constant([1]), config).tokens
+        assert not tokens[..., 3:].numpy().any()
+        assert (tokens[..., :3] == END_ID).numpy().any(axis=-1).all()
+
+
 def test_numbers_out_of_range_are_refused(translator):
     for name in ("MAX_BEAMS", "MAX_EXTRA_TOKENS", "MAX_ALPHA"):
         assert getattr(search_flags, name) == getattr(model_config, name)

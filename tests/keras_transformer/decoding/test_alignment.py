@@ -39,10 +39,19 @@ def test_given_translations_against_the_attention_of_the_model():
         aligned = kt.force_align(model, SOURCE, TARGET, layer)
         aligned = helpers.to_numpy(aligned)
         mean = helpers.to_numpy(expected["cross"][number]).mean(axis=1)
-        real = shifted != 0
+        # Not where the input is the end, and the output padding.
+        real = TARGET != 0
         np.testing.assert_allclose(aligned[real], mean[real], atol=1e-6)
         np.testing.assert_allclose(aligned[real].sum(axis=1), 1.0, atol=1e-5)
-        assert not aligned[1, :, 2:].any()
+        assert not aligned[~real].any() and not aligned[1, :, 2:].any()
     for layer in (0, 3):
         with pytest.raises(ValueError, match="layer must be from 1 to"):
             kt.force_align(model, SOURCE, TARGET, layer)
+
+
+def test_a_search_of_float64_is_aligned():
+    model = kt.Transformer(helpers.config(), dtype="float64")
+    found = kt.translate_ids(model, SOURCE, 4, trace_alignments=True)
+    aligned = helpers.to_numpy(gather_alignments(found.state, found.tokens))
+    real = helpers.to_numpy(found.tokens) != 0
+    np.testing.assert_allclose(aligned[real].sum(axis=-1), 1.0, atol=1e-5)

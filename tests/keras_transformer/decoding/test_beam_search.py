@@ -109,6 +109,15 @@ def test_capacity_beyond_the_maximum_changes_nothing():
     assert not tokens[..., 3:].any()
 
 
+def test_a_suppressed_end_comes_only_at_the_maximum_length():
+    config = bt.config(3, suppress_tokens=(bt.END,))
+    tables = bt.random_tables(6, bt.SENTENCES, 3)
+    tokens, scores = bt.search(tables, [3] * bt.SENTENCES, 3, config)
+    assert (scores > -1e8).all()
+    assert (tokens[..., 2] == bt.END).all()
+    assert not (tokens[..., :2] == bt.END).any()
+
+
 def test_constraints_may_be_empty_or_tuples():
     tables, config = bt.random_tables(5, 2, bt.CAPACITY), bt.config(3)
 

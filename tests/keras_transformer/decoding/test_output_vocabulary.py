@@ -38,6 +38,12 @@ def suppress(model, excluded):
     return model
 
 
+def set_bias(model, ids, bias):
+    biases = np.array(helpers.to_numpy(model.output_embedding.bias))
+    biases[ids] = bias
+    model.output_embedding.bias.assign(biases)
+
+
 def excluded_from(subset):
     """All other tokens, and the unknown one, which stands for them."""
     outside = np.setdiff1d(np.arange(subset.vocabulary_size), subset.ids)
@@ -101,16 +107,23 @@ def test_finds_what_a_full_search_finds_where_no_other_token_is_possible():
     assert np.isin(ALLOWED, tokens).any()
 
 
-@pytest.mark.parametrize(("bias", "scale"), [(True, 4.0), (False, 1.0)])
-def test_scores_count_the_estimate_of_excluded_tokens(bias, scale):
+# Pretrained models exclude ids from the softmax by a bias of -1e9.
+@pytest.mark.parametrize(
+    ("bias", "scale", "no_share"),
+    [(True, 4.0, []), (True, 1.0, [50, 78]), (False, 1.0, [])],
+)
+def test_scores_count_the_estimate_of_excluded_tokens(bias, scale, no_share):
     subset = kt.OutputVocabulary.fixed(ALLOWED, V)
     model = model_of(scale=scale, output_bias=bias)
+    if no_share:
+        set_bias(model, no_share, -1e9)
     tokens, scores = translate(model, subset)
     assert np.isin(tokens, subset.ids).all()
     allowed = np.setdiff1d(subset.ids, UNKNOWN)
 
     def counted(row, logits):
-        excluded = estimate_excluded(logits[:, excluded_from(subset)])
+        outside = np.setdiff1d(excluded_from(subset), no_share)
+        excluded = estimate_excluded(logits[:, outside])
         return np.concatenate([logits[:, allowed], excluded], axis=-1)
 
     assert_scores(model, tokens, scores, counted)
@@ -156,13 +169,19 @@ def test_a_shortlist_has_the_tokens_with_the_highest_expected_counts():
     np.testing.assert_array_equal(found, lists(*tables()))
 
 
-@pytest.mark.parametrize(("bias", "unseen"), [(False, 0), (True, 90)])
-def test_a_shortlist_estimates_rare_and_unseen_tokens(bias, unseen):
+@pytest.mark.parametrize(
+    ("bias", "unseen", "no_share"),
+    [(False, 0, []), (True, 90, []), (True, 90, [UNKNOWN, 299])],
+)
+def test_a_shortlist_estimates_rare_and_unseen_tokens(bias, unseen, no_share):
     model = model_of(V_LISTS, output_bias=bias)
+    if no_share:
+        set_bias(model, no_share, -1e9)
     tokens, scores = translate(model, shortlist(unseen))
     ids, seen = lists(*tables(unseen)), V_LISTS - unseen
     rare = np.argsort(-tables(unseen)[2][4:seen])[SIZE - 4 :] + 4
     kinds = [np.append(rare, UNKNOWN), np.arange(seen, V_LISTS)]
+    kinds = [np.setdiff1d(each, no_share) for each in kinds]
 
     def counted(row, logits):
         assert np.isin(tokens[row], ids[row]).all()

@@ -173,6 +173,17 @@ def test_attention_skips_the_language(model):
     assert not encoder[:, :, 0].any() and not encoder[..., 0].any()
 
 
+def test_the_default_search_counts_the_language_in_the_penalty(model):
+    wrapped = with_target_language(model)
+    output = kt.translate_ids(wrapped, SOURCE, 8)
+    best = helpers.to_numpy(output.tokens)[:, 0]
+    log_probs = helpers.to_numpy(kt.score_ids(wrapped, SOURCE, best))
+    lengths = 1 + np.count_nonzero(best, axis=1)
+    penalties = ((5 + lengths) / 6) ** model.config.alpha
+    scores = helpers.to_numpy(output.scores)[:, 0]
+    np.testing.assert_allclose(scores, log_probs / penalties, rtol=1e-4)
+
+
 def test_ensembles_and_subsets_of_the_vocabulary(model):
     both = kt.Ensemble([model, model])
     ids = np.arange(20, 200)

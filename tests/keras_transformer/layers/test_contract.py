@@ -143,6 +143,12 @@ def called_twice():
         (lambda: kt.MultiHeadAttention(2, 3, 5)(symbolic(None)), "width"),
         (lambda: kt.ResidualConnection()(STATES, STATES[..., :5]), "12"),
         (called_twice, "built for self-attention"),
+        (
+            lambda: kt.MultiHeadAttention(2, 3)(
+                STATES, STATES, use_causal_mask=True
+            ),
+            "self-attention only",
+        ),
         (lambda: kt.SinusoidalPositionEncoding()(STATES, [[-1]]), "-1"),
         (lambda: kt.SinusoidalPositionEncoding()(STATES, [[16_384]]), "16384"),
         (lambda: kt.LearnedPositionEmbedding(9)(STATES, [[9]]), "9"),

@@ -253,13 +253,16 @@ def test_perplexity_equals_numpy_over_all_references_that_fit(monkeypatch):
         long: ("ba",),
         "te": (long, "ba"),
         "": ("né",),
+        # Of no token, but not blank.
+        "\u200b": ("ba",),
     }
     pairs = [(s, each) for s, group in scored.items() for each in group]
-    pairs = [pair for pair in pairs if long not in pair and pair[0]]
+    skipped = {long, "", "\u200b"}
+    pairs = [pair for pair in pairs if not skipped & {*pair}]
     expected, count = _perplexity(translator, pairs)
     references = EvaluationSet(tuple(scored), tuple(scored.values()))
     found = measure_perplexity(translator, references)
-    assert (found.tokens, found.skipped) == (count, 2)
+    assert (found.tokens, found.skipped) == (count, 3)
     assert found.per_token == pytest.approx(expected, rel=1e-5)
     assert expected > 2
     alone = EvaluationSet((long,), (("ba",),))
