@@ -54,7 +54,8 @@ def assert_one_clear_line(result: Result, message: str) -> None:
     """It failed as an InputError does, and said what the pattern says."""
     assert "Traceback" not in result.raw_err
     assert result.code == 2
-    (line,) = result.err.splitlines()
+    line = result.err.rstrip("\n")
+    assert "\n" not in line
     assert line.startswith("Error: ")
     assert re.search(message, line)
 

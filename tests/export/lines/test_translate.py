@@ -38,7 +38,9 @@ def echo(tmp_path_factory):
 
     def lengths(text):
         length = tf.strings.length(text)
-        return {"length": length, "limit": tf.fill(tf.shape(text), 16)}
+        limit = tf.fill(tf.shape(text), 16)
+        truncated = length > limit
+        return {"length": length, "limit": limit, "truncated": truncated}
 
     module, path = tf.Module(), tmp_path_factory.mktemp("echo")
     text = tf.TensorSpec([None], tf.string, "text")
