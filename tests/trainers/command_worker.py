@@ -12,6 +12,7 @@ import contextlib
 import gc
 import importlib
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -69,6 +70,10 @@ def _content(file):
 if __name__ == "__main__":
     # Freeing the iterator of a training may wait seconds for its thread.
     gc.disable()
+    # TensorFlow warns of functions that it traces again: each training has one.
+    logging.getLogger("tensorflow").addFilter(
+        lambda record: "retracing" not in record.getMessage()
+    )
     chosen = importlib.import_module(sys.argv[1])
     for line in sys.stdin:
         answer = run(chosen, **json.loads(line))

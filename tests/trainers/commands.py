@@ -55,7 +55,7 @@ def assert_one_clear_line(result: Result, message: str) -> None:
     assert "Traceback" not in result.raw_err
     assert result.code == 2
     line = result.err.rstrip("\n")
-    assert "\n" not in line
+    assert "\n" not in line, line
     assert line.startswith("Error: ")
     assert re.search(message, line)
 
