@@ -49,6 +49,7 @@ def test_given_translations_against_the_attention_of_the_model():
             kt.force_align(model, SOURCE, TARGET, layer)
 
 
+@pytest.mark.skipif(helpers.JITTED, reason="JAX has no float64 by default")
 def test_a_search_of_float64_is_aligned():
     model = kt.Transformer(helpers.config(), dtype="float64")
     found = kt.translate_ids(model, SOURCE, 4, trace_alignments=True)
