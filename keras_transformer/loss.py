@@ -20,7 +20,7 @@ from keras_transformer.kernels import (
 # Tokens whose logits XLA computes at a time: enough to fill a GPU.
 _CHUNK_TOKENS = 4096
 # Lower logits exclude ids from the softmax, as in pretrained models.
-EXCLUDED_LOGIT = -1e8
+MIN_POSSIBLE_LOGIT = -1e8
 # Smoothing adds up all logits: with an excluded one float32 has no other
 # digits. Then it counts as this.
 _MIN_BIAS = -100.0
@@ -87,9 +87,11 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         def statistics(logits):
             # A `where` takes twice as long as the softmax.
             summed = ops.cond(
-                ops.min(logits, initial=0.0) > EXCLUDED_LOGIT,
+                ops.min(logits, initial=0.0) > MIN_POSSIBLE_LOGIT,
                 lambda: logits,
-                lambda: ops.where(logits > EXCLUDED_LOGIT, logits, _MIN_BIAS),
+                lambda: ops.where(
+                    logits > MIN_POSSIBLE_LOGIT, logits, _MIN_BIAS
+                ),
             )
             sums = ops.sum(summed, axis=-1, keepdims=True)
             values, softmax = _logit_statistics(logits, labels, sums)

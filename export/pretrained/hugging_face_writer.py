@@ -33,7 +33,7 @@ from keras_transformer.config import (
     PAD_ID,
     UNKNOWN_ID,
 )
-from keras_transformer.loss import EXCLUDED_LOGIT
+from keras_transformer.loss import MIN_POSSIBLE_LOGIT
 
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 # Supported values by field; other fields must have their default.
@@ -121,7 +121,7 @@ def _ids_in_order(model):
         )
     ids = [END_ID, UNKNOWN_ID, *range(4, config.vocabulary_size)]
     bias = model.output_embedding.bias
-    if bias is None or ops.convert_to_numpy(bias)[PAD_ID] > EXCLUDED_LOGIT:
+    if bias is None or ops.convert_to_numpy(bias)[PAD_ID] > MIN_POSSIBLE_LOGIT:
         ids.append(PAD_ID)
     ids.append(BEGIN_ID)
     return ids, ids

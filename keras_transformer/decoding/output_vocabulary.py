@@ -19,7 +19,7 @@ from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.kernels import linear
 from keras_transformer.layers.attention import KVCache
-from keras_transformer.loss import EXCLUDED_LOGIT
+from keras_transformer.loss import MIN_POSSIBLE_LOGIT
 
 # The special ids, 0 to 3, are in every subset and unchanged.
 _NUM_SPECIAL = END_ID + 1
@@ -294,7 +294,7 @@ def _select_rows(embedding, matrix, ids):
     if embedding.bias is None:
         return rows
     # One bias of -1e9 would move mean and variance far beyond all logits.
-    has_share = rows[:, -1] > EXCLUDED_LOGIT
+    has_share = rows[:, -1] > MIN_POSSIBLE_LOGIT
     return rows[has_share] if has_share.any() else rows
 
 
