@@ -12,8 +12,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import report
+from export.loading import load_translator
 from export.translators.kept_items import KINDS
-from export.translators.model_translator import translator_class
 from export.translators.terms import Terms
 from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.scores.bleu_tokenizers import choose_tokenizer
@@ -23,7 +23,7 @@ rng, path = random.Random(1), pathlib.Path(sys.argv[1])
 test = PreparedCorpus(path / "data").test_set()
 test = test.subset(rng.sample(test.scored_indices, 1000))
 words = [*filter(str.isalpha, " ".join(test.sources).lower().split())]
-translator = translator_class().from_directory(path)
+translator = load_translator(path)
 # Made in another way than those of trainers.data.copies.
 MAKERS = {
     "emoji": lambda: chr(rng.randrange(0x1F400, 0x1F4FE)),

@@ -24,12 +24,12 @@ import tensorflow as tf
 import keras_transformer as kt
 from benchmarks.harness import report
 from export.common import command
+from export.loading import load_translator
 from export.translators.batches import pad_ids
 from export.translators.graph_translator import IDS_SPEC
 from export.translators.terms import Term, Terms
 from export.translators.text_ops import source_word_spans, target_word_spans
-from export.translators.text_translator import word_alignment
-from export.translators.translator import Translator
+from export.translators.translation import word_alignment
 from trainers.data import open_corpus
 from trainers.scores.bleu_tokenizers import choose_tokenizer
 from trainers.scores.evaluation import bleu_difference, score_bleu
@@ -72,7 +72,7 @@ class SentenceTerms:
 
 
 def main(_):
-    translator = Translator.from_directory(FLAGS.model_dir)
+    translator = load_translator(FLAGS.model_dir)
     corpus = open_corpus(
         FLAGS.dataset, FLAGS.source_language, FLAGS.target_language
     )
@@ -121,7 +121,7 @@ def _contains(text, word):
 
 def _align(translator, sources, references):
     """Returns pairs of source and reference words for each sentence."""
-    pairs, links = translator.encode_pairs(sources, references), []
+    pairs, links = translator.pairs(sources, references), []
     align = tf.function(
         lambda *ids: kt.force_align(translator.model, *ids),
         input_signature=[IDS_SPEC, IDS_SPEC],
@@ -129,10 +129,10 @@ def _align(translator, sources, references):
     for start in range(0, len(pairs), _BATCH_SIZE):
         end = start + _BATCH_SIZE
         source, target = (
-            tf.constant(pad_ids([pair[side] for pair in pairs[start:end]]))
+            tf.constant(pad_ids([pair[side].ids for pair in pairs[start:end]]))
             for side in (0, 1)
         )
-        tokenizer, limit = translator.tokenizer, translator.source_limit
+        tokenizer, limit = translator.tokenizer, translator.backend.source_limit
         text = tf.constant(sources[start:end])
         spans = source_word_spans(tokenizer.source, text, source, limit)
         links += map(
@@ -146,7 +146,7 @@ def _align(translator, sources, references):
 
 def _measure(beams, evaluation_set, terms):
     """Returns a row of the table."""
-    translator = Translator.from_directory(FLAGS.model_dir, beam_size=beams)
+    translator = load_translator(FLAGS.model_dir, beam_size=beams)
     times, texts = {False: [], True: []}, {}
     given = {False: None, True: SentenceTerms(terms)}
     for _ in range(FLAGS.rounds + 1):

@@ -111,12 +111,14 @@ def _read_attention():
     # Not at the top: TensorFlow takes seconds to load.
     from export.attention_views.reader import AttentionReader
     from export.attention_views.word_attention import SentenceAttention
-    from export.translators.translator import Translator
+    from export.loading import load_translator
 
     text = FIGURE_SENTENCES[int(FLAGS.figure)] if FLAGS.figure else FLAGS.text
     translations = None if FLAGS.translation is None else [FLAGS.translation]
-    translator = Translator.from_directory(FLAGS.model)
-    reader = AttentionReader(search_flags.select_languages(translator))
+    translator = load_translator(
+        FLAGS.model, **search_flags.read_given_flags(search_flags.LANGUAGES)
+    )
+    reader = AttentionReader(translator)
     return SentenceAttention(reader.read([text], translations)[0])
 
 

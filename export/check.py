@@ -199,9 +199,9 @@ def _load_model(version, description, names):
         settings["shortlist"] = read_shortlist(
             path, tokenizer, model.config, limits["shortlist"]
         )
-    translator = Translator(model, tokenizer, **settings)
-    translator.languages = read_export_languages(description)
-    return translator
+    return Translator.from_model(
+        model, tokenizer, read_export_languages(description), **settings
+    )
 
 
 def _print_table(requests, times, comparisons):

@@ -104,9 +104,9 @@ def _compare_translations(path, sources, references, published):
     """Prints how far the model's and the published translations agree."""
     import sacrebleu
 
-    from export.translators.translator import Translator
+    from export.loading import load_translator
 
-    translator = Translator.from_directory(path)
+    translator = load_translator(path)
     count = len(sources)
     with ProgressBar("Translating", count, "sentences") as bar:
         translations = translator.translate(sources, bar.update)

@@ -19,10 +19,8 @@ import keras_transformer as kt
 from export.common import command
 from export.lines import line_flags
 from export.lines.streams import line_format, process_lines
-from export.model_directory import ModelDirectory, load_models
+from export.loading import load_translator
 from export.translators import search_flags
-from export.translators.languages import Languages
-from export.translators.translator import Translator
 
 FLAGS = flags.FLAGS
 
@@ -54,16 +52,13 @@ _NUM_SEEDS = 2**31
 def main(arguments):
     """Samples translations of a file or standard input."""
     del arguments
-    model, tokenizer = load_models(FLAGS.model)
-    translator = Translator(
-        model,
-        tokenizer,
-        FLAGS.batch_tokens,
-        max_extra_tokens=FLAGS.max_extra_tokens,
+    translator = load_translator(
+        *FLAGS.model,
+        batch_tokens=FLAGS.batch_tokens,
+        **search_flags.read_given_flags(
+            ("max_extra_tokens", *search_flags.LANGUAGES)
+        ),
     )
-    directory = ModelDirectory(FLAGS.model[0])
-    translator.languages = Languages.from_directory(directory, tokenizer)
-    translator = search_flags.select_languages(translator)
     config = kt.SamplingConfig(
         FLAGS.samples, FLAGS.temperature, FLAGS.top_k, FLAGS.top_p
     )

@@ -12,9 +12,9 @@ from absl import flags
 from export.common import command
 from export.lines import line_flags
 from export.lines.streams import process_lines
-from export.serving.exported_translator import load_translator
+from export.loading import load_translator
 from export.translators import search_flags
-from export.translators.text_translator import Translation
+from export.translators.translation import Translation
 
 FLAGS = flags.FLAGS
 
@@ -36,8 +36,10 @@ flags.DEFINE_string(
 def main(arguments):
     """Scores two files, line by line."""
     del arguments
-    translator = search_flags.select_languages(
-        load_translator(FLAGS.model, FLAGS.batch_tokens, {})
+    translator = load_translator(
+        *FLAGS.model,
+        batch_tokens=FLAGS.batch_tokens,
+        **search_flags.read_given_flags(search_flags.LANGUAGES),
     )
 
     def score(pairs, on_progress):

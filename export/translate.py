@@ -45,9 +45,9 @@ from export.common import command
 from export.common.errors import InputError
 from export.lines import line_flags
 from export.lines.streams import print_line_warning
-from export.serving.exported_translator import load_translator
+from export.loading import load_translator
 from export.translators import search_flags
-from export.translators.text_translator import UnknownCharacterError
+from export.translators.translation import UnknownCharacterError
 
 FLAGS = flags.FLAGS
 
@@ -110,22 +110,32 @@ def main(arguments):
             "--terms and --keep."
         )
     search = search_flags.read_given_flags(
-        (*search_flags.MODEL_SEARCH, "min_length", "ensemble_mean")
+        (
+            *search_flags.MODEL_SEARCH,
+            *("min_length", "ensemble_mean"),
+            *search_flags.LANGUAGES,
+        )
     )
+    if FLAGS.compiled:
+        search["compiled"] = True
+    for name in ("target_pieces", "shortlist"):
+        if FLAGS.prefixes is not None and name in search:
+            raise InputError(
+                f"--prefixes may have any token, but --{name} restricts the "
+                "tokens of translations: omit one of them."
+            )
     translator = load_translator(
-        FLAGS.model,
-        FLAGS.batch_tokens,
-        search,
-        compiled=FLAGS.compiled,
-        has_prefixes=FLAGS.prefixes is not None,
+        *FLAGS.model, batch_tokens=FLAGS.batch_tokens, **search
     )
-    translator = search_flags.select_languages(translator)
+    checker = _PrefixChecker(translator)
+    if FLAGS.prefixes is not None:
+        # An export refuses them before anything is read.
+        checker.check([])
     if translator.beam_size < FLAGS.n_best:
         raise InputError(
             f"Expected --n_best up to the beam size, {translator.beam_size}, "
             f"got {FLAGS.n_best}."
         )
-    checker = _PrefixChecker(translator)
     line_flags.translate_stream(
         translator, FLAGS.prefixes, checker.check, terms
     )

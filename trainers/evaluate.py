@@ -19,7 +19,7 @@ from export.common import command
 from export.common.errors import InputError
 from export.common.storage import atomic_write
 from export.lines.files import join_lines, read_references
-from export.serving.exported_translator import load_translator
+from export.loading import load_translator
 from export.translators.batches import BATCH_TOKENS
 from export.translators.search_flags import MAX_ALPHA, MAX_BEAMS
 from trainers.data import dataset_flags, dataset_kind, validate_kind
@@ -101,7 +101,9 @@ def main(arguments):
     if is_model and (path / "symbols.json").exists():
         _evaluate_parser(search)
         return
-    translator = load_translator([FLAGS.model_dir], FLAGS.batch_tokens, search)
+    translator = load_translator(
+        FLAGS.model_dir, batch_tokens=FLAGS.batch_tokens, **search
+    )
     if translator.languages.codes:
         has_source = translator.languages.num_tags == 2
         translator = translator.for_languages(

@@ -26,7 +26,7 @@ from export.translators import search_flags
 from export.translators.batches import BATCH_TOKENS, batch_by_length, pad_ids
 from export.translators.graph_translator import IDS_SPEC, trace_once
 from export.translators.languages import Languages
-from export.translators.model_translator import model_for_tokenizer
+from export.translators.model_backend import model_for_tokenizer
 from export.translators.output_vocabulary_files import ANY_SOURCE
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 

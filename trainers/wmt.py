@@ -6,7 +6,7 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from export.translators.model_translator import translator_class
+from export.loading import load_translator
 from trainers.data import dataset_flags
 from trainers.scores.bleu_tokenizers import (
     choose_tokenizer,
@@ -65,7 +65,7 @@ class TranslationTask(launch.Task):
         """Scores the test split with BLEU, and prints translations."""
         directory = inputs.directory
         run = directory.read_run()
-        translator = translator_class().from_directory(directory.path)
+        translator = load_translator(directory.path)
         languages = run["source_language"], run["target_language"]
         scores, lines = [], []
         for (source, target), bound, evaluation_set in translators_by_direction(

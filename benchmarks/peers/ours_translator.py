@@ -29,7 +29,7 @@ class Ours:
             job.search, tokenizer, directory.read_config()
         )
         policy = "mixed_bfloat16" if job.precision == "bfloat16" else None
-        self._translator = Translator(
+        self._translator = Translator.from_model(
             directory.load_model(policy or job.precision),
             tokenizer,
             batch_tokens=_NO_LIMIT,

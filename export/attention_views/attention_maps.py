@@ -46,8 +46,8 @@ class AttentionMaps:
 def make_attention_maps(text, translation, pair, source, target, weights):
     """Returns AttentionMaps without padding.
 
-    `pair` is an IdPair, `source` and `target` are tokens and words of a side,
-    and `weights` a dict of padded float32 [L, H, Q, K].
+    `pair` is a SentencePair, `source` and `target` are tokens and words of a
+    side, and `weights` a dict of padded float32 [L, H, Q, K].
     """
     source_tokens, source_words = source
     target_tokens, target_words = target
@@ -63,6 +63,6 @@ def make_attention_maps(text, translation, pair, source, target, weights):
         cross=weights["cross"][:, :, :t, :s],
         source_words=source_words,
         target_words=target_words,
-        source_truncated=pair.source_truncated,
-        target_truncated=pair.target_truncated,
+        source_truncated=pair.source.truncated,
+        target_truncated=pair.target.truncated,
     )

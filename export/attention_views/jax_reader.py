@@ -6,11 +6,11 @@ from keras import ops
 import keras_transformer as kt
 from export.attention_views.attention_maps import make_attention_maps
 from export.translators.batches import pad_ids
-from export.translators.jax_translator import compile_for_model
+from export.translators.jax_backend import compile_for_model
 
 
 class JaxAttentionReader:
-    """Reads attention weights with a JaxTranslator.
+    """Reads attention weights with a Translator on JAX.
 
     The words of the AttentionMaps are unknown, -1.
     """
@@ -29,8 +29,8 @@ class JaxAttentionReader:
         """Returns a list of AttentionMaps of the translations of texts."""
         tokenizer = self._translator.tokenizer
         pairs = self._translator.translate_to_pairs(texts)
-        source = pad_ids([pair.source for pair in pairs])
-        target = pad_ids([pair.target for pair in pairs])
+        source = pad_ids([pair.source.ids for pair in pairs])
+        target = pad_ids([pair.target.ids for pair in pairs])
         weights = {
             kind: np.asarray(each)
             for kind, each in self._compute_weights(source, target).items()
@@ -40,8 +40,8 @@ class JaxAttentionReader:
                 text,
                 translation,
                 pair,
-                _tokens_and_words(tokenizer.source, pair.source),
-                _tokens_and_words(tokenizer.target, pair.target),
+                _tokens_and_words(tokenizer.source, pair.source.ids),
+                _tokens_and_words(tokenizer.target, pair.target.ids),
                 {kind: each[row] for kind, each in weights.items()},
             )
             for row, (text, translation, pair) in enumerate(

@@ -18,7 +18,6 @@ from export.translators.text_ops import (
     source_word_spans,
     target_word_spans,
 )
-from export.translators.translator import Translator
 
 
 class AttentionReader:
@@ -35,11 +34,6 @@ class AttentionReader:
 
         self._compute_weights = trace_once(compute_weights, IDS_SPEC, IDS_SPEC)
 
-    @classmethod
-    def from_directory(cls, path, **settings):
-        """Loads a model directory; `settings` are arguments of Translator."""
-        return cls(Translator.from_directory(path, **settings))
-
     def read(self, texts, translations=None):
         """Returns a list of AttentionMaps, one for each text.
 
@@ -52,15 +46,15 @@ class AttentionReader:
             pairs = self._translator.translate_to_pairs(texts)
         else:
             translations = validate_texts(translations, "translations")
-            pairs = self._translator.encode_pairs(texts, translations)
+            pairs = self._translator.pairs(texts, translations)
         for text, pair in zip(texts, pairs):
-            if len(pair.source) == 1:
+            if pair.source.length == 1:
                 raise InputError(f"Expected a sentence as text, got {text!r}.")
         if not texts:
             return []
         weights = map_in_batches(
             [pair.length for pair in pairs],
-            self._translator.batch_tokens,
+            self._translator.backend.batch_tokens,
             lambda indices: self._batch_weights([pairs[i] for i in indices]),
         )
         tagged_texts = [*map(self._translator.languages.tag, texts)]
@@ -68,7 +62,7 @@ class AttentionReader:
         targets = self._tokens_and_words("target", translations, pairs)
         if is_search:
             translations = self._tokenizer.target.decode(
-                pad_ids([pair.target for pair in pairs])
+                pad_ids([pair.target.ids for pair in pairs])
             )
         rows = zip(texts, translations, pairs, sources, targets, weights)
         return [make_attention_maps(*row) for row in rows]
@@ -76,11 +70,11 @@ class AttentionReader:
     def _tokens_and_words(self, side, texts, pairs):
         """Yields tokens and word spans of a side; no texts after a search."""
         tokenizer = getattr(self._tokenizer, side)
-        ids = pad_ids([getattr(pair, side) for pair in pairs])
+        ids = pad_ids([getattr(pair, side).ids for pair in pairs])
         if texts is None:
             spans = target_word_spans(tokenizer, ids)
         else:
-            limit = getattr(self._translator, f"{side}_limit")
+            limit = getattr(self._translator.backend, f"{side}_limit")
             spans = source_word_spans(tokenizer, tf.constant(texts), ids, limit)
         tokens = padded_ids_to_tokens(tokenizer, ids).numpy().tolist()
         for row, words in zip(tokens, spans.numpy()):
@@ -90,8 +84,8 @@ class AttentionReader:
     def _batch_weights(self, pairs):
         """Returns a dict of padded arrays for each pair."""
         weights = self._compute_weights(
-            pad_ids([pair.source for pair in pairs]),
-            pad_ids([pair.target for pair in pairs]),
+            pad_ids([pair.source.ids for pair in pairs]),
+            pad_ids([pair.target.ids for pair in pairs]),
         )
         return [
             {kind: array[row].numpy() for kind, array in weights.items()}

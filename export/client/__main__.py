@@ -10,11 +10,12 @@ TensorFlow; --grpc, which is not encrypted, needs TensorFlow.
 
 from absl import flags
 
-from export.client.remote_translator import RemoteTranslator, ServedModel
+from export.client.remote_backend import RemoteBackend, ServedModel
 from export.client.rest_server import RestServer
 from export.common import command
 from export.lines import line_flags
 from export.translators import search_flags
+from export.translators.translator import Translator
 
 FLAGS = flags.FLAGS
 
@@ -66,7 +67,7 @@ def main(arguments):
 
         server = GrpcServer(FLAGS.grpc, model, FLAGS.timeout_seconds)
     translator = search_flags.select_languages(
-        RemoteTranslator(server, FLAGS.batch_size, FLAGS.retries)
+        Translator(RemoteBackend(server, FLAGS.batch_size, FLAGS.retries))
     )
     line_flags.translate_stream(translator, terms=terms)
 

@@ -7,7 +7,7 @@ import grpc
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from export.client.remote_translator import MAX_RESPONSE_BYTES, ModelServer
+from export.client.remote_backend import MAX_RESPONSE_BYTES, ModelServer
 from export.common.errors import InputError
 
 # The alignments of a batch may exceed gRPC's default limit of 4 MB.
@@ -38,7 +38,7 @@ class GrpcServer(ModelServer):
         channel = grpc.insecure_channel(address, options=_OPTIONS)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
-    def predict(self, signature, texts, **inputs):
+    def predict(self, signature, inputs):
         """Runs a signature, see `ModelServer.predict`; outputs are arrays."""
         request = predict_pb2.PredictRequest()
         spec = request.model_spec
@@ -47,7 +47,7 @@ class GrpcServer(ModelServer):
             spec.version.value = self._model.version
         if self._model.label is not None:
             spec.version_label = self._model.label
-        for name, value in {"text": texts, **inputs}.items():
+        for name, value in inputs.items():
             tensor = tf.make_tensor_proto(value, tf.string)
             request.inputs[name].CopyFrom(tensor)
         try:

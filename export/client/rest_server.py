@@ -7,7 +7,7 @@ import json
 import threading
 import urllib.parse
 
-from export.client.remote_translator import MAX_RESPONSE_BYTES, ModelServer
+from export.client.remote_backend import MAX_RESPONSE_BYTES, ModelServer
 from export.common.errors import InputError
 
 _CONNECTIONS = {
@@ -34,12 +34,9 @@ class RestServer(ModelServer):
         prefix = self._url.path.rstrip("/")
         self._path = f"{prefix}{_model_path(model)}:predict"
 
-    def predict(self, signature, texts, **inputs):
+    def predict(self, signature, inputs):
         """Runs a signature, see `ModelServer.predict`; outputs are lists."""
-        request = {
-            "signature_name": signature,
-            "inputs": {"text": texts, **inputs},
-        }
+        request = {"signature_name": signature, "inputs": inputs}
         body = json.dumps(request).encode("utf-8")
         try:
             status, response = _run_with_timeout(

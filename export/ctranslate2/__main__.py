@@ -33,7 +33,7 @@ from export.model_directory import ModelDirectory
 from export.translators import search_flags
 from export.translators.batches import truncation_limit
 from export.translators.languages import Languages
-from export.translators.model_translator import MAX_SOURCE_TOKENS
+from export.translators.model_backend import MAX_SOURCE_TOKENS
 from export.translators.output_vocabulary_files import collect_target_pieces
 from export.translators.translator import Translator
 
@@ -104,7 +104,9 @@ def main(arguments):
         write_argos_package(path, argos_languages, argos_path)
         print(f"Wrote {argos_path}; docs/decoding.md says how to install it.")
     if sentences:
-        translator = Translator(model, tokenizer, target_pieces=target_ids)
+        translator = Translator.from_model(
+            model, tokenizer, target_pieces=target_ids
+        )
         print(*_compare(translator, path, sentences, references), sep="\n")
     lines = _example_code(
         path, model.config, example, tokenizer.source.num_tags

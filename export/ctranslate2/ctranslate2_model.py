@@ -20,7 +20,7 @@ from export.tokenizers.python_tokenizers import (
     split_vocabulary,
 )
 from export.translators.batches import BATCH_TOKENS
-from export.translators.text_translator import BLANK, Translation
+from export.translators.translation import BLANK, Translation
 from keras_transformer.decoding.search_config import length_penalty
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")

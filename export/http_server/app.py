@@ -22,7 +22,7 @@ from starlette.routing import Route
 from export.common.errors import InputError
 from export.documents.document import translate_documents
 from export.http_server.batcher import Batcher, QueueFullError
-from export.http_server.document_translator import DocumentTranslator
+from export.http_server.document_translator import document_translator
 from export.http_server.fields import (
     RequestError,
     parse_count,
@@ -32,7 +32,7 @@ from export.http_server.fields import (
     validate_unicode,
 )
 from export.http_server.models import list_languages
-from export.translators.text_translator import MIN_POSSIBLE_SCORE
+from export.translators.translation import MIN_POSSIBLE_SCORE
 
 _PAGE = pathlib.Path(__file__).parent / "page" / "index.html"
 _LOGGER = logging.getLogger(__name__)
@@ -230,7 +230,7 @@ class _Server:
     async def _translate_documents(self, texts, document_format, languages):
         """Returns the translations of whole documents."""
         loop = asyncio.get_running_loop()
-        translator = DocumentTranslator(
+        translator = document_translator(
             self._run, loop, self._limits, languages
         )
         return await loop.run_in_executor(

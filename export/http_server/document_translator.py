@@ -3,11 +3,12 @@
 import asyncio
 import time
 
-from export.translators.signature_translator import SignatureTranslator
+from export.translators.signature_backend import SignatureBackend
+from export.translators.translator import Translator
 
 
-class DocumentTranslator(SignatureTranslator):
-    """A TextTranslator for another thread, with the batches of the server.
+def document_translator(run, loop, limits, languages):
+    """Returns a Translator for another thread than that of the server.
 
     Args:
         run: coroutine function of a signature's name, texts and a timeout.
@@ -15,16 +16,14 @@ class DocumentTranslator(SignatureTranslator):
         limits: ServerLimits.
         languages: Languages of the documents.
     """
+    deadline = time.monotonic() + limits.timeout
 
-    num_threads = 1
+    def run_in_loop(signature, inputs):
+        seconds = max(deadline - time.monotonic(), 0.0)
+        result = run(signature, inputs["text"], seconds)
+        return asyncio.run_coroutine_threadsafe(result, loop).result()
 
-    def __init__(self, run, loop, limits, languages):
-        self._run, self._loop = run, loop
-        self.batch_size = limits.max_batch
-        self.languages = languages
-        self._deadline = time.monotonic() + limits.timeout
-
-    def _predict(self, signature, texts):
-        seconds = self._deadline - time.monotonic()
-        result = self._run(signature, texts, max(seconds, 0.0))
-        return asyncio.run_coroutine_threadsafe(result, self._loop).result()
+    backend = SignatureBackend(
+        run_in_loop, num_threads=1, batch_size=limits.max_batch
+    )
+    return Translator(backend, languages)

@@ -4,12 +4,12 @@ import pathlib
 import typing
 
 from export.common.errors import InputError
+from export.loading import open_session
 from export.model_directory import ModelDirectory
 from export.serving.export_directory import (
     newest_version,
     read_description,
     read_export_languages,
-    read_task,
 )
 from export.translators.languages import Languages
 
@@ -57,20 +57,8 @@ def load_model(path, search, languages=(None, None)):
 
 
 def _load_export(version, selected):
-    # Not at the top: only exports need a session.
-    from export.serving.session import SERVER_ERRORS, ServerSession
-
-    if read_task(version) == "parsing":
-        raise InputError(
-            f"{version} is the export of a parser; expected a translator."
-        )
+    session = open_session(version)
     description = read_description(version)
-    try:
-        session = ServerSession(version)
-    except SERVER_ERRORS as error:
-        raise InputError(
-            f"{version} is not an exported version that can be loaded: {error}"
-        ) from error
     return LoadedModel(
         session.run,
         {name: [*each.inputs] for name, each in session.signatures.items()},

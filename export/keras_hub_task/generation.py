@@ -8,8 +8,8 @@ from keras import ops
 import keras_transformer as kt
 from export.keras_hub_task.backbone import mask_ids
 from export.translators.batches import BATCH_TOKENS, truncation_limit
-from export.translators.model_translator import ModelTranslator
-from export.translators.text_translator import Translation
+from export.translators.model_backend import ModelBackend
+from export.translators.translation import Translation
 from keras_transformer.config import BEGIN_ID, END_ID, FORBIDDEN_IDS, PAD_ID
 from keras_transformer.decoding.translate import output_capacity, output_limits
 
@@ -89,7 +89,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         return ops.concatenate([begin, output.tokens[:, 0]], axis=1)
 
 
-class FixedShapeTranslator(ModelTranslator):
+class FixedShapeBackend(ModelBackend):
     """Translates in batches of few shapes, each compiled once.
 
     `generate_function` is `task.make_generate_function()`, `tokenizer` that of
@@ -104,7 +104,8 @@ class FixedShapeTranslator(ModelTranslator):
         self._generate_function = generate_function
         self._max_output_tokens = max_output_tokens
 
-    def _search(self, sentences, n, align):
+    def search(self, sentences, n, align):
+        """See the base class."""
         # The generate function returns one translation, without its score.
         del n, align
         longest = max(sentence.length for sentence in sentences)

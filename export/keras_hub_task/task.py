@@ -11,13 +11,13 @@ from keras import ops
 import keras_transformer as kt
 from export.keras_hub_task.backbone import FromPresetMixin, TransformerBackbone
 from export.keras_hub_task.generation import (
-    FixedShapeTranslator,
+    FixedShapeBackend,
     TranslationSearch,
     move_given_tokens,
     sample_translations,
 )
 from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
-from export.translators.model_translator import model_for_tokenizer
+from export.translators.model_backend import model_for_tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import PAD_ID
 from keras_transformer.schedule import update_schedule
@@ -190,19 +190,20 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         # `max_length` counts the begin id.
         max_tokens = None if max_length is None else max_length - 1
         if keras.backend.backend() == "tensorflow":
-            translator = Translator(
+            translator = Translator.from_model(
                 transformer,
                 self.preprocessor.tokenizer,
                 max_output_tokens=max_tokens,
                 **search.settings,
             )
         else:
-            translator = FixedShapeTranslator(
+            backend = FixedShapeBackend(
                 self.make_generate_function(),
                 self.preprocessor.tokenizer,
                 search.resolve_config(transformer),
                 max_tokens,
             )
+            translator = Translator(backend)
         self._translators[max_length] = translator
         return translator
 

@@ -25,14 +25,14 @@ from export.translators.batches import (
     truncation_limit,
     validate_texts,
 )
-from export.translators.text_translator import damaged_weights_error
+from export.translators.translation import damaged_weights_error
 from keras_transformer.config import END_ID
 from keras_transformer.parsing.tree_grammar import TreeGrammar
 
 # JAX needs no TensorFlow.
 _IS_JAX = keras.backend.backend() == "jax"
 if _IS_JAX:
-    from export.translators.jax_translator import (
+    from export.translators.jax_backend import (
         compile_for_model,
         pad_to_powers,
     )

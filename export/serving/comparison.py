@@ -20,7 +20,7 @@ from export.serving.export_directory import (
 from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.batches import pad_ids
 from export.translators.terms import Terms
-from export.translators.text_translator import (
+from export.translators.translation import (
     IMPOSSIBLE_SCORE,
     Translation,
     word_attributes,
@@ -264,10 +264,10 @@ class TranslationComparer(ExportComparer):
         ]
 
     def _expect_scores(self, model):
-        pairs = model.encode_pairs(self._texts, self._translations)
+        pairs = model.pairs(self._texts, self._translations)
         scores = model.score(self._texts, self._translations)
         truncated = [
-            {"truncated": pair.source_truncated or pair.target_truncated}
+            {"truncated": pair.source.truncated or pair.target.truncated}
             for pair in pairs
         ]
         return [*zip(truncated, scores)]
@@ -275,16 +275,15 @@ class TranslationComparer(ExportComparer):
     def _expect_lengths(self, model):
         expected = []
         sentences = model.sentences(self._texts)
-        targets = model.encode_targets(self._texts)
-        rows = zip(sentences, self._texts, targets)
-        for sentence, text, (_, target_truncated) in rows:
+        targets = model.target_sentences(self._texts)
+        for sentence, text, target in zip(sentences, self._texts, targets):
             content = {
                 "length": len(self._source.ids(sentence.text)),
                 "limit": self._max_source_tokens,
                 "truncated": sentence.truncated,
                 "translation_length": len(self._target.ids(text)),
-                "translation_limit": model.target_limit,
-                "translation_truncated": target_truncated,
+                "translation_limit": model.backend.target_limit,
+                "translation_truncated": target.truncated,
             }
             expected.append((content, 0.0))
         return expected

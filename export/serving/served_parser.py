@@ -9,7 +9,7 @@ from export.parsing.linearization import FIRST_SYMBOL_ID
 from export.parsing.trees import ROOT, ROOT_LABELS, UNICODE_SPACE
 from export.translators.batches import character_limit, truncation_limit
 from export.translators.languages import Languages
-from export.translators.text_translator import IMPOSSIBLE_SCORE
+from export.translators.translation import IMPOSSIBLE_SCORE
 from keras_transformer.config import END_ID, PAD_ID
 
 _TEXT = tf.TensorSpec([None], tf.string, name="text")

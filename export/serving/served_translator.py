@@ -4,30 +4,18 @@ import uuid
 
 import tensorflow as tf
 
-from export.translators.batches import character_limit, truncation_limit
-from export.translators.graph_translator import GraphTranslator
 from export.translators.int8 import NOT_SUPPORTED, multiplies_exactly
 from export.translators.languages import Languages
-from export.translators.model_translator import model_for_tokenizer
-from export.translators.term_ops import (
-    find_copies,
-    find_terms,
-    tokenize_terms,
-    word_edges,
-)
+from export.translators.term_ops import find_terms
+from export.translators.text_graph import TextGraph, has_tokens
 from export.translators.text_ops import (
     add_tags,
-    exclude_tags,
-    padded_ids_to_tokens,
     remove_tags,
-    source_word_spans,
-    target_word_spans,
     trim,
     truncate_ids,
-    truncate_text,
 )
-from export.translators.text_translator import IMPOSSIBLE_SCORE
-from keras_transformer.config import PAD_ID, UNKNOWN_ID
+from export.translators.translation import IMPOSSIBLE_SCORE
+from keras_transformer.config import UNKNOWN_ID
 from keras_transformer.decoding.output_vocabulary import replace_output_layer
 from keras_transformer.decoding.translate import FullOutputLayer
 
@@ -43,16 +31,14 @@ class ServedTranslator(tf.Module):
     """Translates text inside one graph; docs/serving.md lists the signatures.
 
     A SavedModel with a Keras 3 model passes `tf.saved_model.load` but fails in
-    the server. So the Keras model is only within the GraphTranslator, a plain
-    object, which TensorFlow does not save; its variables are attributes.
+    the server. So the Keras model is only within the TextGraph, a plain object,
+    which TensorFlow does not save; its variables are attributes.
 
-    Bytes that are not UTF-8 count as U+FFFD; NUL is dropped. Blank text gives
-    empty text. No output depends on the rest of its batch. Sources above
-    `max_source_tokens` ids, the end id included, or above `character_limit`
-    are truncated, since one text must not fail a merged batch; every signature
-    returns `truncated` bool [B]. `languages` are those of texts without tags,
-    and `search` arguments of GraphTranslator. Raises InputError if a model like
-    M2M-100 has no such languages.
+    Sources above `max_source_tokens` ids, the end id included, or above
+    `character_limit` are truncated, since one text must not fail a merged
+    batch; every signature returns `truncated` bool [B]. `languages` are those
+    of texts without tags, and `search` arguments of GraphTranslator. Raises
+    InputError if a model like M2M-100 has no such languages.
     """
 
     task = "translation"
@@ -67,25 +53,22 @@ class ServedTranslator(tf.Module):
     ):
         super().__init__(name="served_translator")
         self.parameters = model.count_params()
-        model = model_for_tokenizer(model, tokenizer)
         languages = languages or Languages.from_tokenizer(tokenizer)
         self._tags = []
         if languages.num_tags == 2 or languages.target in languages.codes:
             self._tags = languages.tags()
         self.languages = languages
-        translator = GraphTranslator(model, **search)
+        graph = TextGraph(model, tokenizer, max_source_tokens, **search)
+        translator = graph.translator
         self._output_matrices = []
-        if translator.search_model is model and not translator.quantization:
+        if translator.search_model is translator.model and (
+            not translator.quantization
+        ):
             translator.search_model = replace_output_layer(
-                model, self._new_output_layer
+                translator.model, self._new_output_layer
             )
-        config = translator.config
-        self.tokenizer, self.config = tokenizer, config
-        self._word_edges = word_edges(tokenizer.target)
-        self._graph_translator = translator
-        self.max_source_tokens = truncation_limit(config, max_source_tokens)
-        max_target_tokens = self.max_source_tokens + config.max_extra_tokens
-        self.max_target_tokens = truncation_limit(config, max_target_tokens)
+        self.tokenizer, self.config = tokenizer, translator.config
+        self._graph = graph
         weights = [*translator.search_model.weights, *translator.int8_weights]
         self.model_variables = [weight.value for weight in weights]
         if translator.quantization:
@@ -98,20 +81,21 @@ class ServedTranslator(tf.Module):
     @property
     def target_pieces(self):
         """Ids of the tokens that translations may contain; None for all."""
-        return self._graph_translator.target_pieces
+        return self._graph.translator.target_pieces
 
     def limits(self):
         """Returns the settings and limits of the search, a dict."""
-        shortlist = self._graph_translator.shortlist
+        translator = self._graph.translator
+        shortlist = translator.shortlist
         return {
             "beam_size": self.config.beam_size,
             "alpha": self.config.alpha,
             "stop_criterion": self.config.stop_criterion,
-            "max_source_tokens": self.max_source_tokens,
+            "max_source_tokens": self._graph.source_limit,
             "max_extra_tokens": self.config.max_extra_tokens,
             "target_pieces": self.target_pieces and len(self.target_pieces),
             "shortlist": shortlist and shortlist.size,
-            "quantization": self._graph_translator.quantization,
+            "quantization": translator.quantization,
         }
 
     def signatures(self):
@@ -124,7 +108,7 @@ class ServedTranslator(tf.Module):
             "tokens": self.tokens,
             "lengths": self.lengths,
         }
-        if self._word_edges is not None:
+        if self._graph.word_edges is not None:
             signatures["translate_with_terms"] = self.translate_with_terms
         if self.languages.codes:
             signatures["translate_languages"] = self.translate_languages
@@ -133,15 +117,9 @@ class ServedTranslator(tf.Module):
     @_text_signature("text")
     def translate(self, text):
         """The signature `serving_default`; empty text scores 0."""
-        source, truncated = self._tokenize_source(text)
-        output = self._search(source)
-        has_text = _has_text(source)
-        translation = self.tokenizer.target.detokenize(output.tokens[:, 0])
-        return {
-            "translation": tf.where(has_text, translation, ""),
-            "score": tf.where(has_text, output.scores[:, 0], 0.0),
-            "truncated": truncated,
-        }
+        source, truncated = self._encode(text)
+        outputs = self._graph.n_best(source, 1, search=self._search)
+        return _best(outputs) | {"truncated": truncated}
 
     @_text_signature("text", "source_language", "target_language")
     def translate_languages(self, text, source_language, target_language):
@@ -157,13 +135,8 @@ class ServedTranslator(tf.Module):
         tags = [tf.strings.join([">>", code, "<<"]) for code in codes]
         tags = tags[2 - self.languages.num_tags :]
         is_known = [self.tokenizer.source.has_token(tag) for tag in tags]
-        is_known = tf.reduce_all(is_known, axis=0)
         outputs = self.translate(add_tags(text, tags, self.languages))
-        return {
-            "translation": tf.where(is_known, outputs["translation"], ""),
-            "score": tf.where(is_known, outputs["score"], IMPOSSIBLE_SCORE),
-            "truncated": outputs["truncated"],
-        }
+        return _mark_impossible(outputs, tf.reduce_all(is_known, axis=0))
 
     @tf.function(
         input_signature=[
@@ -185,75 +158,30 @@ class ServedTranslator(tf.Module):
                 expected,
                 "Source and target terms must have one shape, a row per text.",
             )
-        source, truncated = self._tokenize_source(text)
-        # The search needs at least one.
-        padding = [[0, 0], [0, tf.cast(expected[1] == 0, tf.int32)]]
+        source, truncated = self._encode(text)
         found = find_terms(remove_tags(text, self.languages), source_terms)
-        targets = tf.pad(tf.where(found, target_terms, ""), padding)
-        terms, is_wrong = tokenize_terms(self.tokenizer.target, targets)
-        output = self._graph_translator.search(
-            source,
-            terms=terms,
-            copied_terms=find_copies(tf.pad(source_terms, padding), targets),
-            word_edges=self._word_edges,
-            n_best=1,
+        options, is_possible = self._graph.constrain(
+            source_terms, tf.where(found, target_terms, ""), 1
         )
-        is_possible = ~tf.reduce_any(is_wrong, axis=1)
-        score = tf.where(is_possible, output.scores[:, 0], IMPOSSIBLE_SCORE)
-        has_text = _has_text(source)
-        translation = self.tokenizer.target.detokenize(output.tokens[:, 0])
-        return {
-            "translation": tf.where(has_text & is_possible, translation, ""),
-            "score": tf.where(has_text, score, 0.0),
-            "truncated": truncated,
-        }
+        outputs = _best(self._graph.n_best(source, 1, **options))
+        outputs = _mark_impossible(outputs, is_possible | ~has_tokens(source))
+        return outputs | {"truncated": truncated}
 
     @_text_signature("text")
     def n_best(self, text):
         """The signature `n_best`; empty text has one result."""
-        source, truncated = self._tokenize_source(text)
-        tokens, scores = self._translate_n_best(source)
-        shape = [tf.shape(source)[0], self.config.beam_size]
-        texts = self.tokenizer.target.detokenize(
-            tf.reshape(tokens, [-1, tf.shape(tokens)[2]])
+        source, truncated = self._encode(text)
+        outputs = self._graph.n_best(
+            source, self.config.beam_size, search=self._search
         )
-        return {
-            "translations": tf.reshape(texts, shape),
-            "scores": tf.reshape(scores, shape),
-            "truncated": truncated,
-        }
+        return outputs | {"truncated": truncated}
 
     @_text_signature("text")
     def align(self, text):
         """The signature `align`; padding and empty text have "" and 0."""
         text = add_tags(text, self._tags, self.languages)
-        source, truncated = self._tokenize_source(text)
-        output = self._graph_translator.search(source, align=True)
-        has_text = _has_text(source)
-        target = trim(tf.where(has_text[:, None], output.tokens[:, 0], PAD_ID))
-        alignment = output.alignments[:, 0, : tf.shape(target)[1]]
-        source = tf.where(has_text[:, None], source, PAD_ID)
-        is_pair = (target != PAD_ID)[:, :, None] & (source != PAD_ID)[:, None]
-        tokenizers = self.tokenizer
-        source_words = source_word_spans(
-            tokenizers.source, text, source, self.max_source_tokens
-        )
-        source_words = exclude_tags(tokenizers.source, source, source_words)
-        return {
-            "translation": tokenizers.target.detokenize(target),
-            "score": tf.where(has_text, output.scores[:, 0], 0.0),
-            "truncated": truncated,
-            "source_words": source_words,
-            "target_words": target_word_spans(tokenizers.target, target),
-            "source_tokens": padded_ids_to_tokens(tokenizers.source, source),
-            "target_tokens": padded_ids_to_tokens(tokenizers.target, target),
-            "alignment": tf.where(is_pair, alignment, 0.0),
-            "token_log_probs": tf.where(
-                target != PAD_ID,
-                output.log_probs[:, : tf.shape(target)[1]],
-                0.0,
-            ),
-        }
+        source, truncated = self._graph.encode(text)
+        return self._graph.align(source, text) | {"truncated": truncated}
 
     @_text_signature("text", "translation")
     def score(self, text, translation):
@@ -266,14 +194,10 @@ class ServedTranslator(tf.Module):
             tf.shape(translation),
             "There must be as many translations as texts.",
         )
-        source, source_truncated = self._tokenize_source(text)
-        target, target_truncated = _tokenize(
-            self.tokenizer.target, translation, self.max_target_tokens
-        )
-        blank_score = tf.where(_has_text(target), IMPOSSIBLE_SCORE, 0.0)
-        score = self._graph_translator.score(source, target)
+        source, source_truncated = self._encode(text)
+        target, target_truncated = self._graph.encode_target(translation)
         return {
-            "score": tf.where(_has_text(source), score, blank_score),
+            "score": self._graph.score(source, target),
             "truncated": source_truncated | target_truncated,
         }
 
@@ -282,12 +206,14 @@ class ServedTranslator(tf.Module):
         """The signature `tokens`; ids outside the vocabulary are unknown."""
         known = (ids >= 0) & (ids < self.config.encoder_vocabulary_size)
         source, truncated = truncate_ids(
-            tf.where(known, ids, UNKNOWN_ID), self.max_source_tokens
+            tf.where(known, ids, UNKNOWN_ID), self._graph.source_limit
         )
         # The model needs at least one position.
         missing = tf.cast(tf.shape(source)[1] == 0, tf.int32)
         source = tf.pad(source, [[0, 0], [0, missing]])
-        tokens, scores = self._translate_n_best(source)
+        tokens, scores, _ = self._graph.search(
+            source, self.config.beam_size, self._search
+        )
         return {"ids": trim(tokens), "scores": scores, "truncated": truncated}
 
     @_text_signature("text")
@@ -295,29 +221,34 @@ class ServedTranslator(tf.Module):
         """The signature `lengths`: of texts as sources and translations."""
         source = add_tags(text, self._tags, self.languages)
         found, others = (
-            _count_tokens(
-                self.tokenizer.source, source, self.max_source_tokens
-            ),
-            _count_tokens(self.tokenizer.target, text, self.max_target_tokens),
+            self._graph.count_tokens(source),
+            self._graph.count_target_tokens(text),
         )
         return found | {f"translation_{name}": others[name] for name in others}
+
+    def _encode(self, text):
+        return self._graph.encode(add_tags(text, self._tags, self.languages))
 
     def _new_output_layer(self, model):
         layer = _ServedOutputLayer(model.output_embedding)
         self._output_matrices.append(layer.matrix)
         return layer
 
-    def _tokenize_source(self, text):
-        text = add_tags(text, self._tags, self.languages)
-        return _tokenize(self.tokenizer.source, text, self.max_source_tokens)
 
-    def _translate_n_best(self, source):
-        """Returns tokens and scores; blank text gets only "" with score 0."""
-        tokens, scores, *_ = self._search(source)
-        has_text = _has_text(source)
-        missing = [IMPOSSIBLE_SCORE] * (self.config.beam_size - 1)
-        tokens = tf.where(has_text[:, None, None], tokens, PAD_ID)
-        return tokens, tf.where(has_text[:, None], scores, [0.0, *missing])
+def _best(outputs):
+    """Returns the outputs of the best of n translations."""
+    return {
+        "translation": outputs["translations"][:, 0],
+        "score": outputs["scores"][:, 0],
+    }
+
+
+def _mark_impossible(outputs, is_possible):
+    """Returns outputs, with "" and -1e9 where `is_possible` [B] is False."""
+    return outputs | {
+        "translation": tf.where(is_possible, outputs["translation"], ""),
+        "score": tf.where(is_possible, outputs["score"], IMPOSSIBLE_SCORE),
+    }
 
 
 class _ServedOutputLayer(FullOutputLayer):
@@ -376,25 +307,3 @@ class _OutputMatrix(tf.saved_model.experimental.TrackableResource):
         )
         matrix.set_shape(self._embeddings.shape[::-1])
         return matrix
-
-
-def _tokenize(tokenizer, text, limit):
-    """Returns int32 [B, S] and bool [B]: which rows were truncated."""
-    text, has_more_characters = truncate_text(
-        tokenizer, text, character_limit(limit)
-    )
-    ids, has_more_ids = truncate_ids(tokenizer.tokenize(text), limit)
-    return ids, has_more_characters | has_more_ids
-
-
-def _count_tokens(tokenizer, text, limit):
-    """Returns lengths before truncation to `limit` tokens, a dict."""
-    text, truncated = truncate_text(tokenizer, text, character_limit(limit))
-    lengths = tf.cast(tokenizer.tokenize(text).row_lengths(), tf.int32)
-    limits = tf.fill(tf.shape(lengths), limit)
-    truncated |= lengths > limit
-    return {"length": lengths, "limit": limits, "truncated": truncated}
-
-
-def _has_text(ids):
-    return tf.math.count_nonzero(ids, axis=1) > 1

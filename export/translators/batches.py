@@ -74,6 +74,12 @@ def batch_by_length(lengths, batch_tokens, batch_size=None):
         start += size
 
 
+def length_limits(config, max_source_tokens):
+    """Returns the maximum numbers of ids of a source and its translation."""
+    source = truncation_limit(config, max_source_tokens)
+    return source, truncation_limit(config, source + config.max_extra_tokens)
+
+
 def truncation_limit(config, max_tokens):
     """Returns `max_tokens`, or the number of learned positions if lower."""
     if config.positions == "learned":

@@ -3,13 +3,11 @@
 import dataclasses
 import functools
 import os
-import threading
 import typing
 
 import tensorflow as tf
 
 import keras_transformer as kt
-from export.translators.batches import pad_ids
 from export.translators.int8 import quantize_model
 from export.translators.text_ops import trim
 from keras_transformer.config import MAX_EXTRA_TOKENS
@@ -20,13 +18,6 @@ from keras_transformer.decoding.translate import (
 )
 
 IDS_SPEC = tf.TensorSpec([None, None], tf.int32)
-_TERMS_SPECS = {
-    "terms": tf.TensorSpec([None, None, None, None], tf.int32),
-    "copied_terms": tf.TensorSpec([None, None], tf.bool),
-}
-
-# Compiled searches pad sources to 16, 32, 64, ... ids or to their limit.
-_MIN_PADDED_LENGTH = 16
 _YNNPACK_FLAG = "--xla_cpu_experimental_ynn_fusion_type"
 
 
@@ -68,6 +59,7 @@ class GraphTranslator:
         quantization: "int8" to quantize the model, in place; None for float32.
 
     Attributes:
+        model: the model.
         config: the model's, with the settings of the search.
         target_pieces: list of the ids that a search may generate, padded to a
             multiple of 32; None for all.
@@ -111,7 +103,7 @@ class GraphTranslator:
             raise ValueError(f"quantization must be int8, not {quantization}.")
         self.quantization = quantization
         self.int8_weights = quantize_model(model) if quantization else []
-        self._model, self._min_length = model, min_length
+        self.model, self._min_length = model, min_length
         self._max_output_tokens = max_output_tokens
         self.target_pieces, self.shortlist = None, shortlist
         self._output_vocabulary = shortlist
@@ -167,7 +159,7 @@ class GraphTranslator:
         limits = self._limit_lengths(source)
         if word_edges is not None:
             if vocabulary is not None:
-                model, vocabulary = self._model, None
+                model, vocabulary = self.model, None
             search_config = dataclasses.replace(
                 search_config, word_edges=word_edges, n_best=n_best
             )
@@ -210,7 +202,7 @@ class GraphTranslator:
             # The model needs a token, also where no translation is possible.
             missing = tf.cast(tf.shape(tokens)[2] == 0, tf.int32)
             target = tf.pad(tokens[:, 0], [[0, 0], [0, missing]])
-            log_probs = kt.token_log_probs(self._model, source, target)
+            log_probs = kt.token_log_probs(self.model, source, target)
         return SearchOutput(tokens, scores, alignments, log_probs)
 
     def new_decoder(self):
@@ -220,7 +212,7 @@ class GraphTranslator:
     def sample(self, source, seeds, config):
         """Samples translations; see `kt.sample_ids`."""
         return kt.sample_ids(
-            self._model,
+            self.model,
             source,
             output_capacity(source, self.config),
             seeds,
@@ -237,7 +229,7 @@ class GraphTranslator:
 
     def score(self, source, target):
         """Returns the log-probabilities of given ids, float32 [B]."""
-        return kt.score_ids(self._model, source, target)
+        return kt.score_ids(self.model, source, target)
 
 
 def _count_forced(prefix, terms):
@@ -285,61 +277,6 @@ def trace_once(function, *signature, **options):
     # tf.function warns of retracing when threads wait for a trace.
     concrete_function = functools.cache(graph.get_concrete_function)
     return lambda *arguments: concrete_function()(*arguments)
-
-
-class TracedSearch:
-    """Calls `GraphTranslator.search`, with a graph for each set of arguments.
-
-    The graphs are for any shape. Given `limits`, the maximum numbers of ids of
-    sources and of prefixes, XLA compiles the search of a single sentence
-    instead, padded to one of a few lengths. The weights must not change then.
-    """
-
-    def __init__(self, translator, limits=None):
-        self._translator, self._limits = translator, limits
-        self._graphs, self._lock = {}, threading.Lock()
-        self._decoder = None
-        if limits is not None:
-            disable_ynnpack()
-            self._decoder = translator.new_decoder()
-
-    def search(self, source, prefix=None, align=False, terms=None, **options):
-        """Searches int32 [B, S]; see `GraphTranslator.search`.
-
-        `terms` are a pair, `terms` and `copied_terms`, and `options` other
-        arguments for them. Compiled searches take no terms.
-        """
-        names, inputs = ["source"], [source]
-        if prefix is not None:
-            names, inputs = [*names, "prefix"], [*inputs, prefix]
-        signature = [IDS_SPEC] * len(inputs)
-        if self._limits is not None:
-            inputs = [
-                pad_ids(each, _padded_length(each.shape[1], limit))
-                for each, limit in zip(inputs, self._limits)
-            ]
-            signature = [tf.TensorSpec(each.shape, tf.int32) for each in inputs]
-        if terms is not None:
-            names, inputs = [*names, *_TERMS_SPECS], [*inputs, *terms]
-            signature = [*signature, *_TERMS_SPECS.values()]
-        key = align, *names, *signature, *options.values()
-        with self._lock:
-            if key not in self._graphs:
-                self._graphs[key] = trace_once(
-                    lambda *inputs: self._translator.search(
-                        **dict(zip(names, inputs)),
-                        align=align,
-                        decoder=self._decoder,
-                        **options,
-                    ),
-                    *signature,
-                    jit_compile=self._limits is not None,
-                )
-        return self._graphs[key](*inputs)
-
-
-def _padded_length(length, limit):
-    return min(max(_MIN_PADDED_LENGTH, 1 << (length - 1).bit_length()), limit)
 
 
 def disable_ynnpack():

@@ -1,124 +1,128 @@
-"""Translates, samples and scores text with models in this process."""
+"""Translates, scores and samples lists of texts, whatever runs the model."""
 
-import tensorflow as tf
+import dataclasses
 
-import keras_transformer as kt
-from export.common.errors import InputError
-from export.translators.batches import (
-    BATCH_TOKENS,
-    NUM_THREADS,
-    pad_ids,
-)
-from export.translators.graph_translator import (
-    IDS_SPEC,
-    GraphTranslator,
-    TracedSearch,
-    trace_once,
-)
-from export.translators.model_translator import (
-    ModelTranslator,
-    model_for_tokenizer,
-)
-from export.translators.term_ops import (
-    find_copies,
-    find_sentence_terms,
-    tokenize_terms,
-    validate_targets,
-    word_edges,
-)
-from export.translators.terms import request_inputs
-from export.translators.text_ops import (
-    exclude_tags,
-    source_word_spans,
-    target_word_spans,
-)
-from export.translators.text_translator import (
+from export.documents.document import translate_documents
+from export.translators.batches import map_in_batches, validate_texts
+from export.translators.translation import (
+    BLANK,
     IMPOSSIBLE_SCORE,
-    IdPair,
-    Translation,
-    drop_impossible,
-    word_attributes,
+    SentencePair,
+    impossible_error,
 )
 
 
-class Translator(ModelTranslator):
-    """Translates, samples and scores texts with a Keras model.
+class Translator:
+    """Translates lists of texts in batches of similar lengths.
+
+    `load_translator` returns one. The translation of a sentence does not depend
+    on its batch. Empty text (or only white space) gives empty text with score 0
+    and is not searched.
 
     Args:
-        model: Transformer or Ensemble.
-        tokenizer: Tokenizer of its vocabulary, or TokenizerPair.
-        batch_tokens: see TextTranslator.
-        max_source_tokens: maximum number of ids of a source, the end id
-            included; 512 by default.
-        compiled: whether XLA compiles the search, for the lowest latency of
-            single sentences in a long-running process.
-        num_threads: see TextTranslator; give 1 thread if other processes use
-            the other CPUs.
-        **search: arguments of GraphTranslator.
-
-    The attribute `target_pieces` has the ids of the tokens that translations
-    may contain, None for all. Raises ValueError if a number is out of range.
+        backend: Backend, a model in this process, an export or a server.
+        languages: Languages of the texts; None for the backend's.
     """
 
-    def __init__(
-        self,
-        model,
-        tokenizer,
-        batch_tokens=BATCH_TOKENS,
-        max_source_tokens=None,
-        compiled=False,
-        num_threads=NUM_THREADS,
-        **search,
-    ):
-        self.model = model = model_for_tokenizer(model, tokenizer)
-        # With a limit of 1 token every batch has one sentence.
-        self.batch_tokens = 1 if compiled else batch_tokens
-        self.num_threads, self.compiled = num_threads, compiled
-        graph_translator = GraphTranslator(model, **search)
-        super().__init__(tokenizer, graph_translator.config, max_source_tokens)
-        self.target_pieces = graph_translator.target_pieces
-        limits = (self.source_limit, self.target_limit) if compiled else None
-        self._traced_search = TracedSearch(graph_translator, limits)
-        self._traced_score = trace_once(
-            graph_translator.score, IDS_SPEC, IDS_SPEC
-        )
-        self._graph_translator = graph_translator
-        self._samplers = {}
-        # The Terms that were validated, and the kt.WordEdges for them.
-        self._terms, self._word_edges = None, None
+    def __init__(self, backend, languages=None):
+        self.backend = backend
+        self.languages = languages or backend.languages
 
-    def score(self, texts, translations):
-        """Returns a list of the log-probabilities of given translations.
+    @classmethod
+    def from_model(cls, model, tokenizer, languages=None, **settings):
+        """Returns the translator of a Transformer or kt.Ensemble.
 
-        They have no length penalty and include the end id. Sources are
-        truncated as in `translate`, translations to their maximum length. With
-        a blank source a blank translation scores 0, any other -1e9.
+        `tokenizer` is that of its vocabulary, from `load_tokenizer`; `settings`
+        are arguments of GraphBackend or, on JAX, of JaxBackend.
         """
-        pairs = self.encode_pairs(texts, translations)
+        # Not at the top: exports do not need Keras, and JAX no TensorFlow.
+        import keras
 
-        def score_batch(batch):
-            return self._traced_score(
-                pad_ids([pair.source for pair in batch]),
-                pad_ids([pair.target for pair in batch]),
-            ).numpy()
-
-        scores = self._map_batches(score_batch, pairs)
-        for index, score in enumerate(scores):
-            if score is None:
-                is_blank = len(pairs[index].target) == 1
-                scores[index] = 0.0 if is_blank else IMPOSSIBLE_SCORE
-        return [*map(float, scores)]
-
-    def encode_pairs(self, texts, translations):
-        """Returns texts and translations as a list of IdPair; see `score`."""
-        sources = self.sentences(texts)
-        targets = self.encode_targets(translations)
-        return [
-            IdPair(source.ids, target, source.truncated, target_truncated)
-            for source, (target, target_truncated) in zip(
-                sources, targets, strict=True
+        if keras.backend.backend() == "jax":
+            from export.translators.jax_backend import JaxBackend as ModelClass
+        else:
+            from export.translators.graph_backend import (
+                GraphBackend as ModelClass,
             )
-        ]
+        return cls(ModelClass(model, tokenizer, **settings), languages)
+
+    @property
+    def model(self):
+        """The Transformer or kt.Ensemble of a model directory."""
+        return self.backend.model
+
+    @property
+    def tokenizer(self):
+        """The tokenizer of a model directory."""
+        return self.backend.tokenizer
+
+    @property
+    def beam_size(self):
+        """Maximum number of translations of a sentence; None if unknown."""
+        return self.backend.beam_size
+
+    def for_languages(self, source=None, target=None):
+        """Returns a copy for texts of these languages; None for no change.
+
+        A text that begins with tags, such as >>fra<<, has the languages of its
+        tags. Raises InputError for a language that the model lacks.
+        """
+        languages = self.backend.select_languages(
+            self.languages, source, target
+        )
+        return type(self)(self.backend, languages)
+
+    def translate(self, texts, on_progress=None, prefixes=None, terms=None):
+        """Translates a list of str, one sentence each, to Translations.
+
+        `prefixes` has the beginning of each translation, "" for none; its last
+        word may continue, and it is truncated to the maximum length of a
+        translation. With `terms`, Terms, a translation contains the targets of
+        the terms of its text. `on_progress` gets the number of newly translated
+        sentences. Raises InputError if an export or server gets prefixes, or if
+        the vocabulary cannot spell a term, and UnknownCharacterError if it
+        lacks a character of a prefix.
+        """
+        rows = self.n_best(texts, 1, on_progress, prefixes, terms)
+        return [translations[0] for translations in rows]
+
+    def n_best(self, texts, n, on_progress=None, prefixes=None, terms=None):
+        """Finds the n best translations of each sentence; see `translate`.
+
+        Returns a list of lists of Translation, best first; fewer than n if
+        fewer are possible. Two may have the same text in different tokens.
+        Scores include the prefix's probability. Raises ValueError if n is above
+        `beam_size`, or if texts and prefixes differ in number.
+        """
+        if n < 1 or (self.beam_size and n > self.beam_size):
+            raise ValueError(
+                f"Expected n from 1 to the beam size, {self.beam_size}, got "
+                f"{n}."
+            )
+        return self._search(texts, n, on_progress, prefixes, terms)
+
+    def align(self, texts, on_progress=None, prefixes=None, terms=None):
+        """Translates with word alignments and confidence; see `translate`.
+
+        Each token of a translation is aligned to the source token with the
+        largest attention, averaged over heads (`Transformer.alignment`).
+        """
+        rows = self._search(texts, 1, on_progress, prefixes, terms, align=True)
+        return [translations[0] for translations in rows]
+
+    def translate_document(
+        self, text, format="text", on_progress=None, terms=None
+    ):
+        """Translates a whole document, a str; returns a str.
+
+        Everything but its sentences stays as it is. The `format` is "text",
+        with paragraphs, lists and line ends, or "html" or "xml", whose inline
+        tags are put around the aligned words. A sentence above the model's
+        limit is split at clauses. For `terms` see `translate`. Raises
+        InputError for XML that is not well-formed and for another format.
+        """
+        texts = validate_texts([text], "document")
+        return translate_documents(self, texts, format, on_progress, terms)[0]
 
     def sample(self, texts, seeds, config=None, on_progress=None):
         """Samples translations of each sentence.
@@ -132,87 +136,169 @@ class Translator(ModelTranslator):
             sentence._replace(seed=seed)
             for sentence, seed in zip(self.sentences(texts), seeds, strict=True)
         ]
-        config = config or kt.SamplingConfig()
-        if config not in self._samplers:
-            self._samplers[config] = trace_once(
-                lambda source, seeds: self._graph_translator.sample(
-                    source, seeds, config
-                ),
-                IDS_SPEC,
-                tf.TensorSpec([None], tf.int32),
-            )
+        return self._translate_batches(
+            lambda batch: self.backend.sample(batch, config),
+            sentences,
+            on_progress,
+        )
 
-        def sample_batch(batch):
-            samples = self._samplers[config](
-                pad_ids([sentence.ids for sentence in batch]),
-                tf.constant([sentence.seed for sentence in batch], tf.int32),
-            )
-            texts = self._decode(samples.tokens)
-            log_probs = samples.log_probs.numpy().tolist()
-            return [[*map(Translation, *row)] for row in zip(texts, log_probs)]
+    def score(self, texts, translations):
+        """Returns a list of the log-probabilities of given translations.
 
-        return self._translate_batches(sample_batch, sentences, on_progress)
+        They have no length penalty and include the end id. Sources are
+        truncated as in `translate`, translations to their maximum length. With
+        a blank source a blank translation scores 0, any other -1e9.
+        """
+        pairs = self.pairs(texts, translations)
+        scores = self._map_batches(
+            lambda batch: self.backend.score(*zip(*batch)), pairs
+        )
+        return [
+            (0.0 if pair.target.length == 1 else IMPOSSIBLE_SCORE)
+            if score is None
+            else score
+            for pair, score in zip(pairs, scores)
+        ]
 
-    def _validate_terms(self, terms):
-        if terms is self._terms:
-            return
-        if self.compiled:
-            raise InputError(
-                "XLA does not compile searches with terms: omit --compiled, or "
-                "--terms and --keep."
-            )
-        # Once: each has graphs of its own.
-        self._word_edges = self._word_edges or word_edges(self.tokenizer.target)
-        if self._word_edges is None:
-            raise InputError(
-                "Terms need a vocabulary whose tokens begin with spaces; that "
-                "of this model has spaces at their ends."
-            )
-        validate_targets(self.tokenizer.target, terms)
-        self._terms = terms
+    def translate_to_pairs(self, texts):
+        """Translates to SentencePairs with ids; blank texts to the end id."""
+        sentences = self.sentences(texts)
+        targets = self._map_batches(self.backend.search_ids, sentences)
+        (blank,) = self.target_sentences([""])
+        return [
+            SentencePair(sentence, blank if target is None else target)
+            for sentence, target in zip(sentences, targets)
+        ]
 
-    def _find_terms(self, terms, sentences):
-        return find_sentence_terms(self.tokenizer, terms, sentences)
+    def normalize_prefixes(self, prefixes, keep_long=True):
+        r"""Returns prefixes as the vocabulary spells them, a list of str.
 
-    def _search_best(self, sentences):
-        source = pad_ids([sentence.ids for sentence in sentences])
-        return self._traced_search.search(source).tokens[:, 0].numpy()
+        For example, "\ufb01" becomes "fi", and spaces become single, with none
+        at the ends. A prefix above the maximum length of a translation is
+        unchanged, or truncated if not `keep_long`. Raises
+        UnknownCharacterError if the vocabulary lacks a character.
+        """
+        prefixes = validate_texts(prefixes, "prefixes")
+        sentences = self.backend.encode_prefixes(prefixes)
+        return [
+            prefix if sentence.truncated and keep_long else sentence.text
+            for prefix, sentence in zip(prefixes, sentences)
+        ]
 
-    def _search(self, sentences, n, align):
-        source = pad_ids([sentence.ids for sentence in sentences])
-        prefix = None
-        if any(len(sentence.prefix) for sentence in sentences):
-            prefix = pad_ids([sentence.prefix for sentence in sentences])
-        options = {}
-        if any(sentence.terms for sentence in sentences):
-            inputs = request_inputs([each.terms for each in sentences])
-            targets = tf.constant(inputs["target_terms"])
-            terms = (
-                tokenize_terms(self.tokenizer.target, targets)[0],
-                find_copies(tf.constant(inputs["source_terms"]), targets),
+    def lengths(self, texts):
+        """Returns the number of ids of each text; None above the limit."""
+        return _lengths(self.sentences(texts))
+
+    def target_lengths(self, translations):
+        """Returns numbers of ids of translations; None above the limit."""
+        return _lengths(self.target_sentences(translations))
+
+    def sentences(self, texts):
+        """Returns a list of Sentence for a list of str, with their tags."""
+        texts = validate_texts(texts)
+        return self.backend.tokenize([*map(self.languages.tag, texts)])
+
+    def target_sentences(self, translations):
+        """Returns given translations, a list of str, as a list of Sentence."""
+        translations = validate_texts(translations, "translations")
+        return self.backend.tokenize_targets(translations)
+
+    def pairs(self, texts, translations):
+        """Returns texts and translations as a list of SentencePair."""
+        targets = self.target_sentences(translations)
+        pairs = zip(self.sentences(texts), targets, strict=True)
+        return [SentencePair(*pair) for pair in pairs]
+
+    def _search(self, texts, n, on_progress, prefixes, terms, align=False):
+        sentences = self.sentences(texts)
+        if prefixes is not None:
+            prefixes = validate_texts(prefixes, "prefixes")
+            encoded = self.backend.encode_prefixes(prefixes)
+            sentences = [
+                sentence._replace(prefix=prefix.ids)
+                for sentence, prefix in zip(sentences, encoded, strict=True)
+            ]
+        if terms is not None:
+            sentences = self._add_terms(sentences, terms)
+
+        def search_batch(batch):
+            rows = self.backend.search(batch, n, align)
+            # Items that cannot be kept, as they are too long, are left to the
+            # model.
+            failed = [
+                index
+                for index, sentence in enumerate(batch)
+                if not rows[index] and any(t.is_kept for t in sentence.terms)
+            ]
+            if failed:
+                others = [
+                    batch[index]._replace(
+                        terms=[t for t in batch[index].terms if not t.is_kept]
+                    )
+                    for index in failed
+                ]
+                found = self.backend.search(others, n, align)
+                for index, row in zip(failed, found):
+                    rows[index] = row
+            return rows
+
+        return self._translate_batches(search_batch, sentences, on_progress)
+
+    def _add_terms(self, sentences, terms):
+        self.backend.validate_terms(terms)
+        # A tag has no terms: "it" is a code and a word.
+        untagged = [
+            sentence._replace(text=self.languages.split(sentence.text)[1])
+            for sentence in sentences
+        ]
+        return [
+            sentence._replace(terms=found)
+            for sentence, found in zip(
+                sentences, self.backend.find_terms(terms, untagged)
             )
-            options = {"terms": terms, "n_best": n}
-            options["word_edges"] = self._word_edges
-        output = self._traced_search.search(source, prefix, align, **options)
-        tokens = output.tokens[:, :n]
-        scores = output.scores[:, :n].numpy().tolist()
-        words = [{}] * len(sentences)
-        if align:
-            texts = tf.constant([sentence.text for sentence in sentences])
-            source_words = source_word_spans(
-                self.tokenizer.source, texts, source, self.source_limit
+        ]
+
+    def _translate_batches(self, function, sentences, on_progress):
+        """Maps lists of sentences; returns a list of Translations for each."""
+        rows = [None] * len(sentences)
+        # Those with terms in batches of their own: the search of the others is
+        # faster.
+        for has_terms in False, True:
+            indices = [
+                index
+                for index, sentence in enumerate(sentences)
+                if bool(sentence.terms) == has_terms
+            ]
+            batch_rows = self._map_batches(
+                function, [sentences[index] for index in indices], on_progress
             )
-            source_words = exclude_tags(
-                self.tokenizer.source, source, source_words
-            )
-            target_words = target_word_spans(
-                self.tokenizer.target, tokens[:, 0]
-            )
-            words = map(
-                word_attributes,
-                source_words.numpy(),
-                target_words.numpy(),
-                output.alignments[:, 0].numpy(),
-                output.log_probs.numpy(),
-            )
-        return [*map(drop_impossible, self._decode(tokens), scores, words)]
+            for index, row in zip(indices, batch_rows):
+                rows[index] = [BLANK] if row is None else row
+        for row, sentence in zip(rows, sentences):
+            if not row:
+                raise impossible_error(sentence)
+        return [
+            [dataclasses.replace(each, source_truncated=True) for each in row]
+            if sentence.truncated
+            else row
+            for row, sentence in zip(rows, sentences)
+        ]
+
+    def _map_batches(self, function, items, on_progress=None):
+        """Maps lists of items, which have a `length`; returns all results."""
+        backend = self.backend
+        return map_in_batches(
+            [item.length for item in items],
+            backend.batch_tokens,
+            lambda batch: function([items[index] for index in batch]),
+            on_progress,
+            backend.num_threads,
+            backend.batch_size,
+        )
+
+
+def _lengths(sentences):
+    return [
+        None if sentence.truncated else sentence.length
+        for sentence in sentences
+    ]

@@ -7,7 +7,7 @@ import numpy as np
 from PIL import ImageOps
 
 from export.attention_views.word_attention import ATTENTION_KINDS
-from export.translators.model_translator import translator_class
+from export.translators.translator import Translator
 from trainers.pictures.attention_pictures import MAX_TOKENS, draw_layer
 from trainers.pictures.event_writer import EventWriter
 
@@ -69,7 +69,7 @@ class AttentionSummaries(keras.callbacks.Callback):
 
 
 def _new_attention_reader(model, tokenizer):
-    translator = translator_class()(model, tokenizer)
+    translator = Translator.from_model(model, tokenizer)
     # Not at the top: JAX needs no TensorFlow.
     if keras.backend.backend() == "jax":
         from export.attention_views.jax_reader import JaxAttentionReader

@@ -34,14 +34,14 @@ def generate_pairs(translator, lines, options):
         return ShardResult(counts, pairs)
     texts = [line.text for line in accepted]
     translations = _translate(translator, accepted, options)
-    ids = translator.encode_pairs(texts, translations)
+    sentence_pairs = translator.pairs(texts, translations)
     scores = [None] * len(accepted)
     if options.min_score is not None:
         scores = translator.score(texts, translations)
-    for line, translation, pair_ids, score in zip(
-        accepted, translations, ids, scores
+    for line, translation, pair, score in zip(
+        accepted, translations, sentence_pairs, scores
     ):
-        reason = _rejection_reason(translation, pair_ids, score, options)
+        reason = _rejection_reason(translation, pair, score, options)
         if reason:
             counts[reason] += 1
             continue
@@ -53,15 +53,15 @@ def generate_pairs(translator, lines, options):
     return ShardResult(counts, pairs)
 
 
-def _rejection_reason(translation, ids, score, options):
+def _rejection_reason(translation, pair, score, options):
     """Returns the name of a count, or None if the pair is accepted."""
     if not translation:
         return "empty_translation"
     if options.max_ratio is not None:
-        lengths = len(ids.source), len(ids.target)
+        lengths = pair.source.length, pair.target.length
         if exceeds_ratio(*lengths, options.max_ratio):
             return "length_ratio"
-    if score is not None and score < options.min_score * len(ids.target):
+    if score is not None and score < options.min_score * pair.target.length:
         return "low_score"
     return None
 

@@ -139,9 +139,8 @@ def load_translator(job):
     """Returns the Translator of a TranslationJob, cached per process."""
     import tensorflow as tf
 
-    from export.model_directory import load_models
-    from export.translators.model_translator import MAX_SOURCE_TOKENS
-    from export.translators.translator import Translator
+    from export.loading import load_translator as load
+    from export.translators.model_backend import MAX_SOURCE_TOKENS
 
     options = job.options
     names = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
@@ -154,8 +153,8 @@ def load_translator(job):
         # Otherwise the first worker reserves all GPU memory.
         tf.config.experimental.set_memory_growth(gpu, True)
     validate_models_unchanged(job.models)
-    translator = Translator(
-        *load_models([pathlib.Path(model.path) for model in job.models]),
+    translator = load(
+        *(model.path for model in job.models),
         batch_tokens=options.batch_tokens,
         max_source_tokens=max(MAX_SOURCE_TOKENS, options.max_pieces),
         num_threads=1,

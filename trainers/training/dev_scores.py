@@ -6,7 +6,7 @@ output decides which step is the best; otherwise the loss of the references.
 
 import numpy as np
 
-from export.translators.model_translator import translator_class
+from export.translators.translator import Translator
 from keras_transformer.config import END_ID
 from trainers.batches.token_pairs import decode_pairs
 from trainers.scores.bleu_tokenizers import choose_tokenizer, make_bleu
@@ -47,7 +47,7 @@ class DevBleu:
     """
 
     def __init__(self, model, tokenizer, pairs, sentences, tokenize):
-        self._translator = translator_class()(model, tokenizer)
+        self._translator = Translator.from_model(model, tokenizer)
         self._metric = make_bleu(tokenize)
         indices = evenly_spaced_indices(pairs, sentences)
         texts = decode_pairs(tokenizer, pairs, indices)

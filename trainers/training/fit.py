@@ -8,7 +8,7 @@ import keras
 from export.common import command
 from export.common.errors import InputError
 from export.common.processes import StopSignals
-from export.translators.model_translator import translator_class
+from export.translators.translator import Translator
 from trainers.batches import plan_batches, plan_groups
 from trainers.batches.token_pairs import decode_pairs
 from trainers.pictures.summaries import (
@@ -233,7 +233,7 @@ def _attention_summaries(model, inputs, options, counter):
 
 def _print_translations(model, inputs, options):
     tokenizer = inputs.directory.load_tokenizer()
-    translator = translator_class()(model, tokenizer)
+    translator = Translator.from_model(model, tokenizer)
     indices = evenly_spaced_indices(inputs.dev, _NUM_SAMPLES)
     sources, _ = decode_pairs(tokenizer, inputs.dev, indices)
 

@@ -1,4 +1,4 @@
-"""Translates text with a model on JAX."""
+"""Runs a model on JAX for a Translator."""
 
 import dataclasses
 
@@ -10,18 +10,18 @@ from keras import ops
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.translators.batches import BATCH_TOKENS, pad_ids
-from export.translators.model_translator import (
-    ModelTranslator,
+from export.translators.model_backend import (
+    ModelBackend,
     model_for_tokenizer,
 )
-from export.translators.text_translator import drop_impossible
+from export.translators.translation import drop_impossible
 from keras_transformer.config import END_ID, PAD_ID
 
 _MIN_WIDTH = 16
 
 
-class JaxTranslator(ModelTranslator):
-    """Translates texts on one device.
+class JaxBackend(ModelBackend):
+    """Translates on one device.
 
     XLA compiles the search for each padded shape: lengths and numbers of
     sentences are powers of 2.
@@ -63,15 +63,17 @@ class JaxTranslator(ModelTranslator):
     def _search_best(self, sentences):
         return self._search_ids(sentences)[0][:, 0]
 
-    def _search(self, sentences, n, align):
+    def search(self, sentences, n, align):
+        """See the base class."""
         if align:
             raise InputError(
                 "Word alignments need TensorFlow: start the command with "
                 "KERAS_BACKEND=tensorflow."
             )
         tokens, scores = self._search_ids(sentences)
-        texts = self._decode(tokens[:, :n])
-        return [*map(drop_impossible, texts, scores[:, :n].tolist())]
+        tokens, scores = tokens[:, :n], scores[:, :n]
+        rows = [*map(self.tokenizer.target.decode, tokens)]
+        return [*map(drop_impossible, rows, scores.tolist())]
 
     def _search_ids(self, sentences):
         """Returns tokens, int32 [B, K, T], and scores, float32 [B, K]."""

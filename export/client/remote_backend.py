@@ -1,7 +1,6 @@
-"""Translates text with a model on TensorFlow Serving."""
+"""Runs the signatures of a model on TensorFlow Serving."""
 
 import abc
-import copy
 import time
 import typing
 
@@ -9,8 +8,8 @@ import numpy as np
 
 from export.common.errors import InputError
 from export.translators.languages import Languages
-from export.translators.signature_translator import SignatureTranslator
-from export.translators.text_translator import MIN_POSSIBLE_SCORE
+from export.translators.signature_backend import SignatureBackend
+from export.translators.translation import MIN_POSSIBLE_SCORE
 
 # In bytes; far more than the alignments of a batch take.
 MAX_RESPONSE_BYTES = 1 << 30
@@ -88,10 +87,8 @@ class ModelServer(abc.ABC):
         self._timeout = timeout_seconds
 
     @abc.abstractmethod
-    def predict(self, signature, texts, **inputs):
-        """Runs a signature with the input `text`, a list of str.
-
-        `inputs` are others, lists of lists of str.
+    def predict(self, signature, inputs):
+        """Runs a signature with `inputs`, see SignatureBackend.
 
         Returns a dict of output names to arrays or nested lists; text is bytes
         or str. Raises UnavailableError if the server is unreachable or too
@@ -110,8 +107,8 @@ class ModelServer(abc.ABC):
         return error(f"{message}.")
 
 
-class RemoteTranslator(SignatureTranslator):
-    """A TextTranslator that sends its batches to a ModelServer.
+class RemoteBackend(SignatureBackend):
+    """Runs the signatures of a model on a ModelServer.
 
     A request is repeated up to `retries` times while the server is unavailable,
     after pauses of 0.5, 1, 2, 4, ... seconds. Methods raise InputError for a
@@ -129,23 +126,18 @@ class RemoteTranslator(SignatureTranslator):
     num_threads = 1
 
     def __init__(self, server, batch_size, retries, sleep=time.sleep):
-        self._server = server
-        self.name = server.address
+        super().__init__(self._predict, name=server.address)
         self.batch_size = batch_size
-        self._retries = retries
-        self._sleep = sleep
+        self._server, self._retries, self._sleep = server, retries, sleep
 
-    def for_languages(self, source=None, target=None):
-        """Returns a copy for texts of these languages.
-
-        Raises InputError if the server's model lacks one.
-        """
+    def select_languages(self, languages, source, target):
+        """See the base class; asks the server whether its model has them."""
         if target is None:
             if source is not None:
                 raise InputError("Give --target_language as well.")
-            return self
+            return languages
         # Blank text has score 0 unless a language is unknown.
-        outputs = self._predict(
+        outputs = self.run(
             "translate_languages",
             [""],
             source_language=[source or ""],
@@ -155,19 +147,18 @@ class RemoteTranslator(SignatureTranslator):
             given = " or ".join(filter(None, (source, target)))
             raise InputError(f"{self.name} lacks the language {given}.")
         num_tags = 2 if source and self._has_source_tags(source, target) else 1
-        translator = copy.copy(self)
-        translator.languages = Languages((), num_tags, source, target)
-        return translator
+        return Languages((), num_tags, source, target)
 
     def _has_source_tags(self, source, target):
         """Whether texts begin with the tag of their own language, too."""
         tags = f">>{target}<<", f">>{source}<<>>{target}<<"
-        outputs = self._predict("lengths", [f"{each}a" for each in tags])
+        outputs = self.run("lengths", [f"{each}a" for each in tags])
         # Otherwise the second tag is text, and the first is the source's.
         return len(set(outputs["length"].tolist())) == 1
 
-    def _predict(self, signature, texts, **inputs):
-        outputs = self._predict_with_retries(signature, texts, inputs)
+    def _predict(self, signature, inputs):
+        outputs = self._predict_with_retries(signature, inputs)
+        texts = inputs["text"]
         if {"tree", "trees"} & set(outputs):
             raise InputError(
                 f"Expected translations from {self.name}, got the trees of a "
@@ -186,15 +177,15 @@ class RemoteTranslator(SignatureTranslator):
             raise self._server.error("unreadable", error) from None
         return arrays
 
-    def _predict_with_retries(self, signature, texts, inputs):
+    def _predict_with_retries(self, signature, inputs):
         pause = _FIRST_PAUSE_SECONDS
         for _ in range(self._retries):
             try:
-                return self._server.predict(signature, texts, **inputs)
+                return self._server.predict(signature, inputs)
             except UnavailableError:
                 self._sleep(pause)
                 pause *= 2
-        return self._server.predict(signature, texts, **inputs)
+        return self._server.predict(signature, inputs)
 
 
 def _to_array(name, value, dtype):

@@ -1,0 +1,131 @@
+"""Opens what `--model` names: model directories or an export."""
+
+import contextlib
+import pathlib
+
+from export.common.errors import InputError
+from export.serving.export_directory import (
+    newest_version,
+    read_description,
+    read_export_languages,
+    read_task,
+)
+from export.translators.batches import BATCH_TOKENS
+from export.translators.languages import Languages
+from export.translators.signature_backend import SignatureBackend
+from export.translators.translator import Translator
+
+# What JaxBackend takes.
+_JAX_SETTINGS = (
+    *("beam_size", "alpha", "max_extra_tokens", "stop_criterion"),
+    *("min_length", "batch_tokens", "max_source_tokens"),
+)
+
+
+def load_translator(
+    model, *others, source_language=None, target_language=None, **settings
+):
+    """Returns the Translator of model directories or of an export.
+
+    Args:
+        model: path of a model directory, of an exported version or of a folder
+            of versions, whose newest is used.
+        *others: further model directories of an ensemble.
+        source_language: code of the texts' language, for a model of several;
+            that of the model directory or export by default.
+        target_language: the same, of the translations.
+        **settings: of a model directory the arguments of GraphBackend, as
+            beam_size=8, with the paths of `load_output_vocabulary`, and
+            `ensemble_mean` of `load_models`; of an export only batch_tokens.
+
+    Raises InputError for a path that has no translator, and for settings that
+    it does not take.
+
+    Examples:
+        >>> translator = load_translator("runs/demo")
+        >>> translator.translate(["Hello."])[0].text
+        'Bonjour.'
+    """
+    paths = [pathlib.Path(each) for each in (model, *others)]
+    for path in paths:
+        if not path.is_dir():
+            raise InputError(
+                f"There is no folder {path}; expected a model directory or an "
+                "exported version."
+            )
+    versions = [*filter(None, map(newest_version, paths))]
+    if versions:
+        translator = _open_version(versions[0], len(paths) > 1, **settings)
+    else:
+        translator = _open_directories(paths, settings)
+    return translator.for_languages(source_language, target_language)
+
+
+def open_session(version):
+    """Returns the ServerSession of a translator's exported version.
+
+    Raises InputError if it is that of a parser or cannot be loaded.
+    """
+    # Not at the top: only exports need a session.
+    from export.serving.session import SERVER_ERRORS, ServerSession
+
+    if read_task(version) == "parsing":
+        raise InputError(
+            f"{version} is the export of a parser; expected a translator."
+        )
+    try:
+        return ServerSession(version)
+    except SERVER_ERRORS as error:
+        raise InputError(
+            f"{version} is not an exported version that TensorFlow Serving "
+            f"could load: {error}"
+        ) from error
+
+
+def _open_version(version, has_others, batch_tokens=BATCH_TOKENS, **search):
+    if search or has_others:
+        given = ", ".join(f"--{name}" for name in search)
+        raise InputError(
+            f"{version} is an export, whose search cannot be changed: give its "
+            f"model directory, or omit {given or 'the other models'}."
+        )
+    session = open_session(version)
+    signatures, languages = session.signatures, Languages()
+    # Not there without a description of the export.
+    with contextlib.suppress(InputError):
+        languages = read_export_languages(read_description(version))
+    beam_size = 1
+    if "n_best" in signatures:
+        scores = signatures["n_best"].outputs["scores"]
+        beam_size = scores.tensor_shape.dim[1].size
+    backend = SignatureBackend(
+        session.run,
+        signatures,
+        str(version),
+        batch_tokens=batch_tokens,
+        beam_size=beam_size,
+    )
+    return Translator(backend, languages)
+
+
+def _open_directories(paths, settings):
+    # Not at the top: exports do not need Keras.
+    import keras
+
+    from export.model_directory import ModelDirectory, load_models
+    from export.translators.output_vocabulary_files import (
+        load_output_vocabulary,
+    )
+
+    settings = dict(settings)
+    model, tokenizer = load_models(paths, settings.pop("ensemble_mean", None))
+    if keras.backend.backend() == "jax":
+        others = sorted(settings.keys() - {*_JAX_SETTINGS})
+        if others:
+            raise InputError(
+                f"--{others[0]} needs TensorFlow: start the command with "
+                "KERAS_BACKEND=tensorflow."
+            )
+    settings = load_output_vocabulary(settings, tokenizer, model.config)
+    languages = Languages.from_directory(ModelDirectory(paths[0]), tokenizer)
+    return Translator.from_model(model, tokenizer, languages, **settings)

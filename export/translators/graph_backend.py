@@ -1,0 +1,205 @@
+"""Runs a Keras model on TensorFlow for a Translator."""
+
+import threading
+
+import tensorflow as tf
+
+import keras_transformer as kt
+from export.common.errors import InputError
+from export.translators.batches import BATCH_TOKENS, NUM_THREADS, pad_ids
+from export.translators.graph_translator import (
+    IDS_SPEC,
+    disable_ynnpack,
+    trace_once,
+)
+from export.translators.model_backend import MAX_SOURCE_TOKENS, ModelBackend
+from export.translators.term_ops import find_sentence_terms, validate_targets
+from export.translators.terms import request_inputs
+from export.translators.text_graph import TextGraph
+from export.translators.translation import read_translations
+
+_SPECS = {
+    "source": IDS_SPEC,
+    "prefix": IDS_SPEC,
+    "text": tf.TensorSpec([None], tf.string),
+    "source_terms": tf.TensorSpec([None, None], tf.string),
+    "target_terms": tf.TensorSpec([None, None], tf.string),
+}
+# Compiled searches pad sources to 16, 32, 64, ... ids or to their limit.
+_MIN_PADDED_LENGTH = 16
+
+
+class GraphBackend(ModelBackend):
+    """Runs the functions of a TextGraph in this process.
+
+    Args:
+        model: Transformer or Ensemble.
+        tokenizer: Tokenizer of its vocabulary, or TokenizerPair.
+        batch_tokens: see Backend.
+        max_source_tokens: see ModelBackend.
+        compiled: whether XLA compiles the search, for the lowest latency of
+            single sentences in a long-running process; the weights must not
+            change then.
+        num_threads: see Backend; give 1 thread if other processes use the
+            other CPUs.
+        **search: arguments of GraphTranslator.
+
+    The attribute `target_pieces` has the ids of the tokens that translations
+    may contain, None for all. Raises ValueError if a number is out of range.
+    """
+
+    def __init__(
+        self,
+        model,
+        tokenizer,
+        batch_tokens=BATCH_TOKENS,
+        max_source_tokens=None,
+        compiled=False,
+        num_threads=NUM_THREADS,
+        **search,
+    ):
+        self._text_graph = TextGraph(
+            model, tokenizer, max_source_tokens or MAX_SOURCE_TOKENS, **search
+        )
+        self._graph_translator = translator = self._text_graph.translator
+        super().__init__(tokenizer, translator.config, max_source_tokens)
+        self.model = translator.model
+        self.target_pieces = translator.target_pieces
+        # With a limit of 1 token every batch has one sentence.
+        self.batch_tokens = 1 if compiled else batch_tokens
+        self.num_threads, self.compiled = num_threads, compiled
+        self._decoder = None
+        if compiled:
+            disable_ynnpack()
+            self._decoder = translator.new_decoder()
+        self._graphs, self._lock = {}, threading.Lock()
+        # The Terms that were validated.
+        self._terms = None
+
+    def search(self, sentences, n, align):
+        """See the base class."""
+        inputs = {"source": pad_ids([each.ids for each in sentences])}
+        if align:
+            inputs["text"] = tf.constant([each.text for each in sentences])
+        if any(len(sentence.prefix) for sentence in sentences):
+            inputs["prefix"] = pad_ids([each.prefix for each in sentences])
+        if any(sentence.terms for sentence in sentences):
+            inputs |= request_inputs([each.terms for each in sentences])
+        return read_translations(self._run(n, inputs), n)
+
+    def score(self, sources, targets):
+        """See the base class."""
+        scores = self._graph("score", self._text_graph.score, 2 * [IDS_SPEC])(
+            pad_ids([source.ids for source in sources]),
+            pad_ids([target.ids for target in targets]),
+        )
+        return scores.numpy().tolist()
+
+    def sample(self, sentences, config):
+        """See the base class."""
+        config = config or kt.SamplingConfig()
+        sample = self._graph(
+            config,
+            lambda *inputs: self._text_graph.sample(*inputs, config),
+            [IDS_SPEC, tf.TensorSpec([None], tf.int32)],
+        )
+        outputs = sample(
+            pad_ids([sentence.ids for sentence in sentences]),
+            tf.constant([sentence.seed for sentence in sentences], tf.int32),
+        )
+        outputs = {name: each.numpy() for name, each in outputs.items()}
+        return read_translations(outputs, outputs["scores"].shape[1])
+
+    def validate_terms(self, terms):
+        """See the base class."""
+        if terms is self._terms:
+            return
+        if self.compiled:
+            raise InputError(
+                "XLA does not compile searches with terms: omit --compiled, or "
+                "--terms and --keep."
+            )
+        if self._text_graph.word_edges is None:
+            raise InputError(
+                "Terms need a vocabulary whose tokens begin with spaces; that "
+                "of this model has spaces at their ends."
+            )
+        validate_targets(self.tokenizer.target, terms)
+        self._terms = terms
+
+    def find_terms(self, terms, sentences):
+        """See the base class."""
+        return find_sentence_terms(self.tokenizer, terms, sentences)
+
+    def _search_best(self, sentences):
+        search = self._graph(
+            "ids",
+            lambda source: self._graph_translator.search(source).tokens[:, 0],
+            [IDS_SPEC],
+        )
+        return search(pad_ids([each.ids for each in sentences])).numpy()
+
+    def _run(self, n, inputs):
+        """Returns the outputs of `_translate`, a dict of arrays."""
+        if self.compiled:
+            limits = {"source": self.source_limit, "prefix": self.target_limit}
+            for name in limits.keys() & inputs.keys():
+                length = inputs[name].shape[1]
+                inputs[name] = pad_ids(
+                    inputs[name], _padded_length(length, limits[name])
+                )
+        names, arrays = zip(*inputs.items())
+        specs = [
+            tf.TensorSpec(each.shape, tf.int32)
+            if self.compiled and name in ("source", "prefix")
+            else _SPECS[name]
+            for name, each in inputs.items()
+        ]
+        # With terms the number of translations decides when a search stops.
+        num_needed = n if "source_terms" in inputs else 0
+        graph = self._graph(
+            (num_needed, *names, *specs),
+            lambda n, *arrays: self._translate(
+                n, num_needed, **dict(zip(names, arrays))
+            ),
+            [tf.TensorSpec([], tf.int32), *specs],
+        )
+        outputs = graph(tf.constant(n), *arrays)
+        return {name: each.numpy() for name, each in outputs.items()}
+
+    def _translate(
+        self,
+        n,
+        num_needed,
+        source,
+        text=None,
+        prefix=(),
+        source_terms=None,
+        target_terms=None,
+    ):
+        graph, options = self._text_graph, {"prefix": prefix}
+        if source_terms is not None:
+            terms, _ = graph.constrain(source_terms, target_terms, num_needed)
+            options |= terms
+        if self.compiled:
+            options["search"] = tf.function(
+                lambda *inputs, **options: self._graph_translator.search(
+                    *inputs, decoder=self._decoder, **options
+                ),
+                autograph=False,
+                jit_compile=True,
+            )
+        if text is not None:
+            return graph.align(source, text, **options)
+        return graph.n_best(source, n, **options)
+
+    def _graph(self, key, function, specs):
+        """Returns the graph of a function, traced once for each key."""
+        with self._lock:
+            if key not in self._graphs:
+                self._graphs[key] = trace_once(function, *specs)
+        return self._graphs[key]
+
+
+def _padded_length(length, limit):
+    return min(max(_MIN_PADDED_LENGTH, 1 << (length - 1).bit_length()), limit)

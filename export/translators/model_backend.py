@@ -1,0 +1,118 @@
+"""What backends with a model in this process share: text to ids and back."""
+
+import numpy as np
+
+from export.translators.backend import Backend
+from export.translators.batches import (
+    character_limit,
+    pad_ids,
+    truncation_limit,
+)
+from export.translators.languages import Languages
+from export.translators.translation import Sentence, UnknownCharacterError
+from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.decoding.target_language import with_target_language
+
+MAX_SOURCE_TOKENS = 512
+
+
+class ModelBackend(Backend):
+    """Base of backends that tokenize texts in Python.
+
+    Args:
+        tokenizer: Tokenizer of the vocabulary, or TokenizerPair.
+        config: TransformerConfig with the search's settings.
+        max_source_tokens: maximum number of ids of a source, the end id
+            included; 512 by default.
+    """
+
+    def __init__(self, tokenizer, config, max_source_tokens=None):
+        self.tokenizer = tokenizer
+        self.languages = Languages.from_tokenizer(tokenizer)
+        self.max_source_tokens = max_source_tokens or MAX_SOURCE_TOKENS
+        self.beam_size = config.beam_size
+        self._config = config
+
+    @property
+    def source_limit(self):
+        """`max_source_tokens`, at most the number of learned positions."""
+        return truncation_limit(self._config, self.max_source_tokens)
+
+    @property
+    def target_limit(self):
+        """Maximum number of ids of a translation, the end id included."""
+        longest = self.source_limit + self._config.max_extra_tokens
+        return truncation_limit(self._config, longest)
+
+    def tokenize(self, texts):
+        """See the base class."""
+        return encode_texts(self.tokenizer.source, texts, self.source_limit)
+
+    def tokenize_targets(self, translations):
+        """See the base class."""
+        return encode_texts(
+            self.tokenizer.target, translations, self.target_limit
+        )
+
+    def encode_prefixes(self, prefixes):
+        """See the base class."""
+        sentences = self.tokenize_targets(prefixes)
+        for index, sentence in enumerate(sentences):
+            if UNKNOWN_ID in sentence.ids:
+                raise UnknownCharacterError(
+                    index,
+                    _first_unknown_character(
+                        self.tokenizer.target, sentence.text
+                    ),
+                )
+        if not sentences:
+            return []
+        texts = self.tokenizer.target.decode(
+            pad_ids([sentence.ids for sentence in sentences])
+        )
+        return [
+            sentence._replace(text=text, ids=sentence.ids[:-1])
+            for sentence, text in zip(sentences, texts)
+        ]
+
+    def search_ids(self, sentences):
+        """See the base class."""
+        rows = (row[row != PAD_ID] for row in self._search_best(sentences))
+        return [Sentence("", row, len(row), False) for row in rows]
+
+    def _search_best(self, sentences):
+        """Returns the ids of the best translations, int32 [B, T]."""
+        raise self._unsupported_error("returns ids")
+
+
+def encode_texts(tokenizer, texts, limit):
+    """Encodes a list of str to Sentences of at most `limit` ids."""
+    max_characters = character_limit(limit)
+    # As by `clean_text` of the Tokenizer.
+    cleaned = [text.replace("\0", "") for text in texts]
+    sentences = []
+    rows = tokenizer.encode([text[:max_characters] for text in cleaned])
+    for text, clean_text, ids in zip(texts, cleaned, rows):
+        truncated = len(clean_text) > max_characters
+        if len(ids) > limit:
+            ids = np.append(ids[: limit - 1], END_ID).astype(np.int32)
+            truncated = True
+        sentences.append(Sentence(text, ids, len(ids), truncated))
+    return sentences
+
+
+def model_for_tokenizer(model, tokenizer):
+    """Returns the model that decodes the ids of a tokenizer's sources."""
+    if tokenizer.source.num_tags == 2:
+        return with_target_language(model)
+    return model
+
+
+def _first_unknown_character(tokenizer, text):
+    """Returns the character after the longest known beginning of a text."""
+    # All beginnings, since some characters, such as the letters of a Korean
+    # syllable, are known only together.
+    beginnings = [text[:length] for length in range(len(text))]
+    rows = tokenizer.encode(beginnings)
+    known_lengths = [i for i, ids in enumerate(rows) if UNKNOWN_ID not in ids]
+    return text[max(known_lengths)]
