@@ -19,9 +19,9 @@ _MAX_PLACED = 10_000
 def translate_documents(
     translator, texts, document_format, on_progress=None, terms=None
 ):
-    """Translates a list of documents; see `TextTranslator`.
+    """Translates a list of documents; see `Translator`.
 
-    `translator` is a TextTranslator, whose source language is that of the
+    `translator` is a Translator, whose source language is that of the
     rules for sentences; each of the sentences is translated once. A document
     that begins with tags of languages has these, and its translation no tags.
     """
@@ -129,9 +129,9 @@ def _translate(translator, segments, on_progress, terms):
     aligned = {
         segment.source for segment in segments if segment.needs_alignment
     }
-    if not translator.has_alignments:
+    if not translator.backend.has_alignments:
         aligned = ()
-    elif terms is not None and not translator.aligns_terms:
+    elif terms is not None and not translator.backend.aligns_terms:
         aligned = {source for source in aligned if not terms.find(source)}
     # Each sentence once.
     translations = dict.fromkeys([segment.source for segment in segments])

@@ -10,8 +10,7 @@ import filelock
 import pytest
 import tensorflow as tf
 
-import export.translators.translator as translator_module
-from export.translators import graph_translator
+from export.translators import graph_backend
 from tests import processes
 from tests.export import tiny
 from tests.export.server import Server
@@ -63,8 +62,7 @@ def eager(monkeypatch):
         del signature, options
         return lambda *inputs: function(*map(tf.convert_to_tensor, inputs))
 
-    for module in (graph_translator, translator_module):
-        monkeypatch.setattr(module, "trace_once", convert)
+    monkeypatch.setattr(graph_backend, "trace_once", convert)
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
@@ -90,7 +88,9 @@ def translator(model_path):
 def truncating_translator(translator):
     """The same; truncates sources as the export does."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translator, "max_source_tokens", tiny.MAX_SOURCE_TOKENS)
+        patch.setattr(
+            translator.backend, "max_source_tokens", tiny.MAX_SOURCE_TOKENS
+        )
         yield translator
 
 

@@ -121,7 +121,7 @@ def test_hugging_face_keeps_byte_tokens(directory, expected, tmp_path):
     for side in tokenizer.source, tokenizer.target:
         (ids,) = side.encode(["ba \u01ef\U0001f600."])
         assert side.decode([ids]) == ["ba \u01ef\U0001f600."]
-    translator = Translator(
+    translator = Translator.from_model(
         pretrained.model,
         tokenizer,
         max_extra_tokens=model.config.max_extra_tokens,

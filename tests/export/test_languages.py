@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from export.attention_views.reader import AttentionReader
-from export.client.remote_translator import RemoteTranslator, ServedModel
+from export.client.remote_backend import RemoteBackend, ServedModel
 from export.client.rest_server import RestServer
 from export.common.errors import InputError
 from export.documents.document import translate_documents
 from export.http_server.models import list_languages, load_model
+from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.saved_model import save
-from export.serving.exported_translator import load_translator
 from export.tokenizers import pretrained_tokenizers
 from export.tokenizers.python_tokenizers import (
     load_python_tokenizers,
@@ -41,7 +41,7 @@ def model_path(kind, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def translator(model_path):
-    return Translator.from_directory(model_path)
+    return load_translator(model_path)
 
 
 def select(translator, target="deu_Latn"):
@@ -175,7 +175,7 @@ def test_a_model_of_one_pair(tmp_path):
     ModelDirectory(tmp_path).write_run(
         {"source_language": "en", "target_language": "fr"}
     )
-    translator = Translator.from_directory(tmp_path)
+    translator = load_translator(tmp_path)
     same = translator.for_languages("en", "fr")
     assert same.translate(["ba"]) == translator.translate(["ba"])
     with pytest.raises(InputError, match="fr"):
@@ -225,7 +225,7 @@ def test_exports_pass_the_check(kind, model_path, tmp_path):
 
 @with_target_slow
 def test_exports(kind, version, translator):
-    exported = load_translator([str(version)], 64, {})
+    exported = load_translator(version)
     expected = select(translator).translate(TEXTS)
     translated = select(exported).translate(TEXTS)
     assert [each.text for each in translated] == [e.text for e in expected]
@@ -286,7 +286,7 @@ def test_server_and_client(kind, version, translator):
         )
         assert request(f"{url}/translate", content | {"target": "x"})[0] == 400
         server = RestServer(url, ServedModel("translator"), 30)
-        remote = RemoteTranslator(server, 8, 0)
+        remote = Translator(RemoteBackend(server, 8, 0))
         # Only one kind of models has a tag for the source's language.
         for german in (
             select(remote),

@@ -63,7 +63,7 @@ def write(path, **changes) -> None:
 def translator(path) -> Translator:
     """With small batches."""
     directory = ModelDirectory(path)
-    return Translator(
+    return Translator.from_model(
         directory.load_model(), directory.load_tokenizer(), batch_tokens=64
     )
 

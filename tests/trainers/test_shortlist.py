@@ -8,7 +8,7 @@ import pytest
 
 import keras_transformer as kt
 from export.model_directory import ModelDirectory
-from export.translators.model_translator import model_for_tokenizer
+from export.translators.model_backend import model_for_tokenizer
 from export.translators.output_vocabulary_files import read_shortlist
 from tests import made_up_text
 from tests.export import commands, many_languages, tiny

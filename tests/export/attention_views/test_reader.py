@@ -81,7 +81,7 @@ def test_unknown_pieces_and_blank_text(reader):
 
 def test_long_texts_are_truncated_and_reported(translator):
     model = tiny.model(positions="learned", max_positions=6)
-    reader = AttentionReader(Translator(model, translator.tokenizer))
+    reader = AttentionReader(Translator.from_model(model, translator.tokenizer))
     short, long = reader.read(["ba", "ba " * 9], ["ba " * 9, "ba"])
     assert (short.source_truncated, short.target_truncated) == (False, True)
     assert (long.source_truncated, long.target_truncated) == (True, False)

@@ -10,14 +10,15 @@ from tensorflow_serving.apis import predict_pb2
 
 from export.client import rest_server
 from export.client.grpc_server import GrpcServer
-from export.client.remote_translator import (
+from export.client.remote_backend import (
     ModelServer,
-    RemoteTranslator,
+    RemoteBackend,
     ServedModel,
     UnavailableError,
 )
 from export.client.rest_server import RestServer
 from export.common.errors import InputError
+from export.translators.translator import Translator
 from tests.export.client import fake_serving
 
 MODEL = ServedModel("translator")
@@ -178,7 +179,7 @@ class Answers:
     def __init__(self, *answers):
         self.answers = list(answers)
 
-    def predict(self, signature, texts, **inputs):
+    def predict(self, signature, inputs):
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -189,7 +190,8 @@ def remote(*answers, retries=0):
     """Returns a translator, and the list of its pauses."""
     pauses = []
     server = Answers(*answers)
-    return RemoteTranslator(server, 64, retries, sleep=pauses.append), pauses
+    backend = RemoteBackend(server, 64, retries, sleep=pauses.append)
+    return Translator(backend), pauses
 
 
 def test_it_retries_after_longer_pauses_unless_it_was_refused():

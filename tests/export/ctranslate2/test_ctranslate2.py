@@ -20,13 +20,13 @@ from export.ctranslate2.ctranslate2_model import (
     CTranslate2Translator,
     save_ctranslate2,
 )
+from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.pretrained.m2m_reader import read_m2m
 from export.pretrained.marian_npz_reader import read_marian_npz
 from export.tokenizers.python_tokenizers import join_vocabularies
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.batches import pad_ids
-from export.translators.translator import Translator
 from keras_transformer.config import BEGIN_ID, END_ID
 from tests import made_up_text
 from tests.export import commands, many_languages, tiny
@@ -227,7 +227,7 @@ def test_the_command_compares_and_prints_a_program(tmp_path, eager):
     beta = model.decoder.final_norm.beta
     beta.assign(np.asarray(beta) + 2 * end / (end @ end))
     ModelDirectory(tmp_path / "model").write_weights(model)
-    translator = Translator.from_directory(tmp_path / "model")
+    translator = load_translator(tmp_path / "model")
     ours = [each.text for each in translator.translate(TEXTS)]
     (tmp_path / "in").write_text("".join(f"{text}\n" for text in TEXTS))
     (tmp_path / "right").write_text("".join(f"{text}\n" for text in ours))
@@ -272,7 +272,7 @@ def test_the_program_for_a_pretrained_model(tmp_path, eager):
         f"--output_dir={folder / 'out'}",
     )
     text = ">>fra<< rusa to \\ 'ze'! \uff01"
-    (ours,) = Translator.from_directory(directory.path).translate([text])
+    (ours,) = load_translator(directory.path).translate([text])
     assert run_printed_program(printed, text) == ours.text
 
 
@@ -320,7 +320,7 @@ def test_a_model_of_language_pairs(m2m_folder, tmp_path, eager):
     peer = CTranslate2Translator(tmp_path / "out", config, 256)
     translations = peer.translate([*ended])
     assert [each.text.strip() for each in translations] == [*ended.values()]
-    translator = Translator.from_directory(directory.path)
+    translator = load_translator(directory.path)
     ours = translator.translate([*ended])
     np.testing.assert_allclose(
         [each.score for each in translations],

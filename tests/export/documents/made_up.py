@@ -5,14 +5,12 @@ import re
 
 from hypothesis import strategies as st
 
-from export.translators.text_translator import (
-    Sentence,
-    TextTranslator,
-    Translation,
-)
+from export.translators.backend import Backend
+from export.translators.translation import Sentence, Translation
+from export.translators.translator import Translator
 
 
-class RuleTranslator(TextTranslator):
+class RuleTranslator(Translator):
     """Translates by a function of the words; records its `texts`.
 
     `change` maps words to words and pairs (source word, target word), `limit`
@@ -20,16 +18,22 @@ class RuleTranslator(TextTranslator):
     that a text was truncated.
     """
 
+    def __init__(self, change, limit=10**9, is_server=False):
+        super().__init__(_RuleBackend(change, limit, is_server))
+        self.texts = self.backend.texts
+
+
+class _RuleBackend(Backend):
     num_threads = 1
     batch_size = 1000
 
-    def __init__(self, change, limit=10**9, is_server=False):
+    def __init__(self, change, limit, is_server):
         self._change = change
         self._limit = limit
         self._is_server = is_server
         self.texts = []
 
-    def _tokenize(self, texts):
+    def tokenize(self, texts):
         return [
             Sentence(
                 text,
@@ -40,7 +44,7 @@ class RuleTranslator(TextTranslator):
             for text in texts
         ]
 
-    def _search(self, sentences, n, align):
+    def search(self, sentences, n, align):
         rows = []
         for sentence in sentences:
             text, links = self._change(sentence.text)

@@ -16,9 +16,9 @@ from export.keras_hub_task import (
     TransformerTokenizer,
     TranslationSearch,
 )
+from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.tokenizers.tokenizer import Tokenizer
-from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import commands, tiny
 from tests.export.keras_hub_task import harness
@@ -46,7 +46,7 @@ def searching(task):
 
 
 def test_it_translates_as_export_translate(searching, model_path, eager):
-    translator = Translator.from_directory(model_path)
+    translator = load_translator(model_path)
     expected = [each.text for each in translator.translate(TEXTS)]
     batches = tf.data.Dataset.from_tensor_slices(TEXTS).batch(7)
     for inputs in (TEXTS, np.array(TEXTS), batches):
@@ -59,7 +59,7 @@ def test_search_settings_length_and_prefixes(searching, model_path, eager):
     search = {"beam_size": 2, "alpha": 1.5, "max_extra_tokens": 2}
     searching.compile(sampler=TranslationSearch(**search))
     given = {"encoder_text": TEXTS[:3], "decoder_text": ["ba", "", "ka do"]}
-    found = Translator.from_directory(
+    found = load_translator(
         model_path, max_output_tokens=6, **search
     ).translate(TEXTS[:3], prefixes=given["decoder_text"])
     expected = [each.text for each in found]

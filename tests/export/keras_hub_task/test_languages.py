@@ -16,7 +16,8 @@ from export.keras_hub_task import (
     TransformerTokenizer,
     TranslationSearch,
 )
-from export.keras_hub_task.generation import FixedShapeTranslator
+from export.keras_hub_task.generation import FixedShapeBackend
+from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from export.translators.batches import pad_ids
@@ -75,15 +76,15 @@ def test_it_translates_as_export_translate(task, path, kind, eager):
     others = LANGUAGES[kind][2:]
     texts = [*TEXTS, *(tags(*others) + each for each in TEXTS)]
     prefixes = ["" for _ in TEXTS] + PREFIXES
-    translator = Translator.from_directory(path, max_output_tokens=6)
+    translator = load_translator(path, max_output_tokens=6)
     # That of JAX.
-    fixed = FixedShapeTranslator(
+    backend = FixedShapeBackend(
         task.make_generate_function(),
         task.preprocessor.tokenizer,
         task.backbone.config,
         6,
     )
-    fixed.languages = translator.languages
+    fixed = Translator(backend, translator.languages)
     found = task.generate({"encoder_text": texts, "decoder_text": prefixes}, 7)
     for each in (translator, fixed):
         translations = each.translate(texts, prefixes=prefixes)

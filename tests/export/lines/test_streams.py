@@ -20,7 +20,7 @@ from export.lines.streams import (
     process_lines,
     read_chunks,
 )
-from export.translators.text_translator import BLANK, Translation
+from export.translators.translation import BLANK, Translation
 
 FOUND = [
     Translation(

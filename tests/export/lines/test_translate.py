@@ -11,8 +11,9 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
+from export.translators import graph_backend
 from export.translators.batches import BATCH_TOKENS
-from export.translators.text_translator import Translation
+from export.translators.translation import Translation
 from tests import made_up_text, processes
 from tests.export import commands, tiny
 
@@ -117,9 +118,9 @@ def test_a_model_directory_takes_a_search(model_path, translator, monkeypatch):
 
     def record(model, tokenizer, **search):
         given.update(search)
-        return translator
+        return translator.backend
 
-    monkeypatch.setattr("export.translators.translator.Translator", record)
+    monkeypatch.setattr(graph_backend, "GraphBackend", record)
     search = {
         "beam_size": 6,
         "alpha": 1.0,
@@ -129,7 +130,7 @@ def test_a_model_directory_takes_a_search(model_path, translator, monkeypatch):
     }
     flags = [f"--{name}={value}" for name, value in search.items()]
     for flag, others in (
-        ("--batch_tokens=9", {"batch_tokens": 9, "compiled": False}),
+        ("--batch_tokens=9", {"batch_tokens": 9}),
         ("--compiled", {"batch_tokens": BATCH_TOKENS, "compiled": True}),
     ):
         assert run(model_path, [], *flags, flag)[0] == 0

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import sacrebleu
 
+from export.loading import load_translator
 from export.model_directory import ModelDirectory
-from export.translators.translator import Translator
 from tests import processes
 from tests.export import commands
 from tests.export.pretrained import marian_directory
@@ -48,7 +48,7 @@ def test_a_test_set_is_compared(imported, tmp_path, eager):
     directory = ModelDirectory(path)
     directory.write_config(directory.read_config().replace(max_extra_tokens=3))
     sources = ["vize bo", "ka lo mi", "sa to ru", "ne mi"]
-    translations = Translator.from_directory(path).translate(sources)
+    translations = load_translator(path).translate(sources)
     ours = [each.text for each in translations]
     published = [f"{ours[0]} ", "another one & more", *ours[2:]]
     test_set = tmp_path / "a.test.txt"
@@ -141,4 +141,4 @@ def test_it_is_served_and_fine_tuned(imported, tmp_path):
     assert one.read_vocabulary() == other.read_vocabulary()
     ours, tuned = one.read_config(), other.read_config()
     assert ours.architecture() == tuned.architecture()
-    assert len(Translator.from_directory(other.path).translate(TEXTS)) == 4
+    assert len(load_translator(other.path).translate(TEXTS)) == 4

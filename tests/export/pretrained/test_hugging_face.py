@@ -44,7 +44,9 @@ def test_ids_match(recorded):
 def test_logits_and_scores_match(recorded):
     their_ids = recorded.their_ids("target")
     our_ids = np.argsort(their_ids)[1:]
-    translator = Translator(recorded.pretrained.model, recorded.tokenizer)
+    translator = Translator.from_model(
+        recorded.pretrained.model, recorded.tokenizer
+    )
     has_row = their_ids >= 0
     answers = recorded.answers[:20]
     texts = [each["text"] for each in answers]
@@ -72,7 +74,7 @@ def test_searches_match(recorded, beams, eager):
     assert config.stop_criterion == "heuristic"
     assert config.layer_norm_epsilon == 1e-5
     assert recorded.pretrained.languages == ("eng", "fra")
-    translator = Translator(
+    translator = Translator.from_model(
         recorded.pretrained.model,
         recorded.tokenizer,
         beam_size=beams,

@@ -13,6 +13,7 @@ import pytest
 import sentencepiece
 
 from export.common.errors import InputError
+from export.loading import load_translator
 from export.pretrained.fast_tokenizer import read_fast_tokenizer
 from export.pretrained.m2m_reader import read_m2m
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
@@ -85,7 +86,9 @@ def test_ids_match(recorded):
 
 
 def test_logits_and_scores_match(recorded):
-    translator = Translator(recorded.pretrained.model, recorded.tokenizer)
+    translator = Translator.from_model(
+        recorded.pretrained.model, recorded.tokenizer
+    )
     answers = recorded.answers
     source = pad_ids(recorded.tokenizer.source.encode(recorded.texts(answers)))
     target = pad_ids([recorded.our_ids[each["given"]] for each in answers])
@@ -108,7 +111,7 @@ def test_logits_and_scores_match(recorded):
 def test_searches_match(recorded, beams):
     config = recorded.pretrained.model.config
     assert (config.beam_size, config.alpha) == (4, 1.0)
-    translator = Translator(
+    translator = Translator.from_model(
         recorded.pretrained.model,
         recorded.tokenizer,
         beam_size=beams,
@@ -213,7 +216,7 @@ def test_commands_and_output_vocabularies(recorded, tmp_path):
     assert code == 0, errors
     licence = any("CC-BY-NC" in line for line in output)
     assert licence == (recorded.folder.name == "nllb")
-    translator = Translator.from_directory(path)
+    translator = load_translator(path)
     answers = [a for a in recorded.answers if a["source"] == source][:6]
     texts = [answer["text"] for answer in answers]
     expected = translator.translate(texts)
@@ -225,7 +228,7 @@ def test_commands_and_output_vocabularies(recorded, tmp_path):
     arguments = load_output_vocabulary(
         search, recorded.tokenizer, recorded.pretrained.model.config
     )
-    limited = Translator(
+    limited = Translator.from_model(
         recorded.pretrained.model, recorded.tokenizer, **arguments
     )
     assert len(limited.target_pieces) < 900
@@ -244,7 +247,7 @@ def test_commands_and_output_vocabularies(recorded, tmp_path):
         recorded.tokenizer,
         recorded.pretrained.model.config,
     )
-    short = Translator(
+    short = Translator.from_model(
         recorded.pretrained.model, recorded.tokenizer, **arguments
     )
     short.languages = translator.languages

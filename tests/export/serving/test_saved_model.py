@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 
+from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.serving import served_translator
 from export.serving.export_directory import read_description
@@ -25,7 +26,6 @@ from export.translators.output_vocabulary_files import (
     read_shortlist,
     read_target_pieces,
 )
-from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import commands, tiny
 from tests.export.translators.made_up_shortlist import made_up_shortlist
@@ -185,7 +185,7 @@ def test_an_export_of_a_reduced_vocabulary_passes_its_check(
     texts = made_up_text.sentences()[:5]
     found = server.run(version, text=texts).texts("translation")
     for given in ({kind: value}, {}):
-        translator = Translator.from_directory(model_path, **search, **given)
+        translator = load_translator(model_path, **search, **given)
         expected = [each.text for each in translator.translate(texts)]
         assert (found == expected) == bool(given)
     assert unsupported_operations(read_meta_graph(version)) == []

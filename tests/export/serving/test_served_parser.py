@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from export.common.errors import InputError
+from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.parsing.parser import Parser
 from export.parsing.trees import read_tree, tree_words
 from export.serving.comparison import TreeComparer
 from export.serving.export_directory import read_description
-from export.serving.exported_translator import load_translator
 from export.serving.session import (
     read_meta_graph,
     unsupported_operations,
@@ -160,7 +160,7 @@ def test_what_a_parser_lacks_is_refused(export, tmp_path):
 
 def test_commands_for_translators_refuse_it(exported, tmp_path):
     with pytest.raises(InputError, match="parser"):
-        load_translator([exported.parent], 64, {})
+        load_translator(exported.parent)
     with pytest.raises(InputError, match="not an export"):
         Parser.from_directory(exported)
     (tmp_path / "vocabulary.model").touch()

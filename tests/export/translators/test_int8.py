@@ -9,11 +9,11 @@ from hypothesis.extra import numpy as st_numpy
 
 import keras_transformer as kt
 from export.common.errors import InputError
+from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.serving.export_directory import read_description
 from export.translators import int8
 from export.translators.output_vocabulary_files import read_shortlist
-from export.translators.translator import Translator
 from tests import made_up_text, processes
 from tests.export import commands, tiny
 from tests.export.translators.made_up_shortlist import made_up_shortlist
@@ -112,7 +112,7 @@ def test_a_row_does_not_depend_on_its_batch():
 
 
 def load(path, **search):
-    return Translator.from_directory(path, beam_size=3, **search)
+    return load_translator(path, beam_size=3, **search)
 
 
 @needs_exact_products

@@ -3,11 +3,11 @@
 import re
 
 import pytest
+from export.translators.signature_translator import SignatureTranslator
 
 from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.kept_items import KINDS, MAX_ITEMS, find_items
-from export.translators.signature_translator import SignatureTranslator
 from export.translators.terms import Term, Terms
 from export.translators.translator import Translator
 from tests import made_up_text
@@ -85,7 +85,7 @@ TEXTS = [
 def test_each_translation_has_its_items():
     model = tiny.model(seed=5, vocabulary_size=320)
     tokenizer = Tokenizer(made_up_text.byte_vocabulary())
-    translator = Translator(model, tokenizer)
+    translator = Translator.from_model(model, tokenizer)
     terms = Terms([("ba", "do")], keep=KINDS)
     rows = translator.n_best(TEXTS, 2, terms=terms)
     aligned = translator.align(TEXTS, terms=terms)

@@ -8,13 +8,12 @@ import pytest
 import sentencepiece
 
 from export.common.errors import InputError
-from export.serving.exported_translator import load_translator
 from export.serving.served_translator import ServedTranslator
 from export.translators import output_vocabulary_files
 from export.translators.batches import pad_ids
 from export.translators.translator import Translator
 from tests import made_up_text
-from tests.export import tiny
+from tests.export import commands, tiny
 from tests.export.translators.made_up_shortlist import made_up_shortlist
 
 TEXTS = [*made_up_text.sentences()[:5], ""]
@@ -57,7 +56,9 @@ def settings(request, ids, shortlist):
 
 @pytest.fixture(scope="module")
 def restricted(translator, settings):
-    return Translator(translator.model, translator.tokenizer, **settings)
+    return Translator.from_model(
+        translator.model, translator.tokenizer, **settings
+    )
 
 
 def test_translations_have_only_the_chosen_tokens(
@@ -171,15 +172,16 @@ def test_invalid_shortlists_are_refused(translator, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("search", "has_prefixes"),
+    "search",
     [
-        ({"shortlist_size": 9}, False),
-        ({"shortlist": "x", "target_pieces": ["y"]}, False),
-        ({"shortlist": "x"}, True),
-        ({"target_pieces": ["x"]}, True),
-        ({"shortlist": "x", "shortlist_size": 200}, False),
+        {"shortlist_size": 9},
+        {"shortlist": "x", "target_pieces": ["y"]},
+        {"shortlist": "x", "prefixes": "x"},
+        {"target_pieces": "x", "prefixes": "x"},
+        {"shortlist": "x", "shortlist_size": 200},
     ],
 )
-def test_flags_that_do_not_go_together(model_path, search, has_prefixes):
-    with pytest.raises(InputError, match=f"--{next(iter(search))}"):
-        load_translator([model_path], 64, search, has_prefixes=has_prefixes)
+def test_flags_that_do_not_go_together(model_path, search):
+    flags = [f"--{name}={value}" for name, value in search.items()]
+    code, _, err = commands.run("export.translate", model_path, TEXTS, *flags)
+    assert code == 2 and f"--{next(iter(search))}" in err[-1]

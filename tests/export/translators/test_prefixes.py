@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import keras_transformer as kt
-from export.translators.text_translator import (
+from export.translators.translation import (
     Translation,
     UnknownCharacterError,
 )

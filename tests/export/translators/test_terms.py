@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import keras_transformer as kt
 from export.common.errors import InputError
+from export.loading import load_translator
 from export.translators import int8
-from export.translators.model_translator import ModelTranslator
+from export.translators.backend import Backend
 from export.translators.term_ops import find_terms, tokenize_terms, word_edges
 from export.translators.terms import Term, Terms, request_inputs
 from export.translators.translator import Translator
@@ -161,19 +162,19 @@ def test_the_maximum_length_is_raised_for_terms(translator):
 
 def test_a_restricted_vocabulary_does_not_restrict_terms(model_path, eager):
     search = {"target_pieces": [10, 11, 12], "max_extra_tokens": 2}
-    restricted = Translator.from_directory(model_path, **search)
+    restricted = load_translator(model_path, **search)
     terms = Terms(TERMS)
     for source, found in zip(TEXTS, restricted.translate(TEXTS, terms=terms)):
         assert targets_in(terms, source, found.text)
 
 
 def test_what_takes_no_terms_says_so(model_path, tmp_path):
-    compiled = Translator.from_directory(model_path, compiled=True)
+    compiled = load_translator(model_path, compiled=True)
     with pytest.raises(InputError, match="--compiled"):
         compiled.translate(TEXTS, terms=Terms(TERMS))
-    # As JaxTranslator does.
+    # As JaxBackend does.
     with pytest.raises(InputError, match="KERAS_BACKEND"):
-        ModelTranslator._validate_terms(compiled, Terms(TERMS))
+        Backend.validate_terms(compiled.backend, Terms(TERMS))
     (tmp_path / "terms").write_text("ba\tri\n")
     flags = [f"--terms={tmp_path / 'terms'}", "--compiled"]
     code, _, err = commands.run("export.translate", model_path, TEXTS, *flags)
@@ -194,7 +195,7 @@ def test_an_ensemble_has_its_terms(model_path, translator, eager):
     reason="the processor cannot multiply int8 exactly",
 )
 def test_a_quantized_model_has_its_terms(model_path):
-    quantized = Translator.from_directory(model_path, quantization="int8")
+    quantized = load_translator(model_path, quantization="int8")
     terms = Terms(TERMS)
     for source, found in zip(TEXTS, quantized.align(TEXTS, terms=terms)):
         assert targets_in(terms, source, found.text)

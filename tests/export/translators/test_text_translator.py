@@ -5,12 +5,14 @@ import pytest
 
 from export.attention_views.reader import AttentionReader
 from export.common.errors import InputError
-from export.serving.exported_translator import ExportedTranslator
+from export.loading import load_translator
 from export.translators.batches import validate_texts
-from export.translators.text_translator import (
+from export.translators.signature_backend import SignatureBackend
+from export.translators.translation import (
     word_alignment,
     word_log_probs,
 )
+from export.translators.translator import Translator
 
 # "the black cat", its end and padding; "le chat noir" and its end.
 SOURCE = np.array([0, 1, 1, 2, -1, -1])
@@ -57,8 +59,8 @@ def test_a_word_has_the_log_probability_of_its_tokens():
 
 
 def test_the_path_of_an_export_may_be_text(tmp_path):
-    with pytest.raises(InputError, match="not an exported version"):
-        ExportedTranslator(str(tmp_path))
+    with pytest.raises(InputError, match="an export"):
+        load_translator(str(tmp_path))
 
 
 def test_what_is_no_list_of_texts_is_refused(translator):
@@ -67,8 +69,7 @@ def test_what_is_no_list_of_texts_is_refused(translator):
             validate_texts(texts)
     two = ["ba", "ba"]
     # Not loaded: texts are refused before.
-    exported = ExportedTranslator.__new__(ExportedTranslator)
-    exported._signatures = {"lengths": None}
+    exported = Translator(SignatureBackend(None, {"lengths": None}))
     reader = AttentionReader(translator)
     for refused in (
         *(translator.translate, translator.normalize_prefixes),

@@ -75,7 +75,7 @@ def test_order_and_batches_change_nothing(
     shuffled = translator.translate(iter([TEXTS[i] for i in order]))
     close(shuffled, [translations[i] for i in order])
     for batch_tokens in (1, 9, 4096):
-        monkeypatch.setattr(translator, "batch_tokens", batch_tokens)
+        monkeypatch.setattr(translator.backend, "batch_tokens", batch_tokens)
         close(translator.translate(TEXTS[:6]), translations[:6])
 
 
@@ -93,7 +93,7 @@ def test_blank_text_and_progress(translator, translations):
 
 def test_long_sources_are_truncated_and_marked(translator, monkeypatch):
     limit = tiny.MAX_SOURCE_TOKENS
-    monkeypatch.setattr(translator, "max_source_tokens", limit)
+    monkeypatch.setattr(translator.backend, "max_source_tokens", limit)
     long = "ba bi " * 500
     (ids,) = translator.tokenizer.encode([long])
     expected = search(translator, [*ids[: limit - 1], END_ID])[0]
@@ -107,7 +107,7 @@ def test_long_sources_are_truncated_and_marked(translator, monkeypatch):
 
 def test_learned_positions_are_a_limit_too(translator, eager):
     model = tiny.model(positions="learned", max_positions=6)
-    limited = Translator(model, translator.tokenizer, min_length=0)
+    limited = Translator.from_model(model, translator.tokenizer, min_length=0)
     long = " ".join(TEXTS[:4])
     (ids,) = translator.tokenizer.encode([long])
     (found,) = limited.translate([long])
@@ -123,7 +123,7 @@ def test_one_graph_serves_every_shape(translator, monkeypatch):
         return search_in_graph(*arguments, **options)
 
     monkeypatch.setattr(GraphTranslator, "search", record)
-    untraced = Translator(translator.model, translator.tokenizer)
+    untraced = Translator.from_model(translator.model, translator.tokenizer)
     untraced.translate(TEXTS[:3])
     untraced.translate(TEXTS[3:17])
     assert len(traced) == 1
@@ -131,7 +131,7 @@ def test_one_graph_serves_every_shape(translator, monkeypatch):
 
 def test_the_search_can_be_changed(translator, eager):
     config = kt.BeamSearchConfig(beam_size=2, alpha=1.5)
-    changed = Translator(
+    changed = Translator.from_model(
         translator.model,
         translator.tokenizer,
         beam_size=2,
@@ -151,7 +151,7 @@ def test_translations_are_empty_only_on_request(translator, eager):
     beta = model.decoder.final_norm.beta
     beta.assign(np.asarray(beta) + 50 * end / (end @ end))
     for options, length in (({}, 1), ({"min_length": 0}, 0)):
-        ending = Translator(model, translator.tokenizer, **options)
+        ending = Translator.from_model(model, translator.tokenizer, **options)
         (pair,) = ending.translate_to_pairs(TEXTS[:1])
         assert len(pair.target) - 1 == length
 
@@ -252,7 +252,7 @@ def test_weights_that_are_not_finite_translate_nothing(eager):
     made = tiny.model()
     gamma = next(w for w in made.weights if w.name == "gamma")
     gamma.assign(np.full(gamma.shape, np.nan, "float32"))
-    broken = Translator(made, Tokenizer(made_up_text.vocabulary()))
+    broken = Translator.from_model(made, Tokenizer(made_up_text.vocabulary()))
     for method in (broken.translate, broken.align):
         with pytest.raises(InputError, match="weights"):
             method(["ba ka."])
@@ -279,4 +279,6 @@ def test_numbers_out_of_range_are_refused(translator):
         ("max_extra_tokens", 10**9),
     ):
         with pytest.raises(ValueError, match=name):
-            Translator(translator.model, translator.tokenizer, **{name: value})
+            Translator.from_model(
+                translator.model, translator.tokenizer, **{name: value}
+            )

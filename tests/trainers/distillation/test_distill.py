@@ -176,7 +176,9 @@ def test_after_a_kill_and_an_interruption_it_resumes(trained, tmp_path):
     student = ModelDirectory(tmp_path / "out" / "student")
     assert student.read_config().num_decoder_layers == 1
     corpus = open_corpus(trained.dataset, cipher.SOURCE, cipher.TARGET)
-    ensemble = Translator(*load_models([tmp_path / "a", tmp_path / "b"]))
+    ensemble = Translator.from_model(
+        *load_models([tmp_path / "a", tmp_path / "b"])
+    )
     sources = list(corpus.evaluation_set("test").sources)
     answers = [each.text for each in ensemble.translate(sources)]
     written = (tmp_path / "out" / "scores" / "teacher").read_text()

@@ -244,7 +244,9 @@ def _perplexity(translator, pairs):
 
 
 def test_perplexity_equals_numpy_over_all_references_that_fit(monkeypatch):
-    translator = Translator(tiny.model(), Tokenizer(made_up_text.vocabulary()))
+    translator = Translator.from_model(
+        tiny.model(), Tokenizer(made_up_text.vocabulary())
+    )
     monkeypatch.setattr(translator, "max_source_tokens", 14)
     long = "ba doké fà luno te né " * 3
     scored = {

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from export.translators.translator import Translator
+from export.loading import load_translator
 from tests import made_up_text
 from tests.export import many_languages
 from tests.trainers import commands, ray_workers
@@ -55,7 +55,7 @@ def test_a_model_of_several_languages(command, tmp_path):
     )
     result = command.run(*run, "--workers=1", folder=tmp_path)
     assert result.code == 0, result.err
-    translator = Translator.from_directory(path)
+    translator = load_translator(path)
     translator = translator.for_languages("eng_Latn", "deu_Latn")
     answers = [each.text for each in translator.translate(texts)]
     pairs = pairs_in(tmp_path / "out", ("deu_Latn", "eng_Latn"))

@@ -9,7 +9,11 @@ import sacrebleu
 import tensorflow as tf
 
 from export.common.errors import InputError
-from export.translators.text_translator import IdPair, Translation
+from export.translators.translation import (
+    Sentence,
+    SentencePair,
+    Translation,
+)
 from tests import made_up_text
 from tests.trainers.synthesis.jobs import OPTIONS
 from trainers.synthesis.generate import (
@@ -76,9 +80,14 @@ class Canned:
     def lengths(self, texts):
         return [len(text.split()) + 1 for text in texts]
 
-    def encode_pairs(self, texts, translations):
+    def pairs(self, texts, translations):
         return [
-            IdPair(*([0] * (each.count(" ") + 2) for each in pair), False)
+            SentencePair(
+                *(
+                    Sentence(each, (), each.count(" ") + 2, False)
+                    for each in pair
+                )
+            )
             for pair in zip(texts, translations)
         ]
 

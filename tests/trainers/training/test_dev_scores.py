@@ -37,14 +37,13 @@ def test_is_the_score_of_the_translations(monkeypatch):
     class Copying:
         """Stands in for the translator: it answers with the source."""
 
-        def __init__(self, *_):
-            pass
-
         def translate(self, texts):
             asked.append(list(texts))
             return [type("Found", (), {"text": text}) for text in texts]
 
-    monkeypatch.setattr(dev_scores, "translator_class", lambda: Copying)
+    monkeypatch.setattr(
+        dev_scores.Translator, "from_model", lambda *_: Copying()
+    )
     bleu = DevBleu(None, _Letters(), token_pairs(*zip(*pairs)), 2, "char")
     sources = ["w5 w6 w7 w8", "w7 w7 w9"]
     references = ["w9 w8 w7 w6", "w6 w5 w4 w9"]

@@ -6,8 +6,8 @@ import pytest
 import sacrebleu
 import tensorflow as tf
 
+from export.loading import load_translator
 from export.model_directory import ModelDirectory
-from export.translators.translator import Translator
 from tests import processes
 from tests.trainers import cipher, commands, event_files
 
@@ -62,7 +62,7 @@ def test_each_direction_has_its_scores(model):
     folder, out, directory = model
     records = directory.read_scores()
     assert [each["target_language"] for each in records] == ["xx", OTHER]
-    translator = Translator.from_directory(directory.path)
+    translator = load_translator(directory.path)
     for name, record in zip(TAGS, records):
         _assert_score(folder, directory, record, name)
         language = record["target_language"]
@@ -89,7 +89,7 @@ def test_one_target_language_needs_no_tag(model):
     )
     out, directory = _train(folder, swapped, "n")
     assert "Test, xx to en" in out and "Test, yy to en" in out
-    translator = Translator.from_directory(directory.path)
+    translator = load_translator(directory.path)
     assert translator.languages.codes == ()
     for name, record in zip(TAGS, directory.read_scores()):
         _assert_score(folder, directory, record, name)
@@ -138,7 +138,7 @@ def _assert_score(folder, directory, record, name):
         (folder / f"{name}.test.{each}").read_text().splitlines()
         for each in languages
     )
-    translator = Translator.from_directory(directory.path)
+    translator = load_translator(directory.path)
     translator = translator.for_languages(*languages)
     sources = [f"{TAGS[name]}{source}" for source in sources]
     texts = [each.text for each in translator.translate(sources)]
@@ -208,7 +208,7 @@ def test_an_export_takes_the_language_of_each_text(model):
     sources = ["ba do", "ki lu me", "ba do"]
     codes = ["xx", OTHER, "zz"]
     # First: it loads the operations of the export.
-    translator = Translator.from_directory(directory.path)
+    translator = load_translator(directory.path)
     expected = [
         translator.for_languages(target=code).translate([source])[0].text
         for source, code in zip(sources[:2], codes)

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from export.translators.translator import Translator
+from export.loading import load_translator
 from tests import processes
 from tests.trainers import cipher, commands
 from tests.trainers.wmt import weights_files
@@ -145,7 +145,7 @@ def test_packed_training_for_minutes_then_an_average(worker, tmp_path):
     assert "dev loss" not in result.out
     assert "no test split, so there is no score" in result.out
     assert not (tmp_path / "m" / "scores.json").exists()
-    Translator.from_directory(tmp_path / "m")
+    load_translator(tmp_path / "m")
     # As many are kept as are averaged, though fewer were asked for.
     assert _checkpoints(tmp_path).steps() == [6, 8, 9]
     arrays = [

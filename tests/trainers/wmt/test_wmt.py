@@ -15,8 +15,8 @@ import pytest
 import sacrebleu
 
 from export.common.processes import folder_lock
+from export.loading import load_translator
 from export.model_directory import ModelDirectory
-from export.translators.translator import Translator
 from tests import processes
 from tests.trainers import cipher, commands, event_files
 from tests.trainers.wmt import weights_files
@@ -90,7 +90,7 @@ def test_it_learns_and_tensorboard_gets_what_the_terminal_gets(lines, trained):
 
 
 def test_the_score_is_that_of_the_translations(lines, trained, raw_data):
-    translator = Translator.from_directory(trained.path)
+    translator = load_translator(trained.path)
     sources, references = zip(*raw_data.pairs("test"))
     texts = [each.text for each in translator.translate(list(sources))]
     metric = sacrebleu.BLEU()
