@@ -1,6 +1,7 @@
 """Uses a trained model: translates, exports, serves and converts it.
 
-Modules at the top level are commands and `model_directory`.
+`load_translator` opens a translator in Python. Modules at the top level are
+commands, `loading` and `model_directory`.
 """
 
 import importlib.util
@@ -20,6 +21,15 @@ JAX_COMMANDS = (
     "trainers.wmt",
 )
 _COMMAND = re.compile(r"(export|trainers)(\.\w+)+")
+
+
+def __getattr__(name):
+    # Not an import, so that commands start sooner.
+    if name == "load_translator":
+        from export.loading import load_translator
+
+        return load_translator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _command_name():

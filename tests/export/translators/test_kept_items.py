@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from export.translators.signature_translator import SignatureTranslator
 
 from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.kept_items import KINDS, MAX_ITEMS, find_items
+from export.translators.signature_backend import SignatureBackend
 from export.translators.terms import Term, Terms
 from export.translators.translator import Translator
 from tests import made_up_text
@@ -122,6 +122,4 @@ def test_what_cannot_keep_items_says_so(model_path):
         )
         assert code == 2 and words in err[-1]
     with pytest.raises(InputError, match="rare"):
-        SignatureTranslator._validate_terms(
-            SignatureTranslator, Terms(keep=["rare"])
-        )
+        SignatureBackend(None).validate_terms(Terms(keep=["rare"]))

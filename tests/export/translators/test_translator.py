@@ -13,10 +13,8 @@ from export.tokenizers.tokenizer import Tokenizer
 from export.translators import search_flags
 from export.translators.graph_translator import GraphTranslator
 from export.translators.text_ops import padded_ids_to_tokens
-from export.translators.translator import (
-    Translation,
-    Translator,
-)
+from export.translators.translation import Translation
+from export.translators.translator import Translator
 from keras_transformer import config as model_config
 from keras_transformer.config import END_ID
 from keras_transformer.decoding import search_config
