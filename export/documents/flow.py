@@ -9,7 +9,13 @@ import sys
 
 import sentencex
 
-from export.documents.patterns import ADDRESS, EMOJI, MARKS
+from export.documents.patterns import (
+    ADDRESS,
+    DIRECTION,
+    EMOJI,
+    INVISIBLE,
+    MARKS,
+)
 
 # Stands for a placeholder in the text of a flow.
 ATOM = "\ufffc"
@@ -26,7 +32,8 @@ _PLACEHOLDER = (
 _REFERENCE = r"&(?:\#\d+|\#[xX][\da-fA-F]+|[a-zA-Z][a-zA-Z\d]*(?![\w@]));?"
 # White space other than one blank, and so on.
 _TEXT_SPECIAL = re.compile(
-    rf"(?:[^\S ]| \s)\s*|(?P<emoji>{EMOJI})|{_PLACEHOLDER}"
+    rf"(?:[^\S ]| \s)\s*|(?P<void>{EMOJI}|[{DIRECTION}])"
+    rf"|(?P<invisible>[{INVISIBLE}])|{_PLACEHOLDER}"
 )
 _MARKUP_SPECIAL = re.compile(rf"{_TEXT_SPECIAL.pattern}|{_REFERENCE}")
 _XML_ENTITIES = ("&amp;", "&lt;", "&gt;", "&quot;", "&apos;")
@@ -54,7 +61,8 @@ class Kind(enum.Enum):
     ATOM = enum.auto()
     # A line break of HTML, before it is decided what it separates.
     BREAK = enum.auto()
-    # An empty tag, emoji, or a placeholder that the model does not copy.
+    # An empty tag, emoji, mark of direction, or a placeholder that the model
+    # does not copy.
     VOID = enum.auto()
     OPEN = enum.auto()
     CLOSE = enum.auto()
@@ -98,8 +106,10 @@ def text_items(raw, document_format="text"):
                 continue
         elif found.isspace():
             kind, text = Kind.SPACE, " "
-        elif match["emoji"]:
+        elif match["void"]:
             kind, text = Kind.VOID, ""
+        elif match["invisible"]:
+            kind, text = Kind.TEXT, ""
         else:
             kind, text = Kind.ATOM, ATOM
         if start < match.start():
@@ -122,7 +132,9 @@ def _read_reference(raw, document_format):
     if ATOM in text or (text == raw and raw.endswith(";")):
         # The entity of a DTD, or an error of the author.
         return Kind.ATOM, ATOM
-    return Kind.TEXT, text
+    if re.fullmatch(f"[{DIRECTION}]", text):
+        return Kind.VOID, ""
+    return Kind.TEXT, re.sub(f"[{INVISIBLE}]", "", text)
 
 
 class Segment:

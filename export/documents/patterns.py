@@ -26,6 +26,11 @@ EMOJI = (
     rf"(?:{_PICTURE}|[#*0-9]\ufe0f?\u20e3|[^\w\s]\ufe0f)"
     rf"(?:{_PICTURE}|[\ufe0f\u200d\u20e3\U000e0020-\U000e007f])*"
 )
+# Within [...]: what is invisible within words, such as soft hyphens; not
+# U+200B, which in scripts without spaces stands between words.
+INVISIBLE = "\u00ad\u2060-\u2064\u206a-\u206f\ufeff"
+# Within [...]: the direction of text.
+DIRECTION = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _ADDRESS_START = rf"(?:\b|(?<=[{NO_SPACES}]))"
 # Within [^...]: white space, punctuation that is in no address, and letters of
 # scripts without spaces.

@@ -4,6 +4,7 @@ import collections
 import pathlib
 import re
 import time
+import unicodedata
 from html import unescape
 
 import pytest
@@ -208,6 +209,35 @@ def test_every_tag_comes_out_once_and_well_nested(html):
             collections.Counter(MARK.findall(html))
         )
         assert is_well_nested(found)
+
+
+# Those of bidirectional class BN are invisible, others tell the direction of
+# text; left out are visible ones, and those that spell or separate words.
+FORMAT_CHARACTERS = [
+    char
+    for char in map(chr, range(0x10000))
+    if unicodedata.category(char) == "Cf"
+    and unicodedata.bidirectional(char) not in ("AN", "NSM", "ON")
+    and char not in "\u070f\u180e\u200b\u200c\u200d"
+]
+
+
+def test_the_model_gets_words_without_invisible_characters():
+    for char in FORMAT_CHARACTERS:
+        is_kept = unicodedata.bidirectional(char) != "BN"
+        reference = f"&#{ord(char)};"
+        for document_format, raw in (
+            *(("text", char), ("html", char), ("xml", char)),
+            *(("html", reference), ("xml", reference)),
+        ):
+            text = f"<a>my chil{raw}dren</a>"
+            text = text[3:-4] if document_format == "text" else text
+            translator = RuleTranslator(made_up.reverse)
+            found = translator.translate_document(text, document_format)
+            assert translator.texts == ["my children"], ascii(char)
+            assert found.count(raw) == is_kept
+            same = RuleTranslator(keep)
+            assert same.translate_document(text, document_format) == text
 
 
 def test_placeholders_are_not_swapped():
