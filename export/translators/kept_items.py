@@ -18,9 +18,10 @@ _NUMBER = (
 _ITEM = re.compile(
     rf"(?P<urls>{ADDRESS})|(?P<emoji>{EMOJI})"
     # Not parts of words, of times as 2:30, or of dates as 1.2.2020; of phone
-    # numbers and the like as 555-1234-56 the whole.
+    # numbers and the like as 555-1234-56, and of versions as 1.20.x, the
+    # whole.
     rf"|(?<!{_LETTER})(?<![0-9][.,:/])(?P<numbers>[0-9]+(?:-[0-9]+){{2,}}"
-    rf"|{_NUMBER})"
+    rf"|(?:[0-9]+\.)+[xX]|{_NUMBER})"
     rf"(?!{_LETTER}|[.,:/][0-9])"
     # What else may have a rare character.
     rf"|(?P<rare>{_LETTER}+|[^\w\s])"

@@ -30,6 +30,8 @@ from tests.export import commands, tiny
         # Single digits, times, dates, parts of words.
         ("5 2:30 1.2.2020 12/5/2020 x12 12kg 1,23,456", ""),
         ("555-1234-56 2010-2015", "555-1234-56 2010 2015"),
+        # Versions, in which no comma may be written.
+        ("v 0.85.x, 1.20.X. 3.x", "0.85.x 1.20.X"),
         ("https://a.b/1234 is 1234", "https://a.b/1234 1234"),
         ("https://a.b|c/d", ""),
     ],
