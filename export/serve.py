@@ -34,7 +34,8 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "host",
     "127.0.0.1",
-    "Address to listen on, by default for this machine only; 0.0.0.0 for all.",
+    "Address to listen on, by default for this machine only; for all 0.0.0.0, "
+    "or :: with those of IPv6.",
 )
 flags.DEFINE_integer(
     "port",
@@ -103,8 +104,8 @@ def main(arguments):
             log_level="warning",
             limit_concurrency=_MAX_CONNECTIONS,
         )
-        host, port = listener.getsockname()[:2]
-        print(f"Serving {FLAGS.model} on http://{host}:{port}/", flush=True)
+        address = _format_address(*listener.getsockname()[:2])
+        print(f"Serving {FLAGS.model} on http://{address}/", flush=True)
         uvicorn.Server(config).run(sockets=[listener])
 
 
@@ -123,14 +124,28 @@ def _import_server():
 
 
 def _listen(host, port):
-    """Returns a listening socket; InputError if the address is not free."""
+    """Returns a listening socket; InputError if the address is not free.
+
+    "::" are all addresses, of IPv4 too where the system can do so.
+    """
+    is_ipv6 = ":" in host
     try:
-        return socket.create_server((host, port), backlog=2048)
+        return socket.create_server(
+            (host, port),
+            family=socket.AF_INET6 if is_ipv6 else socket.AF_INET,
+            backlog=2048,
+            dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
+        )
     except OSError as error:
         raise InputError(
-            f"{host}:{port} cannot be listened on, "
+            f"{_format_address(host, port)} cannot be listened on, "
             f"{error.strerror or error}: give another --host or --port."
         ) from error
+
+
+def _format_address(host, port):
+    """Returns host and port as in a URL."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 if __name__ == "__main__":
