@@ -132,9 +132,12 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         InputError if the preprocessor lacks the languages of a text.
         """
         if self.preprocessor is None:
-            return super().generate(
-                inputs, max_length, stop_token_ids, strip_prompt
-            )
+            if max_length is not None:
+                raise ValueError(
+                    "Expected no max_length without a preprocessor: the width "
+                    f"of decoder_token_ids is the limit. Got {max_length!r}."
+                )
+            return super().generate(inputs, None, stop_token_ids, strip_prompt)
         is_search = isinstance(self.sampler, TranslationSearch)
         if is_search and stop_token_ids != "auto":
             raise ValueError(
@@ -300,6 +303,8 @@ def _read_texts(inputs):
     """Returns lists of str: sources, and prefixes of translations."""
     if not isinstance(inputs, dict):
         inputs = {"encoder_text": inputs}
+    if "encoder_text" not in inputs:
+        raise ValueError(f"Expected encoder_text, got only {sorted(inputs)}.")
     sources = _decode(inputs["encoder_text"])
     if inputs.get("decoder_text") is None:
         return sources, [""] * len(sources)

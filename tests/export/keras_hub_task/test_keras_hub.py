@@ -170,13 +170,16 @@ def test_bad_arguments_are_refused(task):
     enable_lora = task.backbone.enable_lora
     two = {"encoder_text": ["a", "b"], "decoder_text": ["c"]}
     task.compile()
+    without_preprocessor = TransformerSeq2SeqLM(task.backbone, None)
     for name, call, *arguments in (
         ("200", TransformerSeq2SeqLM, backbone, task.preprocessor),
         ("'value'", enable_lora, 4, ["value"]),
         ("decoder_text", task.generate, two),
+        ("encoder_text", task.generate, {"decoder_text": ["c"]}),
         ("SentencePiece", TransformerTokenizer, b"a few bytes"),
         ("got 3", task.generate, [3]),
         ("max_length", task.generate, "ba", 1),
+        ("decoder_token_ids", without_preprocessor.generate, {}, 9, None),
         ("stop_token_ids", task.generate, "ba", None, [4]),
         ("sampler", lambda: task.compile(sampler="contrastive")),
     ):
