@@ -19,6 +19,8 @@ from keras_transformer.layers.embedding import (
 from keras_transformer.layers.encoder import Encoder
 from keras_transformer.layers.masks import build_attention_masks, padding_mask
 
+_INPUTS = {"source", "target"}
+
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class Transformer(SequenceLayer, keras.Model):
@@ -153,6 +155,12 @@ class Transformer(SequenceLayer, keras.Model):
         the latter to logits. With `return_attention_scores` also returns a dict
         as `attention` does, except that rows of padding are not zero.
         """
+        if not (isinstance(inputs, dict) and inputs.keys() >= _INPUTS):
+            given = sorted(inputs) if isinstance(inputs, dict) else type(inputs)
+            raise ValueError(
+                "Expected a dict of source and target as inputs, got "
+                f"{getattr(given, '__name__', given)}."
+            )
         inputs = {name: as_ids(ids) for name, ids in inputs.items()}
         masks = build_attention_masks(inputs)
         source = self.embed_source(
