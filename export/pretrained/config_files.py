@@ -6,6 +6,7 @@ value is an error: ignoring it would silently compute something else.
 
 import dataclasses
 import json
+import math
 import re
 
 from export.common.errors import InputError
@@ -71,6 +72,8 @@ HF_CONFIG_FIELDS = dict.fromkeys(HF_GENERATION_FIELDS, ANY) | split_keys(
         "encoder_ffn_dim decoder_ffn_dim hidden_size encoder_attention_heads "
         "decoder_attention_heads num_hidden_layers num_attention_heads "
         "dropout attention_dropout activation_dropout layer_norm_epsilon "
+        # Written by export.marian alone.
+        "alignment_layer alignment_heads "
         # Ignored: labels, origin, training, memory, heads of other models.
         "_name_or_path name_or_path architectures transformers_version dtype "
         "torch_dtype _num_labels num_labels id2label label2id problem_type "
@@ -119,12 +122,14 @@ HF_TOKENIZER_FIELDS = split_keys(
         "extra_special_tokens": _WarnUnless(["", [], {}]),
     }
 )
-# special:model.yml of Marian 1.5 to 1.12. "d" is dropout, which has no effect
-# in a trained network.
+# special:model.yml of Marian 1.5 to 1.12, and the same options in a decoder.yml
+# of `--dump-config full`. "d" is dropout, which has no effect in a trained
+# network.
 MARIAN_MODEL_FIELDS = split_keys(
     {
         "dim-vocabs dim-emb enc-depth dec-depth transformer-heads "
         "transformer-dim-ffn transformer-decoder-dim-ffn version "
+        "transformer-guided-alignment-layer "
         # Ignored, or excluded by other fields.
         "dim-rnn enc-type enc-cell enc-cell-depth dec-cell skip "
         "dec-cell-base-depth dec-cell-high-depth layer-normalization "
@@ -135,12 +140,16 @@ MARIAN_MODEL_FIELDS = split_keys(
         "factors-dim-emb transformer-alibi-shift transformer-alibi-trainable "
         "separator-symbol char-conv-filters-num char-conv-filters-widths "
         "char-highway char-stride transformer-depth-scaling "
-        "transformer-guided-alignment-layer embedding-fix-src "
-        "embedding-fix-trg": ANY,
+        "embedding-fix-src embedding-fix-trg best-deep bert-mask-symbol "
+        "bert-sep-symbol bert-class-symbol bert-masking-fraction "
+        "comet-final-sigmoid comet-stop-grad comet-mix comet-mix-norm "
+        "comet-pool comet-mix-transformation comet-dropout comet-mixup "
+        "comet-mixup-reg comet-augment-bad comet-pooler-ffn "
+        "comet-prepend-zero comet-use-separator": ANY,
         "transformer-no-projection transformer-pool transformer-no-bias "
         "transformer-train-position-embeddings transformer-train-positions "
         "transformer-disable-position-embeddings transformer-no-affine "
-        "embedding-normalization input-join-fields right-left "
+        "embedding-normalization input-join-fields right-left alibi "
         "ulr": FALSE_STRINGS,
         "tied-embeddings tied-embeddings-src tied-embeddings-all "
         "output-omit-bias": _BOOLEAN_STRINGS,
@@ -158,24 +167,27 @@ MARIAN_MODEL_FIELDS = split_keys(
         "transformer-attention-mask": ("default",),
         "lemma-dim-emb": ("0",),
         "input-types": ([], ["sequence", "sequence"]),
-        "special-vocab": ([], ""),
+        "special-vocab input-reorder": ([], ""),
     }
 )
 # decoder.yml of Marian 1.5 to 1.12.
-MARIAN_DECODER_FIELDS = split_keys(
+MARIAN_DECODER_FIELDS = dict.fromkeys(MARIAN_MODEL_FIELDS, ANY) | split_keys(
     {
         "models vocabs beam-size normalize max-length-factor word-penalty "
         # Ignored: paths, batches, devices, rounding, and other outputs.
         "relative-paths mini-batch mini-batch-words maxi-batch maxi-batch-sort "
-        "max-length max-length-crop workspace devices num-devices cpu-threads "
+        "max-length-crop workspace devices num-devices cpu-threads "
         "data-threads no-nccl fp16 precision optimize gemm-type quantize-range "
         "model-mmap log log-level log-time-zone quiet quiet-translation seed "
         "port n-best n-best-feature alignment word-scores stat-freq input "
-        "output weights version authors cite build-info ignore-model-config "
-        "interpolate-env-vars check-nan": ANY,
+        "output weights version authors cite build-info interpolate-env-vars "
+        "check-nan encryption-key-path dump-config": ANY,
+        "ignore-model-config": FALSE_STRINGS,
         "allow-unk allow-special force-decode skip-cost no-spm-encode "
         "no-spm-decode tsv": _WarnUnless(FALSE_STRINGS),
         "tsv-fields": _WarnUnless(["0"]),
+        # Here a source is truncated to 512 tokens.
+        "max-length": _WarnUnless(map(str, range(512, 10**5))),
         "shortlist output-approx-knn": _WarnUnless([[], ""]),
         "output-sampling": _WarnUnless([[], "", ["0"]]),
     }
@@ -219,6 +231,19 @@ def read_positive_int(fields, name, maximum, file, default=None):
         expected = f"an integer from 1 to {maximum:,}"
         raise wrong_value_error(file, name, value, expected)
     return int(value)
+
+
+def read_number(fields, name, least, most, file, default):
+    """Returns a number in a range as a float; YAML stores it as text."""
+    value = fields.get(name, default)
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not least <= number <= most:
+        expected = f"a number from {least:g} to {most:g}"
+        raise wrong_value_error(file, name, value, expected)
+    return number
 
 
 def short_repr(value):

@@ -9,6 +9,7 @@ from export.pretrained.config_files import (
     HF_CONFIG_FIELDS,
     HF_GENERATION_FIELDS,
     read_fields,
+    read_number,
     read_positive_int,
     short_repr,
     validate_fields,
@@ -26,7 +27,13 @@ from export.pretrained.weight_mapping import (
 )
 from export.pretrained.weights_file import open_weights_file
 from export.tokenizers.python_tokenizers import join_vocabularies
-from keras_transformer.config import FORBIDDEN_IDS, MAX_BEAMS, MAX_EXTRA_TOKENS
+from keras_transformer.config import (
+    FORBIDDEN_IDS,
+    MAX_ALPHA,
+    MAX_BEAMS,
+    MAX_EXTRA_TOKENS,
+    MIN_ALPHA,
+)
 
 _CONFIG_FILE, _GENERATION_FILE = "config.json", "generation_config.json"
 # Activations of a TransformerConfig by their names in transformers.
@@ -133,6 +140,8 @@ def read_config(fields, **other_fields):
         layer_norm_epsilon=fields.get("layer_norm_epsilon", _EPSILON),
         activation=_ACTIVATIONS[fields.get("activation_function", "gelu")],
         share_embeddings=share_embeddings,
+        alignment_layer=fields.get("alignment_layer", -2),
+        alignment_heads=fields.get("alignment_heads", 0),
         dropout=fields.get("dropout", 0.1),
         attention_dropout=fields.get("attention_dropout", 0.0),
         activation_dropout=fields.get("activation_dropout", 0.0),
@@ -277,7 +286,9 @@ def read_generation(config, generation):
     return GenerationSettings(
         search_fields={
             "beam_size": read_int("num_beams", MAX_BEAMS, 1),
-            "alpha": fields.get("length_penalty", 1.0),
+            "alpha": read_number(
+                fields, "length_penalty", MIN_ALPHA, MAX_ALPHA, file, 1.0
+            ),
             "length_penalty": "power",
             "stop_criterion": STOP_CRITERIA[early_stopping],
             "max_extra_tokens": max_tokens,

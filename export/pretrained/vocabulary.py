@@ -236,6 +236,12 @@ def read_pieces(spm, path):
     return [each.piece for each in pieces if each.type not in control]
 
 
+def read_piece_ids(spm, path):
+    """Returns the dict of a SentencePiece model, piece to its own id."""
+    pieces = _parse_model(spm, {}, path).pieces
+    return {each.piece: number for number, each in enumerate(pieces)}
+
+
 def _parse_model(spm, vocab, path):
     """Returns the ModelProto, if neither it nor the vocab would crash."""
     model = sentencepiece_model_pb2.ModelProto()
