@@ -12,8 +12,14 @@ import re
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors
 
-# Any value: the reader validates it, or no result depends on it.
-ANY = object()
+
+class _AnyValue:
+    def __contains__(self, value):
+        return True
+
+
+# The reader validates the value; no result depends on it.
+ANY, IGNORED = _AnyValue(), _AnyValue()
 # Roles of TransformerConfig's fields that do not affect a trained model.
 _TRAINING_ROLES = {"training", "duration"}
 # Booleans as text, as YAML writes them.
@@ -34,12 +40,13 @@ def split_keys(table):
 HF_GENERATION_FIELDS = split_keys(
     {
         "max_length max_new_tokens num_beams length_penalty eos_token_id "
-        "decoder_start_token_id bos_token_id pad_token_id forced_eos_token_id "
-        "suppress_tokens bad_words_ids "
-        # Ignored: sampling, speed, memory, and other outputs.
-        "temperature top_k top_p min_p top_h typical_p epsilon_cutoff "
-        "eta_cutoff use_cache cache_implementation cache_config max_cache_len "
-        "low_memory prefill_chunk_size compile_config disable_compile use_mtp "
+        "decoder_start_token_id bos_token_id forced_eos_token_id "
+        "suppress_tokens bad_words_ids": ANY,
+        # Sampling, speed, memory, and other outputs.
+        "pad_token_id temperature top_k top_p min_p top_h typical_p "
+        "epsilon_cutoff eta_cutoff use_cache cache_implementation cache_config "
+        "max_cache_len low_memory prefill_chunk_size compile_config "
+        "disable_compile use_mtp "
         "continuous_batching_config return_dict_in_generate output_attentions "
         "output_hidden_states output_scores output_logits return_legacy_cache "
         "remove_invalid_values is_assistant num_assistant_tokens "
@@ -47,7 +54,7 @@ HF_GENERATION_FIELDS = split_keys(
         "assistant_early_exit assistant_lookbehind target_lookbehind "
         "assistant_ensemble_weight speculation_type prompt_lookup_num_tokens "
         "max_matching_ngram_size transformers_version _from_model_config "
-        "_commit_hash": ANY,
+        "_commit_hash": IGNORED,
         "early_stopping": (False, True, "never"),
         "renormalize_logits": (False, True),
         "forced_bos_token_id": (),
@@ -73,15 +80,16 @@ HF_CONFIG_FIELDS = dict.fromkeys(HF_GENERATION_FIELDS, ANY) | split_keys(
         "decoder_attention_heads num_hidden_layers num_attention_heads "
         "dropout attention_dropout activation_dropout layer_norm_epsilon "
         # Written by export.marian alone.
-        "alignment_layer alignment_heads "
-        # Ignored: labels, origin, training, memory, heads of other models.
+        "alignment_layer alignment_heads": ANY,
+        # Labels, origin, training, memory, heads of other models.
         "_name_or_path name_or_path architectures transformers_version dtype "
         "torch_dtype _num_labels num_labels id2label label2id problem_type "
         "finetuning_task _commit_hash _attn_implementation attn_implementation "
         "_attn_implementation_autoset init_std gradient_checkpointing "
         "use_cache return_dict torchscript use_return_dict output_past "
         "chunk_size_feed_forward max_position_embeddings extra_pos_embeddings "
-        "classifier_dropout classif_dropout tf_legacy_loss sep_token_id": ANY,
+        "classifier_dropout classif_dropout tf_legacy_loss "
+        "sep_token_id": IGNORED,
         "activation_function": ("relu", "gelu", "swish", "silu"),
         "tie_word_embeddings share_encoder_decoder_embeddings": (False, True),
         # Other values belong to other networks.
@@ -103,14 +111,14 @@ HF_CONFIG_FIELDS = dict.fromkeys(HF_GENERATION_FIELDS, ANY) | split_keys(
 # tokenizer_config.json and special_tokens_map.json of a MarianTokenizer.
 HF_TOKENIZER_FIELDS = split_keys(
     {
-        "source_lang target_lang added_tokens_decoder "
-        # Ignored: batches, training, and origin.
+        "source_lang target_lang added_tokens_decoder": ANY,
+        # Batches, training, and origin.
         "model_max_length max_len padding_side truncation_side "
         "model_input_names name_or_path special_tokens_map_file tokenizer_file "
         "source_spm target_spm vocab vocab_file target_vocab_file "
         "processor_class backend is_local local_files_only use_fast "
         "chat_template split_special_tokens spaces_between_special_tokens "
-        "verbose init_inputs transformers_version": ANY,
+        "verbose init_inputs transformers_version": IGNORED,
         "separate_vocabs": (False, True),
         "tokenizer_class": ("MarianTokenizer",),
         "eos_token": ("</s>",),
@@ -128,9 +136,10 @@ HF_TOKENIZER_FIELDS = split_keys(
 MARIAN_MODEL_FIELDS = split_keys(
     {
         "dim-vocabs dim-emb enc-depth dec-depth transformer-heads "
-        "transformer-dim-ffn transformer-decoder-dim-ffn version "
-        "transformer-guided-alignment-layer "
-        # Ignored, or excluded by other fields.
+        "transformer-dim-ffn transformer-decoder-dim-ffn "
+        "transformer-guided-alignment-layer": ANY,
+        # Origin, or excluded by other fields.
+        "version "
         "dim-rnn enc-type enc-cell enc-cell-depth dec-cell skip "
         "dec-cell-base-depth dec-cell-high-depth layer-normalization "
         "transformer-rnn-projection transformer-dim-aan transformer-aan-depth "
@@ -145,7 +154,7 @@ MARIAN_MODEL_FIELDS = split_keys(
         "comet-final-sigmoid comet-stop-grad comet-mix comet-mix-norm "
         "comet-pool comet-mix-transformation comet-dropout comet-mixup "
         "comet-mixup-reg comet-augment-bad comet-pooler-ffn "
-        "comet-prepend-zero comet-use-separator": ANY,
+        "comet-prepend-zero comet-use-separator": IGNORED,
         "transformer-no-projection transformer-pool transformer-no-bias "
         "transformer-train-position-embeddings transformer-train-positions "
         "transformer-disable-position-embeddings transformer-no-affine "
@@ -171,17 +180,19 @@ MARIAN_MODEL_FIELDS = split_keys(
     }
 )
 # decoder.yml of Marian 1.5 to 1.12.
-MARIAN_DECODER_FIELDS = dict.fromkeys(MARIAN_MODEL_FIELDS, ANY) | split_keys(
+MARIAN_DECODER_FIELDS = dict.fromkeys(
+    MARIAN_MODEL_FIELDS, IGNORED
+) | split_keys(
     {
-        "models vocabs beam-size normalize max-length-factor word-penalty "
-        # Ignored: paths, batches, devices, rounding, and other outputs.
+        "models vocabs beam-size normalize max-length-factor word-penalty": ANY,
+        # Paths, batches, devices, rounding, and other outputs.
         "relative-paths mini-batch mini-batch-words maxi-batch maxi-batch-sort "
         "max-length-crop workspace devices num-devices cpu-threads "
         "data-threads no-nccl fp16 precision optimize gemm-type quantize-range "
         "model-mmap log log-level log-time-zone quiet quiet-translation seed "
         "port n-best n-best-feature alignment word-scores stat-freq input "
         "output weights version authors cite build-info interpolate-env-vars "
-        "check-nan encryption-key-path dump-config": ANY,
+        "check-nan encryption-key-path dump-config": IGNORED,
         "ignore-model-config": FALSE_STRINGS,
         "allow-unk allow-special force-decode skip-cost no-spm-encode "
         "no-spm-decode tsv": _WarnUnless(FALSE_STRINGS),
@@ -207,7 +218,7 @@ def validate_fields(fields, supported_values, file):
                 "unknown field; remove it if the model does not need it."
             )
         values = supported_values[name]
-        if values is ANY or value in values:
+        if value in values:
             continue
         if not isinstance(values, _WarnUnless):
             expected = " or ".join(map(short_repr, values)) or "no such field"
@@ -262,9 +273,8 @@ def validate_config(config, supported_values, program, advice):
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         values = supported_values.get(field.name, (field.default,))
-        is_supported = values is ANY or value in values
         roles = {*field.metadata.get("roles", ["architecture"])}
-        if not is_supported and roles - _TRAINING_ROLES:
+        if value not in values and roles - _TRAINING_ROLES:
             unsupported.append(f"{field.name}={value}")
     if not config.heads_fill_model:
         unsupported.append("d_k and d_v other than d_model / num_heads")

@@ -54,6 +54,13 @@ _SHARED, _OUTPUT_BIAS = "Wemb", "decoder_ff_logit_out_b"
 _SOURCE, _TARGET = "encoder_Wemb", "decoder_Wemb"
 _OUTPUT, _OUTPUT_KERNEL = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W"
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}
+# Of fields of a TransformerConfig that may be wrong.
+_OPTION_NAMES = {
+    "d_model": "dim-emb",
+    "num_heads": "transformer-heads",
+    "vocabulary_size": "dim-vocabs",
+    "source_vocabulary_size": "dim-vocabs",
+}
 # Up to this source length, in pieces, Marian's maximum output length fits.
 _REFERENCE_LENGTH = 128
 # Marian's files nest at most lists in a mapping.
@@ -72,19 +79,21 @@ def read_marian_npz(folder):
     weights = WeightsFile(_find_model(folder, decoder_options))
     name = f"{weights.path}: {_MODEL_OPTIONS}"
     options = parse_yaml(weights.read_text(_MODEL_OPTIONS), name)
-    # Those of the model take precedence. A missing type means one of Marian's
-    # recurrent networks.
-    shared = decoder_options.keys() & MARIAN_MODEL_FIELDS
-    options = {name: decoder_options[name] for name in shared} | options
+    # A missing type means one of Marian's recurrent networks.
     options = {"type": "none"} | options
     validate_fields(options, MARIAN_MODEL_FIELDS, _MODEL_OPTIONS)
+    # The others of `--dump-config full` give way to those of the model.
+    names = decoder_options.keys() & MARIAN_MODEL_FIELDS - options.keys()
+    other_options = {name: decoder_options[name] for name in names}
+    validate_fields(other_options, MARIAN_MODEL_FIELDS, _DECODER_FILE)
     sizes = _read_vocabulary_sizes(options)
     vocabs, spm_paths, warnings = _read_vocabs(folder, decoder_options, sizes)
     share_embeddings, has_shared_embedding = _read_weight_tying(options)
     if has_shared_embedding and vocabs[0] != vocabs[1]:
         raise InputError(
-            f"{_DECODER_FILE}: expected one vocabulary for source and target, "
-            "as they have one matrix of embeddings, got different ones."
+            f"{_DECODER_FILE}: expected one vocabulary for source and target "
+            f"in vocabs, as tied-embeddings-all or tied-embeddings-src of "
+            f"{_MODEL_OPTIONS} gives them one matrix, got different ones."
         )
     source, target = map(_convert_vocab, vocabs, spm_paths)
     source_size = len(source.checkpoint_ids)
@@ -203,11 +212,12 @@ def _read_config(options, **other_fields):
     d_ff = _read_size(options, "transformer-dim-ffn", 2**20)
     name = "transformer-decoder-dim-ffn"
     if options.get(name, "0") not in ("0", str(d_ff)):
-        expected = f"{d_ff} as in the encoder"
+        expected = f"{d_ff} as transformer-dim-ffn"
         raise wrong_value_error(_MODEL_OPTIONS, name, options[name], expected)
     activation = options.get("transformer-ffn-activation", "swish")
     return make_transformer_config(
         _MODEL_OPTIONS,
+        _OPTION_NAMES,
         d_model=_read_size(options, "dim-emb", 2**16),
         num_heads=_read_size(options, "transformer-heads", 2**12),
         encoder_layers=_read_size(options, "enc-depth", 1000),

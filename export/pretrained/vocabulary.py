@@ -21,6 +21,7 @@ from export.pretrained.config_files import (
     read_bytes,
     read_fields,
     read_json,
+    short_repr,
     validate_fields,
     wrong_value_error,
 )
@@ -68,8 +69,10 @@ def read_vocabularies(folder, sizes, begin_id, end_id):
         paths[1], vocabs[1] = target_path, read_vocab(target_path)
         begin_ids[0] = vocabs[0].get(_PADDING)
     if begin_id not in vocabs[1].values():
-        name, expected = "decoder_start_token_id", "the id of a piece"
-        raise wrong_value_error(paths[1], name, begin_id, expected)
+        raise InputError(
+            f"{paths[1]} must have a piece with the id {begin_id}, the "
+            "decoder_start_token_id."
+        )
     if vocabs[1].get(_END) != end_id:
         value, expected = vocabs[1].get(_END), f"eos_token_id, {end_id},"
         raise wrong_value_error(paths[1], _END, value, expected)
@@ -103,10 +106,18 @@ def read_added_tokens(
     fields = read_fields(folder / _ADDED_FILE, missing_ok=True)
     entries = [(_ADDED_FILE, token, fields[token]) for token in fields]
     warnings, added = [], {}
-    for file in (_CONFIG_FILE, _SPECIAL_FILE):
+    special_fields = {
+        name: supported_fields[name]
+        for name in supported_fields
+        if name.endswith(("_token", "_tokens"))
+    }
+    for file, supported in (
+        (_CONFIG_FILE, supported_fields),
+        (_SPECIAL_FILE, special_fields),
+    ):
         fields = read_fields(folder / file, missing_ok=True)
         fields = {name: _token_text(value) for name, value in fields.items()}
-        warnings += validate_fields(fields, supported_fields, file)
+        warnings += validate_fields(fields, supported, file)
         tokens = fields.get("added_tokens_decoder", {})
         if not isinstance(tokens, dict):
             name, expected = "added_tokens_decoder", "ids and tokens"
@@ -115,8 +126,9 @@ def read_added_tokens(
     for file, token, token_id in entries:
         is_text = isinstance(token, str) and token
         if not is_text or not re.fullmatch("[0-9]{1,8}", str(token_id)):
-            value, expected = [token, token_id], "texts and ids"
-            raise wrong_value_error(file, "added tokens", value, expected)
+            value, expected = [token, token_id], "a text and its id"
+            name = "an added token (added_tokens_decoder)"
+            raise wrong_value_error(file, name, value, expected)
         added[token] = int(token_id)
     tokens = added.keys() - {*known}
     if tokens:
@@ -153,11 +165,17 @@ def complete_vocab(vocab, size, path):
     vocab = {piece: vocab[piece] for piece in vocab if piece}
     last = max(vocab, key=vocab.get, default="")
     if vocab.get(last, 0) >= size:
-        expected = f"an id below {size}, the rows of the embeddings,"
+        # Their names in Hugging Face's and in Marian's files.
+        expected = f"an id below {size}, vocab_size or dim-vocabs,"
         raise wrong_value_error(path, last, vocab[last], expected)
     unnamed = sorted({*range(size)} - {*vocab.values()})
     if size - len(unnamed) != len(vocab):
-        raise InputError(f"{path} gives one id to several pieces.")
+        last_pieces = {vocab[piece]: piece for piece in vocab}
+        piece = next(p for p in vocab if last_pieces[vocab[p]] != p)
+        raise InputError(
+            f"{path}, with added tokens, gives one id to several pieces, "
+            f"{short_repr(piece)} and {short_repr(last_pieces[vocab[piece]])}."
+        )
     for unnamed_id in unnamed:
         name = f"<{unnamed_id}>"
         while name in vocab:
