@@ -180,11 +180,11 @@ MARIAN_MODEL_FIELDS = split_keys(
     }
 )
 # decoder.yml of Marian 1.5 to 1.12.
-MARIAN_DECODER_FIELDS = dict.fromkeys(
-    MARIAN_MODEL_FIELDS, IGNORED
-) | split_keys(
+MARIAN_DECODER_FIELDS = split_keys(
     {
-        "models vocabs beam-size normalize max-length-factor word-penalty": ANY,
+        " ".join(MARIAN_MODEL_FIELDS): IGNORED,
+        "models vocabs beam-size normalize max-length-factor word-penalty "
+        "max-length": ANY,
         # Paths, batches, devices, rounding, and other outputs.
         "relative-paths mini-batch mini-batch-words maxi-batch maxi-batch-sort "
         "max-length-crop workspace devices num-devices cpu-threads "
@@ -197,8 +197,6 @@ MARIAN_DECODER_FIELDS = dict.fromkeys(
         "allow-unk allow-special force-decode skip-cost no-spm-encode "
         "no-spm-decode tsv": _WarnUnless(FALSE_STRINGS),
         "tsv-fields": _WarnUnless(["0"]),
-        # Here a source is truncated to 512 tokens.
-        "max-length": _WarnUnless(map(str, range(512, 10**5))),
         "shortlist output-approx-knn": _WarnUnless([[], ""]),
         "output-sampling": _WarnUnless([[], "", ["0"]]),
     }

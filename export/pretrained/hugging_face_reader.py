@@ -40,12 +40,6 @@ _CONFIG_FILE, _GENERATION_FILE = "config.json", "generation_config.json"
 _ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
 # Default of PyTorch's LayerNorm in MarianMTModel; `export.marian` stores it.
 _EPSILON = 1e-5
-# Of fields of a TransformerConfig that may be wrong.
-_FIELD_NAMES = {
-    "num_heads": "encoder_attention_heads",
-    "vocabulary_size": "vocab_size",
-    "source_vocabulary_size": "vocab_size",
-}
 # Second names of fields of MarianConfig.
 _ALIASES = {
     "hidden_size": "d_model",
@@ -138,7 +132,7 @@ def read_config(fields, **other_fields):
         share_embeddings = "all" if is_shared else "target-softmax"
     return make_transformer_config(
         _CONFIG_FILE,
-        _FIELD_NAMES,
+        {"num_heads": "encoder_attention_heads"},
         d_model=read_size(fields, "d_model", 2**16),
         num_heads=_read_equal_sizes(fields, "attention_heads", 2**12),
         encoder_layers=read_size(fields, "encoder_layers", 1000),

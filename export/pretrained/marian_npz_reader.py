@@ -40,6 +40,7 @@ from export.pretrained.weight_mapping import (
 from export.pretrained.weights_file import WeightsFile
 from export.tokenizers.python_tokenizers import (
     OPUS_MT,
+    TAG,
     add_kind,
     join_vocabularies,
 )
@@ -55,12 +56,7 @@ _SOURCE, _TARGET = "encoder_Wemb", "decoder_Wemb"
 _OUTPUT, _OUTPUT_KERNEL = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W"
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}
 # Of fields of a TransformerConfig that may be wrong.
-_OPTION_NAMES = {
-    "d_model": "dim-emb",
-    "num_heads": "transformer-heads",
-    "vocabulary_size": "dim-vocabs",
-    "source_vocabulary_size": "dim-vocabs",
-}
+_OPTION_NAMES = {"d_model": "dim-emb", "num_heads": "transformer-heads"}
 # Up to this source length, in pieces, Marian's maximum output length fits.
 _REFERENCE_LENGTH = 128
 # Marian's files nest at most lists in a mapping.
@@ -82,17 +78,18 @@ def read_marian_npz(folder):
     # A missing type means one of Marian's recurrent networks.
     options = {"type": "none"} | options
     validate_fields(options, MARIAN_MODEL_FIELDS, _MODEL_OPTIONS)
-    # The others of `--dump-config full` give way to those of the model.
-    names = decoder_options.keys() & MARIAN_MODEL_FIELDS - options.keys()
-    other_options = {name: decoder_options[name] for name in names}
-    validate_fields(other_options, MARIAN_MODEL_FIELDS, _DECODER_FILE)
+    # The model's options precede those of `--dump-config full`.
+    names = decoder_options.keys() & MARIAN_MODEL_FIELDS.keys()
+    more_options = {name: decoder_options[name] for name in names - {*options}}
+    validate_fields(more_options, MARIAN_MODEL_FIELDS, _DECODER_FILE)
+    options |= more_options
     sizes = _read_vocabulary_sizes(options)
     vocabs, spm_paths, warnings = _read_vocabs(folder, decoder_options, sizes)
     share_embeddings, has_shared_embedding = _read_weight_tying(options)
     if has_shared_embedding and vocabs[0] != vocabs[1]:
         raise InputError(
             f"{_DECODER_FILE}: expected one vocabulary for source and target "
-            f"in vocabs, as tied-embeddings-all or tied-embeddings-src of "
+            "in vocabs, as tied-embeddings-all or tied-embeddings-src of "
             f"{_MODEL_OPTIONS} gives them one matrix, got different ones."
         )
     source, target = map(_convert_vocab, vocabs, spm_paths)
@@ -107,9 +104,12 @@ def read_marian_npz(folder):
     warnings += validate_fields(
         decoder_options, MARIAN_DECODER_FIELDS, _DECODER_FILE
     )
-    penalty = "word-penalty", -100, 100, _DECODER_FILE, 0
-    if read_number(decoder_options, *penalty):
+    limits = -100, 10**9, _DECODER_FILE
+    if read_number(decoder_options, "word-penalty", *limits, 0):
         warnings.append(f"word-penalty of {_DECODER_FILE} is ignored")
+    # Here a source has at most 512 tokens.
+    if read_number(decoder_options, "max-length", *limits, 1000) < 512:
+        warnings.append(f"max-length of {_DECODER_FILE} is ignored")
     embeddings = _read_embeddings(weights, config, has_shared_embedding, sizes)
     bias = np.zeros(sizes[1], np.float32)
     if not _is_enabled(options, "output-omit-bias"):
@@ -123,6 +123,10 @@ def read_marian_npz(folder):
     # Text for other vocabularies than Marian's own has OPUS-MT's normalization.
     if not _read_file_names(decoder_options, "vocabs")[0].endswith(_SPM):
         source_proto = add_kind(source_proto, OPUS_MT)
+    elif any(re.fullmatch(TAG, piece) for piece in vocabs[0]):
+        warnings.append(
+            f"{spm_paths[0].name} has tags: no ▁ precedes them here"
+        )
     vocabulary = join_vocabularies(source_proto, target.proto)
     return PretrainedModel(model, vocabulary, (None, None), warnings)
 

@@ -21,7 +21,6 @@ from export.pretrained.config_files import (
     read_bytes,
     read_fields,
     read_json,
-    short_repr,
     validate_fields,
     wrong_value_error,
 )
@@ -106,18 +105,10 @@ def read_added_tokens(
     fields = read_fields(folder / _ADDED_FILE, missing_ok=True)
     entries = [(_ADDED_FILE, token, fields[token]) for token in fields]
     warnings, added = [], {}
-    special_fields = {
-        name: supported_fields[name]
-        for name in supported_fields
-        if name.endswith(("_token", "_tokens"))
-    }
-    for file, supported in (
-        (_CONFIG_FILE, supported_fields),
-        (_SPECIAL_FILE, special_fields),
-    ):
+    for file in (_CONFIG_FILE, _SPECIAL_FILE):
         fields = read_fields(folder / file, missing_ok=True)
         fields = {name: _token_text(value) for name, value in fields.items()}
-        warnings += validate_fields(fields, supported, file)
+        warnings += validate_fields(fields, supported_fields, file)
         tokens = fields.get("added_tokens_decoder", {})
         if not isinstance(tokens, dict):
             name, expected = "added_tokens_decoder", "ids and tokens"
@@ -170,11 +161,8 @@ def complete_vocab(vocab, size, path):
         raise wrong_value_error(path, last, vocab[last], expected)
     unnamed = sorted({*range(size)} - {*vocab.values()})
     if size - len(unnamed) != len(vocab):
-        last_pieces = {vocab[piece]: piece for piece in vocab}
-        piece = next(p for p in vocab if last_pieces[vocab[p]] != p)
         raise InputError(
-            f"{path}, with added tokens, gives one id to several pieces, "
-            f"{short_repr(piece)} and {short_repr(last_pieces[vocab[piece]])}."
+            f"{path} and the added tokens give one id to several pieces."
         )
     for unnamed_id in unnamed:
         name = f"<{unnamed_id}>"

@@ -60,6 +60,7 @@ FILES = {
     "config.json": HF_CONFIG_FIELDS,
     "generation_config.json": HF_GENERATION_FIELDS,
     "tokenizer_config.json": HF_TOKENIZER_FIELDS,
+    # Other fields have a meaning in the file before.
     "special_tokens_map.json": {
         name: HF_TOKENIZER_FIELDS[name]
         for name in HF_TOKENIZER_FIELDS
