@@ -211,15 +211,17 @@ class Transformer(SequenceLayer, keras.Model):
         """Returns a layer's mean cross-attention over heads, [B, T, S].
 
         `weights` are float32 [B, H, T, S] of each decoder layer; `layer` counts
-        from 1. The default is the second to last, whose attention is nearest to
-        human alignments (Garg et al. 2019, section 5.1), or the only one.
+        from 1. The configuration has the number of heads and the default of
+        the layer: in models trained here all heads of the second to last, whose
+        attention is nearest to human alignments (Garg et al. 2019, section
+        5.1).
         """
         count = self.config.decoder_layers
-        if layer is None:
-            layer = max(count - 1, 1)
+        default, heads = self.config.alignment_attention
+        layer = default if layer is None else layer
         if not 1 <= layer <= count:
             raise ValueError(f"layer must be from 1 to {count}, not {layer}.")
-        return ops.mean(weights[layer - 1], axis=1)
+        return ops.mean(weights[layer - 1][:, :heads], axis=1)
 
     def beam_decoder(self, beam_size, cache=KVCache, output_layer=None):
         """Returns a BeamDecoder; `cache` is KVCache or a subclass."""

@@ -21,7 +21,7 @@ from export.common.storage import atomic_write
 from export.lines.files import join_lines, read_references
 from export.serving.exported_translator import load_translator
 from export.translators.batches import BATCH_TOKENS
-from export.translators.search_flags import MAX_ALPHA, MAX_BEAMS
+from export.translators.search_flags import MAX_ALPHA, MAX_BEAMS, MIN_ALPHA
 from trainers.data import dataset_flags, dataset_kind, validate_kind
 from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import (
@@ -60,7 +60,7 @@ flags.DEFINE_float(
     "alpha",
     None,
     "Exponent of the length penalty.",
-    lower_bound=0.0,
+    lower_bound=MIN_ALPHA,
     upper_bound=MAX_ALPHA,
 )
 command.mark_flags_as_finite("alpha")

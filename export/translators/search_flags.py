@@ -10,7 +10,8 @@ from export.translators.batches import BATCH_TOKENS
 from export.translators.terms import Terms
 
 # Copied from keras_transformer, which takes seconds to import.
-MAX_BEAMS, MAX_EXTRA_TOKENS, MAX_ALPHA = 1_000, 100_000, 8.0
+MAX_BEAMS, MAX_EXTRA_TOKENS = 1_000, 100_000
+MIN_ALPHA, MAX_ALPHA = -1.0, 8.0
 STOP_CRITERIA = ("exact", "k_finished", "heuristic")
 
 SEARCH = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
@@ -62,7 +63,7 @@ def define_search():
         "alpha",
         None,
         "Exponent of the length penalty; the model's own by default.",
-        lower_bound=0.0,
+        lower_bound=MIN_ALPHA,
         upper_bound=MAX_ALPHA,
     )
     flags.DEFINE_enum(

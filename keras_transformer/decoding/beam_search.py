@@ -79,10 +79,10 @@ def beam_search(step, state, constraints, max_length, config=None):
     that end join the finished hypotheses, of which the K best are kept; the K
     best other candidates become the live beams. At its maximum length a
     hypothesis can only end. A sentence stops when its best live log-probability
-    / penalty at its maximum length, an upper bound for all candidates, is not
-    above the finished score of the last requested hypothesis. So stopping never
-    changes the requested ones, except with another `config.stop_criterion`. The
-    result of a sentence does not depend on the others.
+    / largest penalty ahead, an upper bound for all candidates, is not above the
+    finished score of the last requested hypothesis. So stopping never changes
+    the requested ones, except with another `config.stop_criterion`. The result
+    of a sentence does not depend on the others.
 
     Args:
         step: function (tokens int32 [B, K], parents int32 [B, K], index int32
@@ -388,8 +388,9 @@ def should_stop(config, length, constraints, best_live, finished_scores):
     elif config.stop_criterion == "heuristic":
         enough = best_live / config.penalty(length) <= worst_needed
     else:  # "exact"
-        best_live_score = best_live / config.penalty(constraints.max_lengths)
-        enough = best_live_score <= worst_needed
+        rises = config.alpha > 0
+        best_length = constraints.max_lengths if rises else length + 1
+        enough = best_live / config.penalty(best_length) <= worst_needed
     # A grammar may leave no live beam.
     return enough | (best_live <= LEAST_POSSIBLE)
 
