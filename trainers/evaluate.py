@@ -18,7 +18,7 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from export.common.storage import atomic_write
-from export.lines.files import join_lines, read_references
+from export.lines.files import clean_line, join_lines, read_references
 from export.serving.exported_translator import load_translator
 from export.translators.batches import BATCH_TOKENS
 from export.translators.search_flags import MAX_ALPHA, MAX_BEAMS
@@ -241,8 +241,8 @@ def _read_references(sources):
     files = read_references(FLAGS.references, len(sources))
     references = []
     for number, (source, *lines) in enumerate(zip(sources, *files), 1):
-        stripped = [line.strip() for line in lines if line]
-        references.append(tuple(filter(None, stripped)))
+        cleaned = [clean_line(line) for line in lines if line]
+        references.append(tuple(filter(None, cleaned)))
         if source and not references[-1]:
             raise InputError(
                 f"Line {number} of --references is blank in "

@@ -101,7 +101,8 @@ class Progress(keras.callbacks.Callback):
         self._stop_time = stop_time
         self._stream = stream
         self._writers = {
-            run: EventWriter(log_dir, run) for run in ("train", "dev")
+            run: EventWriter(log_dir, run, counter.first)
+            for run in ("train", "dev")
         }
 
     def on_train_begin(self, logs=None):

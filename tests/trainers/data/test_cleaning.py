@@ -25,6 +25,7 @@ from trainers.data import cleaning
 from trainers.data.cleaning import DuplicateFinder
 from trainers.data.copies import add_copies
 from trainers.data.manifest import CleaningCounts
+from trainers.data.vocabulary import make_normalizer, make_text_normalizer
 
 pytestmark = pytest.mark.usefixtures("small_shards")
 
@@ -54,6 +55,39 @@ def test_duplicates_are_found(pairs):
     assert finder.find_unique().tolist() == expected
 
 
+TEXTS = st.text("ab \u200b\u3000\uff21²é\u0301\u2581\ufffd").map(str.strip)
+
+
+@pytest.mark.parametrize("name", ["nmt_nfkc", "nmt_nfc", "nfkc_cf", "identity"])
+@given(text=TEXTS)
+def test_rules_see_the_text_that_the_model_sees(name, text):
+    normalized = make_normalizer(name).normalize(text).replace("\u2581", " ")
+    assert make_text_normalizer(name)(text) == normalized.strip()
+
+
+@pytest.mark.parametrize(
+    ("rules", "squares", "count"),
+    # Many squares choose nmt_nfc, for which m² is not m2.
+    [("auto", 1, 5), ("auto", 40, 4), ("nmt_nfc", 1, 4), ("identity", 1, 1)],
+)
+def test_duplicates_are_those_of_normalized_text(
+    tmp_path, rules, squares, count
+):
+    train = [*rows(90, 1), ("a m2 b", ("y",)), ("a m² b" * squares, ("z",))]
+    train += [("a m² b", ("y",)), ("a m2 b", ("y\u0085",))]
+    train += [("a  m2 b", ("y",)), ("a m2\u3000b", ("y",))]
+    train += [("a m2 b", ("\u001by",)), ("a m2 b", ("y\ufeff",))]
+    prepared = prepare(
+        tmp_path,
+        MemoryCorpus({"train": train}),
+        vocabulary=None,
+        normalization=rules,
+        cleaning={"drop_duplicates": True},
+        max_unknown=1,
+    )
+    assert prepared.manifest.splits["train"].cleaning.duplicate == count
+
+
 @pytest.fixture
 def languages(monkeypatch):
     """A stand-in for py3langid: text is in the language of its letters."""
@@ -81,6 +115,8 @@ def _train():
         train[number - 2] = (target, target)
         train[number - 3] = (f"?{target}", target)
         train[number - 4] = (source, source)
+        # The language is that of the text that the model sees.
+        train[number - 5] = (f"\ufeff\u2581{source}", target)
     return train
 
 
