@@ -53,10 +53,10 @@ _SEGMENT = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
 @functools.cache
 def make_normalizer(name):
     """Returns the SentencePieceNormalizer for a name other than "auto"."""
+    # Otherwise SentencePiece logs the size of the rules, or their absence.
+    sentencepiece.set_min_log_level(2)
     if name != NFC_RULES:
         return sentencepiece.SentencePieceNormalizer(rule_name=name)
-    # Otherwise SentencePiece logs the size of the rules.
-    sentencepiece.set_min_log_level(2)
     rules = sentencepiece.SentencePieceNormalizer(norm_map=_canonical_rules())
     spec = sentencepiece_model_pb2.NormalizerSpec.FromString(
         rules.serialized_normalizer_spec()

@@ -19,13 +19,19 @@ from tests.trainers.data.memory_corpus import (
     prepare,
     rows,
     splits,
+    vocabulary,
 )
 from trainers.batches.token_pairs import decode_pairs
 from trainers.data import cleaning
 from trainers.data.cleaning import DuplicateFinder
+from trainers.data.codecs import make_codec
 from trainers.data.copies import add_copies
 from trainers.data.manifest import CleaningCounts
-from trainers.data.vocabulary import make_normalizer, make_text_normalizer
+from trainers.data.vocabulary import (
+    make_normalizer,
+    make_text_normalizer,
+    normalization_name,
+)
 
 pytestmark = pytest.mark.usefixtures("small_shards")
 
@@ -66,26 +72,41 @@ def test_rules_see_the_text_that_the_model_sees(name, text):
 
 
 @pytest.mark.parametrize(
-    ("rules", "squares", "count"),
+    ("choice", "squares", "rules"),
     # Many squares choose nmt_nfc, for which m² is not m2.
-    [("auto", 1, 5), ("auto", 40, 4), ("nmt_nfc", 1, 4), ("identity", 1, 1)],
+    [
+        ("auto", 1, "nmt_nfkc"),
+        ("auto", 40, "nmt_nfc"),
+        ("nmt_nfc", 1, "nmt_nfc"),
+        ("identity", 1, "identity"),
+    ],
 )
 def test_duplicates_are_those_of_normalized_text(
-    tmp_path, rules, squares, count
+    tmp_path, choice, squares, rules
 ):
-    train = [*rows(90, 1), ("a m2 b", ("y",)), ("a m² b" * squares, ("z",))]
-    train += [("a m² b", ("y",)), ("a m2 b", ("y\u0085",))]
-    train += [("a  m2 b", ("y",)), ("a m2\u3000b", ("y",))]
-    train += [("a m2 b", ("\u001by",)), ("a m2 b", ("y\ufeff",))]
+    train = cipher.sentences(300, 1)
+    train += [(" ".join(["m²"] * squares), "y"), ("m² b", "y"), ("m2 b", "y")]
+    train += [("m2  b", "y"), ("m2\u3000b", "y"), ("m2 b", "\u001by")]
+    normalizer = make_normalizer(rules)
+    unique = {tuple(normalizer.normalize([*pair])) for pair in train}
     prepared = prepare(
         tmp_path,
-        MemoryCorpus({"train": train}),
+        MemoryCorpus({"train": [(source, (t,)) for source, t in train]}),
         vocabulary=None,
-        normalization=rules,
+        normalization=choice,
         cleaning={"drop_duplicates": True},
         max_unknown=1,
     )
-    assert prepared.manifest.splits["train"].cleaning.duplicate == count
+    assert normalization_name(prepared.vocabulary) == rules
+    counts = prepared.manifest.splits["train"].cleaning
+    assert counts.duplicate == len(train) - len(unique)
+
+
+def test_languages_are_those_of_normalized_text(languages):
+    codec = make_codec("text", {"vocabulary.model": vocabulary()})
+    pair, codes = ("\ufeff\u2581ba", "yz"), (cipher.SOURCE, cipher.TARGET)
+    assert cleaning.has_languages(pair, codes, codec.normalizers)
+    assert not cleaning.has_languages(pair, codes)
 
 
 @pytest.fixture
@@ -115,8 +136,6 @@ def _train():
         train[number - 2] = (target, target)
         train[number - 3] = (f"?{target}", target)
         train[number - 4] = (source, source)
-        # The language is that of the text that the model sees.
-        train[number - 5] = (f"\ufeff\u2581{source}", target)
     return train
 
 

@@ -42,7 +42,7 @@ CORPORA = {
     "one huge line": ("word " * 400_000, "Line 1 of .*longer than 1048576"),
     "many characters": (
         _file(chr(0x4E00 + number) for number in range(900)),
-        "characters alone need 902",
+        "characters alone need 90",
     ),
 }
 RULES = [

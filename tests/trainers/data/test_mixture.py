@@ -327,6 +327,7 @@ def test_paths_are_relative_to_the_file(folder, write_text, monkeypatch):
     parts = [part("de"), part("nl", dataset="text:nl/")]
     here = mixture(folder, *parts)
     content = [[*here.pairs(split)] for split in here.splits()]
+    fingerprint = here.fingerprint()
     # An absolute path and a URL are none of the file's.
     parts[1:] = [part("nl", dataset=f"text:{folder}/nl/")]
     absolute = mixture(folder, *parts)
@@ -342,7 +343,7 @@ def test_paths_are_relative_to_the_file(folder, write_text, monkeypatch):
     ):
         monkeypatch.chdir(where)
         there = open_corpus(f"mixture:{path}", None, None)
-        assert there.fingerprint() == here.fingerprint()
+        assert there.fingerprint() == fingerprint
         assert [[*there.pairs(each)] for each in there.splits()] == content
 
 
@@ -357,7 +358,8 @@ def test_evaluation_pairs_in_train_are_counted_without_tags(
     data = mixture(
         folder, part("fr"), part("fr", dataset="text:bt", tag="<bt>")
     )
-    prepared = prepare(folder / "data", data, vocabulary=None, max_unknown=1)
+    settings = {"vocabulary": None, "vocabulary_size": 40, "max_unknown": 1}
+    prepared = prepare(folder / "data", data, **settings)
     overlaps = prepared.manifest.overlaps
     assert overlaps == {"dev-1": Overlap(4, 2, 0), "test": Overlap(4, 0, 0)}
     capsys.readouterr()
