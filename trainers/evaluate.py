@@ -127,6 +127,10 @@ def _evaluate_model(translator, search):
     config = directory.read_config().replace(**search)
     run_info = describe_run("trainers.evaluate")
     languages = corpus.source_language, corpus.target_language
+    split = FLAGS.split
+    if FLAGS.references:
+        # Another test set.
+        split += f" with {', '.join(FLAGS.references)}"
     for (source, target), record, lines in _evaluate(
         translator, languages, corpus.evaluation_set(FLAGS.split)
     ):
@@ -134,7 +138,7 @@ def _evaluate_model(translator, search):
             "dataset": corpus.name,
             "source_language": source,
             "target_language": target,
-            "split": FLAGS.split,
+            "split": split,
         }
         save_scores(directory, translator.model, record, config, data, run_info)
         print(*lines, sep="\n")

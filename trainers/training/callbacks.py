@@ -126,9 +126,12 @@ class Progress(keras.callbacks.Callback):
         early = self._counter.step - self._counter.first in (1, 10)
         if early or self._counter.is_multiple_of(self._every_steps):
             self._report(float(logs["learning_rate"]))
+        self._batch_ended = time.monotonic()
 
     def report_dev(self, evaluation):
-        """Reports an evaluation on the dev split."""
+        """Reports an evaluation on the dev split, just after a batch."""
+        # Its time is not that of the training's tokens.
+        self._means_started += time.monotonic() - self._batch_ended
         text = format_metrics(evaluation)
         self._print(f"step {self._counter.step:,}: dev {text}")
         metrics = {
@@ -143,7 +146,7 @@ class Progress(keras.callbacks.Callback):
         self._bar.close()
 
     def _reset_means(self):
-        self._means_started = time.monotonic()
+        self._means_started = self._batch_ended = time.monotonic()
         self._means = TokenMeans()
 
     def _report(self, learning_rate):

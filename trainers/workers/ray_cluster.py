@@ -103,18 +103,16 @@ def connect(address, cpus=1, gpus=0.0):
         )
     # Ray raises many types, also of its own.
     except Exception as error:
-        advice = (
-            "Start one on this machine with ray start --head, or join one with "
-            "ray start --address=HOST:PORT."
-        )
-        # Otherwise `_validate_address` has found it, or Ray itself.
-        if address != "auto" or "Could not find" not in str(error):
-            advice = (
-                "If it is running, this machine needs its authentication "
-                f"token, {_TOKEN_FILE} of its head, and its version of Ray."
-            )
+        if "Could not find any running" in str(error):
+            raise InputError(
+                f"--ray={address}: no cluster runs on this machine. Start one "
+                "with ray start --head, or join one with ray start "
+                "--address=HOST:PORT."
+            ) from error
         raise InputError(
-            f"--ray={address} cannot be used: {_first_line(error)} {advice}"
+            f"--ray={address} cannot be used: {_first_line(error)} This "
+            f"machine needs the authentication token of the cluster's head, "
+            f"{_TOKEN_FILE}, if it has one, and the same version of Ray."
         ) from error
     try:
         cluster = RayCluster(ray, cpus, gpus)
