@@ -6,6 +6,7 @@ results, and get this program's code from the machine that started them.
 
 import contextlib
 import logging
+import os
 import pathlib
 import socket
 
@@ -18,6 +19,7 @@ _PENDING_PER_TASK = 2
 # Maximum retries of a task whose worker or machine died.
 _RETRIES = 10
 _CONNECTION_TIMEOUT = 10  # seconds
+_TOKEN_FILE = "~/.ray/auth_token"
 _ROOT = pathlib.Path(__file__).parents[2]
 _PACKAGES = ("trainers", "export", "keras_transformer")
 
@@ -78,6 +80,7 @@ def connect(address, cpus=1, gpus=0.0):
     Raises InputError if Ray is missing, the cluster cannot be used or is too
     small, a task does, or the workers of a task die repeatedly.
     """
+    _prepare_environment()
     try:
         import ray
     except ImportError as error:
@@ -98,11 +101,18 @@ def connect(address, cpus=1, gpus=0.0):
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+    # Ray raises many types, also of its own.
+    except Exception as error:
+        if "Could not find any running" in str(error):
+            raise InputError(
+                f"--ray={address}: no cluster runs on this machine. Start one "
+                "with ray start --head, or join one with ray start "
+                "--address=HOST:PORT."
+            ) from error
         raise InputError(
-            f"--ray={address} cannot be used: {_first_line(error)} Start one "
-            "on this machine with ray start --head, or join one with ray "
-            "start --address=HOST:PORT."
+            f"--ray={address} cannot be used: {_first_line(error)} This "
+            f"machine needs the authentication token of the cluster's head, "
+            f"{_TOKEN_FILE}, if it has one, and the same version of Ray."
         ) from error
     try:
         cluster = RayCluster(ray, cpus, gpus)
@@ -125,6 +135,17 @@ def connect(address, cpus=1, gpus=0.0):
         ) from error
     finally:
         ray.shutdown()
+
+
+def _prepare_environment():
+    """Sets Ray's variables, which it reads when it is imported."""
+    # Its own attempts to connect, one a second.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    token_path = os.environ.get("RAY_AUTH_TOKEN_PATH", _TOKEN_FILE)
+    has_token = pathlib.Path(token_path).expanduser().exists()
+    # As `ray start` does; ray.init does so for the address auto only.
+    if "RAY_AUTH_TOKEN" in os.environ or has_token:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
 def _validate_address(address):
