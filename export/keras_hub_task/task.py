@@ -54,6 +54,8 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
                     f"Expected a preprocessor with {expected} source and "
                     f"target tokens, as the backbone, got {sizes}."
                 )
+            if config.positions == "learned":
+                _limit_lengths(preprocessor, config.max_positions)
         states = backbone(backbone.input)["decoder_sequence_output"]
         logits = _Logits(
             backbone.transformer.output_embedding,
@@ -274,6 +276,13 @@ class _Logits(keras.layers.Layer):
 
     def call(self, states):
         return self.embedding.logits(states)
+
+
+def _limit_lengths(preprocessor, max_positions):
+    """Lowers the lengths of a preprocessor to those that a model can embed."""
+    most = max_positions - preprocessor.tokenizer.num_given_tokens
+    for name in ("encoder_sequence_length", "decoder_sequence_length"):
+        setattr(preprocessor, name, min(getattr(preprocessor, name), most))
 
 
 def _resolve_sampler(sampler):
