@@ -20,6 +20,7 @@ from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
 from export.translators.model_translator import model_for_tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import PAD_ID
+from keras_transformer.ids import validate_ids
 from keras_transformer.schedule import update_schedule
 
 
@@ -130,10 +131,18 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
             stop_token_ids: several ids, or None, for KerasHub samplers.
             strip_prompt: whether to remove the prefixes.
 
-        Raises ValueError if a text is not UTF-8, or an argument is wrong, and
-        InputError if the preprocessor lacks the languages of a text.
+        Raises ValueError if a text is not UTF-8, an id is outside the
+        vocabulary or an argument is wrong, and InputError if the preprocessor
+        lacks the languages of a text.
         """
         if self.preprocessor is None:
+            if isinstance(inputs, dict):
+                config = self.backbone.config
+                for side, size in (
+                    ("encoder", config.encoder_vocabulary_size),
+                    ("decoder", config.vocabulary_size),
+                ):
+                    validate_ids(inputs[f"{side}_token_ids"], size, "id")
             return super().generate(
                 inputs, max_length, stop_token_ids, strip_prompt
             )

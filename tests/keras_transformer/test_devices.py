@@ -25,7 +25,10 @@ def test_all_public_layers_and_models_are_fitted():
     assert layers - fitted - models == set()
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize(
+    "policy",
+    ["mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.slow)],
+)
 def test_mixed_precision_changes_little(policy):
     wanted = expected()
     keras.config.set_dtype_policy(policy)
