@@ -7,9 +7,10 @@ from keras import ops
 
 from keras_transformer.config import PAD_ID, TransformerConfig
 from keras_transformer.decoding.translate import BeamDecoder
+from keras_transformer.ids import as_ids
 from keras_transformer.kernels import Dropout
 from keras_transformer.layers.attention import KVCache
-from keras_transformer.layers.base import SequenceLayer, as_ids
+from keras_transformer.layers.base import SequenceLayer
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import (
     LearnedPositionEmbedding,
@@ -250,6 +251,16 @@ class Transformer(SequenceLayer, keras.Model):
             inputs["target"], inputs.get("target_positions"), training
         )
 
+    def fit(self, *args, class_weight=None, **kwargs):
+        """Trains as `keras.Model.fit`; `class_weight` raises ValueError."""
+        _refuse_class_weight(class_weight)
+        return super().fit(*args, **kwargs)
+
+    def train_on_batch(self, *args, class_weight=None, **kwargs):
+        """As `keras.Model`'s; `class_weight` raises ValueError."""
+        _refuse_class_weight(class_weight)
+        return super().train_on_batch(*args, **kwargs)
+
     def compute_output_shape(self, inputs_shape):
         """Returns the shape of the logits."""
         return (*inputs_shape["target"], self.config.vocabulary_size)
@@ -287,3 +298,12 @@ class Transformer(SequenceLayer, keras.Model):
         arguments = dict(config)
         fields = arguments.pop("config")
         return cls(TransformerConfig(**fields), **arguments)
+
+
+def _refuse_class_weight(class_weight):
+    if class_weight is not None:
+        # Keras would look up the position of each sentence's highest label.
+        raise ValueError(
+            "class_weight is for one label per row, not for one per token; "
+            "pass the weight of each label as sample_weight, float [B, T]."
+        )
