@@ -34,7 +34,7 @@ def _names(text):
 
 
 # Roles of elements whose content is not translated.
-OPAQUE = frozenset(Role) - {Role.INLINE, Role.BLOCK}
+OPAQUE = tuple(role for role in Role if role not in (Role.INLINE, Role.BLOCK))
 
 
 def tabulate(names_of_roles):

@@ -232,6 +232,8 @@ def split_flow(items, language):
 
 def _separate_objects(items):
     """Gives OBJECTs between words without a space one blank; returns items."""
+    if not any([item.kind is Kind.OBJECT for item in items]):
+        return items
     objects, previous = [], ""
     for item in items:
         if item.kind is Kind.OBJECT:

@@ -2,6 +2,8 @@
 
 from export.documents.flow import Kind, find_crossing
 
+_MAX_LAYERS = 20
+
 
 class Node:
     """An element, an empty tag, or the part of an element in a sentence.
@@ -32,13 +34,16 @@ class Node:
 
 
 def split_layers(items):
-    """Returns lists of the marks, in each of which elements do not cross."""
+    """Returns lists of the marks, in each of which elements do not cross.
+
+    Also the marks that are left after too many lists, of some bad document.
+    """
     marks, layers = [item for item in items if item.is_mark], []
-    while marks:
+    while marks and len(layers) < _MAX_LAYERS:
         crossing = find_crossing(marks)
         layers.append([item for item in marks if item.element not in crossing])
         marks = [item for item in marks if item.element in crossing]
-    return layers
+    return layers, marks
 
 
 def build_tree(items, marks, length):

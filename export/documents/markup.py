@@ -35,14 +35,14 @@ def read_markup(text, document_format, keep_elements=()):
     yield text[:start]
     builder = _Builder()
     for token, role in assign_roles(text, start, is_xml, keep_elements):
-        if role in (Role.BLOCK, Role.KEPT):
-            yield from builder.end_flow(token.raw)
-        elif token.kind == "text":
+        if role is Role.INLINE and token.kind == "text":
             builder.items += text_items(token.raw, document_format)
-        elif role in _KINDS:
-            builder.add(_KINDS[role], token.raw)
         elif role is Role.INLINE:
             builder.add_tag(token.raw, token.name, token.kind)
+        elif role in (Role.BLOCK, Role.KEPT):
+            yield from builder.end_flow(token.raw)
+        elif role in _KINDS:
+            builder.add(_KINDS[role], token.raw)
         else:
             attributes = token.read_attributes()
             keys = [attributes.get(name) for name in _HALF_KEYS]
@@ -64,6 +64,7 @@ class _Builder:
         self.items = []
         # Items of start tags, by name.
         self._unclosed = collections.defaultdict(list)
+        self._num_links = 0
 
     def add(self, kind, raw):
         text = {Kind.ATOM: ATOM, Kind.BREAK: " "}.get(kind, "")
@@ -76,6 +77,7 @@ class _Builder:
         if kind == "start":
             item.kind, item.element = Kind.OPEN, object()
             self._unclosed[name].append(item)
+            self._num_links += name == "a"
         elif kind == "end" and self._unclosed[name]:
             item.kind = Kind.CLOSE
             item.element = self._unclosed[name].pop().element
@@ -90,7 +92,10 @@ class _Builder:
         """Yields the flow, or several because of line breaks, and `raw`."""
         items, self.items, flow = self.items, [], []
         items = _merge_blank(_detach_atoms(_join_wrapped(items)))
-        for item in _separate_links(items):
+        if self._num_links > 1:
+            items = _separate_links(items)
+        self._num_links = 0
+        for item in items:
             if item.kind is Kind.BREAK:
                 yield _merge_spaces(flow)
                 yield item.raw
@@ -110,13 +115,13 @@ def _join_wrapped(items):
     breaks = [item for item in items if item.kind is Kind.BREAK]
     if len(breaks) + 1 < _MIN_WRAPPED_LINES:
         return items
-    lines = [""]
+    lines = [[]]
     for item in items:
         if item.kind is Kind.BREAK:
-            lines.append("")
+            lines.append([])
         else:
-            lines[-1] += item.text
-    lines = [" ".join(line.split()) for line in lines]
+            lines[-1].append(item.text)
+    lines = [" ".join("".join(line).split()) for line in lines]
     if not lines[-1]:
         lines.pop()
     widths = [*map(len, lines)]
@@ -165,14 +170,11 @@ def _separate_links(items):
         item.kind in (Kind.OPEN, Kind.CLOSE) and bool(_LINK.match(item.raw))
         for item in items
     ]
-    if sum(is_link) < 3:
-        yield from items
-        return
     depth, is_list = 0, True
     for item, is_tag in zip(items, is_link):
         if is_tag:
             depth += 1 if item.kind is Kind.OPEN else -1
-        elif not depth and any(map(str.isalpha, item.text)):
+        elif depth <= 0 and any(map(str.isalpha, item.text)):
             is_list = False
     follows_link = False
     for item, is_tag in zip(items, is_link):

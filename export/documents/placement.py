@@ -29,13 +29,15 @@ def place_items(items, target, links, document_format):
     """
     source = "".join(item.text for item in items)
     edits = _place_spaces(items, source, target)
-    for marks in split_layers(items):
+    layers, rest = split_layers(items)
+    for marks in layers:
         root = build_tree(items, marks, len(source))
         edits += _Placer(root, source, target, links).place()
     edits += _order_atoms(items, source, target, links)
+    edits += [(len(target), len(target), item.raw) for item in rest]
     # Tags at the beginning of a space come before it.
     edits.sort(key=lambda edit: edit[:2])
-    encode = _encoder(items, document_format)
+    encode = _encoder(items, target, document_format)
     output, position = [], 0
     for start, end, raw in edits:
         output += [encode(target[position:start]), raw]
@@ -43,7 +45,7 @@ def place_items(items, target, links, document_format):
     return "".join([*output, encode(target[position:])])
 
 
-def _encoder(items, document_format):
+def _encoder(items, target, document_format):
     """Returns a function that writes text as the document does.
 
     The first occurrence of a character is written as its first one in the
@@ -54,6 +56,9 @@ def _encoder(items, document_format):
     texts = [item for item in items if item.kind is Kind.TEXT]
     special = {item.text for item in texts if item.raw != item.text}
     special = {text for text in special if len(text) == 1}
+    if not (special or set(_ESCAPES).intersection(target)):
+        # Sooner, for most sentences.
+        return str
     spellings = {char: [escape] for char, escape in _ESCAPES.items()}
     pattern = re.compile(f"[{re.escape(''.join({*special, *_ESCAPES}))}]")
     found = collections.defaultdict(list)
@@ -120,6 +125,8 @@ def _place_spaces(items, source, target):
 def _order_atoms(items, source, target, links):
     """Returns edits that write the atoms, aligned or else in order."""
     atoms = [item.raw for item in items if item.kind is Kind.ATOM]
+    if not atoms:
+        return []
     places = [match.start() for match in re.finditer(ATOM, target)]
     order = [*range(len(atoms))]
     if links and len(atoms) > 1:

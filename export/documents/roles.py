@@ -62,6 +62,10 @@ def assign_roles(text, start, is_xml, keep_elements=()):
     frames = [_Frame("", rules.base)]
     for index, token in enumerate(scan(text, start, is_xml)):
         frame = frames[-1]
+        if token.kind == "text" and frame.state is _State.TEXT:
+            # Sooner, for most tokens.
+            yield token, Role.INLINE
+            continue
         if token.name == frame.name and token.kind == "end":
             frame.depth -= 1
             if not frame.depth:
@@ -72,9 +76,11 @@ def assign_roles(text, start, is_xml, keep_elements=()):
             wish = rules.read_wish(token, index)
         if frame.state is not _State.KEPT:
             role = rules.find_role(token, index, wish)
-        if frame.state is _State.OUTSIDE and role not in OPAQUE:
-            role = Role.BLOCK
-        state = _next_state(frame.state, token, role, wish, rules)
+        if frame.state is _State.OUTSIDE:
+            role = Role.KEPT if role in OPAQUE else Role.BLOCK
+        state = frame.state
+        if token.kind == "start":
+            state = _next_state(state, token, role, wish, rules)
         if state is not frame.state:
             if state is not _State.KEPT and frame.raws:
                 # What is translated within what is not.
@@ -92,9 +98,7 @@ def assign_roles(text, start, is_xml, keep_elements=()):
 
 
 def _next_state(state, token, role, wish, rules):
-    """Returns the _State within a token."""
-    if token.kind != "start":
-        return state
+    """Returns the _State within the element of a start tag."""
     if wish is False or (state is not _State.KEPT and role in OPAQUE):
         return _State.KEPT
     if state is _State.OUTSIDE or (state is _State.KEPT and wish):
@@ -157,7 +161,7 @@ class _HtmlRules:
 
     def find_role(self, token, index, wish):
         if not token.name:
-            return Role.INLINE if token.kind == "text" else Role.HIDDEN
+            return Role.HIDDEN
         if token.name in RUBY_TEXT:
             # It often has no end tag; what it has is one Token.
             return Role.INLINE
@@ -257,16 +261,15 @@ class _XmlRules:
 
     def find_role(self, token, index, wish):
         is_inline = self._has_text[self._parents[index]]
-        if token.kind == "text":
-            return Role.INLINE
-        if token.kind == "comment":
+        if token.kind in ("text", "comment"):
             return Role.HIDDEN
         if token.kind == "data":
             return Role.WORDS if is_inline else Role.BLOCK
         if self._vocabulary.is_html:
             role = _find_html_role(token)
             return _open(role) if wish else role
-        role = self._vocabulary.roles.get(local_name(token.name))
+        roles = self._vocabulary.roles
+        role = roles.get(token.name) or roles.get(local_name(token.name))
         if wish or token.kind == "end":
             role = role and _open(role)
         if role is Role.INLINE:

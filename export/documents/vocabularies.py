@@ -6,7 +6,7 @@ from export.documents.elements import HTML, Role, tabulate
 
 
 class Vocabulary(typing.NamedTuple):
-    """The rules of a kind of XML documents; names are without prefixes.
+    """The rules of a kind of XML documents; most names are without prefixes.
 
     Attributes:
         roots: names of root elements.
@@ -41,8 +41,8 @@ UNKNOWN = Vocabulary(
             Role.HIDDEN: "it",
             Role.FIRST_HALF: "bpt bx",
             Role.LAST_HALF: "ept ex",
-            Role.KEPT: "audio canvas iframe noembed noframes object pre rules "
-            "script style svg textarea video xmp",
+            Role.KEPT: "audio canvas iframe its:rules noembed noframes object "
+            "pre script style svg textarea video xmp",
         }
     ),
 )

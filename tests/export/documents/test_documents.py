@@ -294,6 +294,12 @@ def test_tags_are_placed_as_by_a_person():
     [
         "go " + "<b>" * 10_000 + "to <i>x</i>" + "</b>" * 10_000 + " y",
         *("<b>" * 20_000 + "x", "</b>x" * 5_000, "<b></i>x " * 5_000),
+        # Each crosses all others.
+        "".join(f"<x-{i}>" for i in range(2_000))
+        + "go <b>to</b> x"
+        + "".join(f"</x-{i}>" for i in range(2_000)),
+        *("a <a>b</a>" * 10_000 + "<br>" * 3, "a<img>" * 20_000),
+        "<xliff>" + "<mrk translate=no><mrk translate=yes>" * 5_000,
         *("<!--" * 20_000, "<a b='" * 20_000, "<b" * 20_000, "<" * 50_000),
         *("a." * 25_000, "a.b-c" * 5_000, "{a," * 10_000, "x" * 50_000),
         # Quadratic time would be minutes.

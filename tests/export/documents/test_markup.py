@@ -138,6 +138,7 @@ def test_neighbors_of_all_pairs_of_elements():
         ("be<wbr>lie&shy;v<!-- -->able", ["belie\xadvable"]),
         ("a<ruby>b<rp>(<rt>c<i>d</i></ruby>e f", ["abe f"]),
         ("a<code>b</code>c d <code>e</code> f", ["a c d Tom f"]),
+        ("a <code translate=yes>b</code> c", ["a b c"]),
         ("a<script>'<p>'</script>b", ["ab"]),
         ("a<svg><text>b</text></svg>c", ["a c"]),
         ("a<q translate=no>b</q>c", ["a c"]),
