@@ -41,6 +41,8 @@ def split_layers(items):
     marks, layers = [item for item in items if item.is_mark], []
     while marks and len(layers) < _MAX_LAYERS:
         crossing = find_crossing(marks)
+        if not crossing:
+            return [*layers, marks], []
         layers.append([item for item in marks if item.element not in crossing])
         marks = [item for item in marks if item.element in crossing]
     return layers, marks

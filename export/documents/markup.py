@@ -211,9 +211,9 @@ def _merge_blank(items):
         elif item.kind in (Kind.BREAK, Kind.ATOM):
             num_letters += 1
         if (
-            item.kind is Kind.BREAK
-            or item.element in crossing
-            or item.text.strip()
+            item.text.strip()
+            or item.kind is Kind.BREAK
+            or (crossing and item.element in crossing)
         ):
             num_visible += 1
             num_letters += any(map(str.isalpha, item.text))

@@ -126,6 +126,8 @@ def _read_attribute_wish(token):
 def _find_html_role(token):
     """Returns the Role of a tag by the table of elements."""
     role = HTML.get(token.name, Role.INLINE)
+    if role is Role.INLINE:
+        return role
     if token.kind == "end" and role is not Role.BREAK:
         is_block = role in (Role.BLOCK, Role.KEPT)
         return Role.BLOCK if is_block else Role.INLINE
@@ -162,10 +164,10 @@ class _HtmlRules:
     def find_role(self, token, index, wish):
         if not token.name:
             return Role.HIDDEN
-        if token.name in RUBY_TEXT:
+        role = _find_html_role(token)
+        if role is Role.HIDDEN and token.name in RUBY_TEXT:
             # It often has no end tag; what it has is one Token.
             return Role.INLINE
-        role = _find_html_role(token)
         return _open(role) if wish and token.name not in RAW_TEXT else role
 
 
