@@ -17,13 +17,19 @@ _MAX_PLACED = 10_000
 
 
 def translate_documents(
-    translator, texts, document_format, on_progress=None, terms=None
+    translator,
+    texts,
+    document_format,
+    on_progress=None,
+    terms=None,
+    keep_elements=(),
 ):
     """Translates a list of documents; see `TextTranslator`.
 
     `translator` is a TextTranslator, whose source language is that of the
     rules for sentences; each of the sentences is translated once. A document
     that begins with tags of languages has these, and its translation no tags.
+    Elements of markup named in `keep_elements` are not translated.
     """
     if document_format not in FORMATS:
         raise InputError(
@@ -40,22 +46,26 @@ def translate_documents(
     for codes, group in groups.items():
         bound = translator.for_languages(*codes) if codes else translator
         outputs = _translate_group(
-            bound, group.values(), document_format, on_progress, terms
+            bound,
+            [
+                read_text(text)
+                if document_format == "text"
+                else read_markup(text, document_format, keep_elements)
+                for text in group.values()
+            ],
+            document_format,
+            on_progress,
+            terms,
         )
         translations |= zip(group, outputs)
     return [translations[index] for index in range(len(texts))]
 
 
 def _translate_group(translator, texts, document_format, on_progress, terms):
-    """Translates documents of the same languages."""
+    """Translates documents, lists of parts, of the same languages."""
     language = translator.languages.source or "en"
     documents = []
-    for text in texts:
-        parts = (
-            read_text(text)
-            if document_format == "text"
-            else read_markup(text, document_format)
-        )
+    for parts in texts:
         # Each flow is split at once: unsplit ones take much memory.
         documents.append(
             [

@@ -32,7 +32,7 @@ _PLACEHOLDER = (
 _REFERENCE = r"&(?:\#\d+|\#[xX][\da-fA-F]+|[a-zA-Z][a-zA-Z\d]*(?![\w@]));?"
 # White space other than one blank, and so on.
 _TEXT_SPECIAL = re.compile(
-    rf"(?:[^\S ]| \s)\s*|(?P<void>{EMOJI}|[{DIRECTION}])"
+    rf"(?:[^\S ]| \s)\s*|(?P<object>{EMOJI})|(?P<void>[{DIRECTION}])"
     rf"|(?P<invisible>[{INVISIBLE}])|{_PLACEHOLDER}"
 )
 _MARKUP_SPECIAL = re.compile(rf"{_TEXT_SPECIAL.pattern}|{_REFERENCE}")
@@ -44,6 +44,9 @@ _CLAUSE = re.compile(
     r"|\s(?=[(\[\u2013\u2014])"
 )
 _SPACE = re.compile(r"\s+")
+# What a blank may follow, and precede.
+_BEFORE_SPACE = re.compile(r"[^\s(\[{\u00ab\u201c\u2018\u00bf\u00a1/-]")
+_AFTER_SPACE = re.compile(rf"[\w{ATOM}(\[{{\u00ab\u201c\u2018\u00bf\u00a1]")
 _BOUNDARY = re.compile(rf"(?!^|[{MARKS}])")
 # Longer sentences are split there, before the model's limit is known.
 _MAX_SENTENCE_CHARACTERS = 4000
@@ -52,7 +55,7 @@ _MAX_WINDOW = 1000
 
 
 class Kind(enum.Enum):
-    """What an item of a flow is; the last three are marks, without text."""
+    """What an item of a flow is; the last four are marks, without text."""
 
     TEXT = enum.auto()
     # White space other than one blank, or what has the effect of it.
@@ -61,9 +64,11 @@ class Kind(enum.Enum):
     ATOM = enum.auto()
     # A line break of HTML, before it is decided what it separates.
     BREAK = enum.auto()
-    # An empty tag, emoji, mark of direction, or a placeholder that the model
-    # does not copy.
+    # An empty tag that is not seen, or a mark of direction.
     VOID = enum.auto()
+    # What separates the words beside it: an image, emoji, or a placeholder
+    # that the model does not copy. Its text is one blank if it is needed.
+    OBJECT = enum.auto()
     OPEN = enum.auto()
     CLOSE = enum.auto()
 
@@ -90,7 +95,7 @@ class Item:
         return self.kind in _MARKS
 
 
-_MARKS = (Kind.VOID, Kind.OPEN, Kind.CLOSE)
+_MARKS = (Kind.VOID, Kind.OBJECT, Kind.OPEN, Kind.CLOSE)
 
 
 def text_items(raw, document_format="text"):
@@ -106,6 +111,8 @@ def text_items(raw, document_format="text"):
                 continue
         elif found.isspace():
             kind, text = Kind.SPACE, " "
+        elif match["object"]:
+            kind, text = Kind.OBJECT, ""
         elif match["void"]:
             kind, text = Kind.VOID, ""
         elif match["invisible"]:
@@ -183,10 +190,14 @@ class Segment:
     def remove_atoms(self):
         """Takes placeholders out of the text."""
         self._set_items(
-            [
-                Item(Kind.VOID, item.raw) if item.kind is Kind.ATOM else item
-                for item in self.items
-            ]
+            _separate_objects(
+                [
+                    Item(Kind.OBJECT, item.raw)
+                    if item.kind is Kind.ATOM
+                    else item
+                    for item in self.items
+                ]
+            )
         )
 
     def split(self):
@@ -209,7 +220,7 @@ def split_flow(items, language):
     Returns a list of Segments and, between them, lists of the items that stay
     as they are: white space, and tags between two sentences.
     """
-    items = _join_atoms(items)
+    items = _separate_objects(_join_atoms(items))
     text = "".join([item.text for item in items])
     spans, start = [], 0
     for end in _sentence_ends(text, language):
@@ -217,6 +228,42 @@ def split_flow(items, language):
             spans.append(_strip(text, start, end))
         start = end
     return cut_items(items, spans)
+
+
+def _separate_objects(items):
+    """Gives OBJECTs between words without a space one blank; returns items."""
+    if not any([item.kind is Kind.OBJECT for item in items]):
+        return items
+    objects, previous = [], ""
+    for item in items:
+        if item.kind is Kind.OBJECT:
+            item.text = ""
+            objects.append(item)
+        elif item.text:
+            if (
+                objects
+                and _BEFORE_SPACE.match(previous)
+                and _AFTER_SPACE.match(item.text)
+            ):
+                objects[0].text = " "
+            objects, previous = [], item.text[-1]
+    return items
+
+
+def find_crossing(items):
+    """Returns the elements that others end, or begin, within.
+
+    Of "<b>x <i>y</b> z</i>" it is <i>: the standard ends it with </b>.
+    """
+    stack, crossing = {}, set()
+    for item in items:
+        if item.kind is Kind.OPEN:
+            stack[item.element] = True
+        elif item.kind is Kind.CLOSE and item.element not in crossing:
+            # One that began before all of these, or among them.
+            while stack and (last := stack.popitem()[0]) is not item.element:
+                crossing.add(last)
+    return crossing
 
 
 def _join_atoms(items):

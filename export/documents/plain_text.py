@@ -5,7 +5,7 @@ import re
 from export.documents.flow import Item, Kind, text_items
 
 # Narrower lines are not wrapped: poems, addresses, lists without bullets.
-_MIN_WRAP_WIDTH = 40
+MIN_WRAP_WIDTH = 40
 _LINE = re.compile(
     # Indentation, with the ">" of quoted mail.
     r"(?P<indent>[\s>|\ufeff]*)"
@@ -35,6 +35,12 @@ def read_text(text):
     return parts
 
 
+def is_wrapped(width, line_width, next_line):
+    """Whether a line of a paragraph is as full as its widest, `width`."""
+    first_word = next_line.split(None, 1)[0] if next_line else ""
+    return width < line_width + 1 + len(first_word)
+
+
 def _add_paragraph(parts, lines):
     matches = [_LINE.fullmatch(line) for line in lines]
     widths = [match.end("body") for match in matches]
@@ -42,12 +48,11 @@ def _add_paragraph(parts, lines):
     flow, separator = [], ""
     for index, match in enumerate(matches):
         indent, bullet, body, end = match.groups()
-        first_word = body.split(None, 1)[0] if body else ""
         is_continued = (
             index > 0
             and not bullet
-            and width >= _MIN_WRAP_WIDTH
-            and width < widths[index - 1] + 1 + len(first_word)
+            and width >= MIN_WRAP_WIDTH
+            and is_wrapped(width, widths[index - 1], body)
             and "\t" not in matches[index - 1]["body"] + body
         )
         if is_continued:

@@ -71,6 +71,12 @@ def define_translation():
         "Format of the document; html and xml imply --document. Tags and "
         "placeholders are kept.",
     )
+    flags.DEFINE_list(
+        "keep_elements",
+        [],
+        "Names of elements of the document, separated by commas, that are not "
+        "translated.",
+    )
 
 
 def validate_format():
@@ -93,6 +99,11 @@ def validate_format():
                 f"A document has no lines for {', '.join(given)}: omit it, or "
                 "--document and --format."
             )
+    if FLAGS.keep_elements and FLAGS.format == "text":
+        raise InputError(
+            "--keep_elements names elements of markup: add --format=html or "
+            "--format=xml, or omit it."
+        )
 
 
 def _is_document():
@@ -113,7 +124,7 @@ def translate_stream(
             FLAGS.input,
             FLAGS.output,
             lambda text, on_progress: translator.translate_document(
-                text, FLAGS.format, on_progress, terms
+                text, FLAGS.format, on_progress, terms, FLAGS.keep_elements
             ),
         )
         return

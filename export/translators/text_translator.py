@@ -170,18 +170,26 @@ class TextTranslator(abc.ABC):
         return [translations[0] for translations in rows]
 
     def translate_document(
-        self, text, format="text", on_progress=None, terms=None
+        self,
+        text,
+        format="text",
+        on_progress=None,
+        terms=None,
+        keep_elements=(),
     ):
         """Translates a whole document, a str; returns a str.
 
         Everything but its sentences stays as it is. The `format` is "text",
         with paragraphs, lists and line ends, or "html" or "xml", whose inline
         tags are put around the aligned words. A sentence above the model's
-        limit is split at clauses. For `terms` see `translate`. Raises
-        InputError for XML that is not well-formed and for another format.
+        limit is split at clauses. For `terms` see `translate`; elements that
+        `keep_elements` names are not translated. Raises InputError for XML that
+        is not well-formed and for another format.
         """
         texts = validate_texts([text], "document")
-        return translate_documents(self, texts, format, on_progress, terms)[0]
+        return translate_documents(
+            self, texts, format, on_progress, terms, keep_elements
+        )[0]
 
     def lengths(self, texts):
         """Returns the number of ids of each text; None above the limit."""
