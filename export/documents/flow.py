@@ -10,30 +10,24 @@ import sys
 import sentencex
 
 from export.documents.patterns import (
-    ADDRESS,
     DIRECTION,
     EMOJI,
     INVISIBLE,
+    LETTER,
     MARKS,
+    NO_SPACES,
+    WIDE_MARKS,
 )
 
 # Stands for a placeholder in the text of a flow.
 ATOM = "\ufffc"
 
-_PLACEHOLDER = (
-    rf"{ADDRESS}"
-    # {{x}}, {% x %}; {name}, {0:.2f}, {a!r}, ${x}, %{x}.
-    r"|\{\{[^{}]*\}\}|\{%[^{}]*%\}"
-    r"|[$#%]?\{[\w.\[\]-]*(?:[!:,][^{}]*)?\}"
-    # %s, %d, %1$s, %(x)d, %.2f, %@, %%, but not the blank of "100% sure".
-    r"|%(?:\(\w+\)|\d+\$)?[-+0#]*+(?:\d++|\*)?(?:\.(?:\d+|\*))?"
-    r"(?:hh|ll|[hljztL])?[sdiuoxXfFeEgGcra@](?!\w)|%%|\ufffc"
-)
 _REFERENCE = r"&(?:\#\d+|\#[xX][\da-fA-F]+|[a-zA-Z][a-zA-Z\d]*(?![\w@]));?"
-# White space other than one blank, and so on.
+# White space other than one blank, and so on; also what would be taken for a
+# placeholder.
 _TEXT_SPECIAL = re.compile(
     rf"(?:[^\S ]| \s)\s*|(?P<void>{EMOJI}|[{DIRECTION}])"
-    rf"|(?P<invisible>[{INVISIBLE}])|{_PLACEHOLDER}"
+    rf"|(?P<invisible>[{INVISIBLE}])|{ATOM}"
 )
 _MARKUP_SPECIAL = re.compile(rf"{_TEXT_SPECIAL.pattern}|{_REFERENCE}")
 _XML_ENTITIES = ("&amp;", "&lt;", "&gt;", "&quot;", "&apos;")
@@ -44,6 +38,14 @@ _CLAUSE = re.compile(
     r"|\s(?=[(\[\u2013\u2014])"
 )
 _SPACE = re.compile(r"\s+")
+LINE_END = re.compile("[\n\r\v\f\x85\u2028\u2029]")
+_UNSPACED = re.compile(f"[{NO_SPACES}{WIDE_MARKS}]")
+# Ends of quotes and brackets, which sentencex puts before the next sentence.
+_CLOSERS = re.compile(
+    "[\u2019\u201d\u3009\u300b\u300d\u300f\u3011\u3015\u3017\uff09\uff3d\uff5d\uff63]+"
+)
+_ATTACHED = re.compile(f"{LETTER}|{ATOM}")
+_LETTER = re.compile(LETTER)
 _BOUNDARY = re.compile(rf"(?!^|[{MARKS}])")
 # Longer sentences are split there, before the model's limit is known.
 _MAX_SENTENCE_CHARACTERS = 4000
@@ -88,6 +90,21 @@ class Item:
     def is_mark(self):
         """Whether it has no place in the text, as tags."""
         return self.kind in _MARKS
+
+    @property
+    def origin(self):
+        """Its characters in the document if that sentence is unchanged."""
+        return self.raw
+
+
+class MovedItem(Item):
+    """An item whose characters are elsewhere in an unchanged sentence."""
+
+    __slots__ = ("origin",)
+
+    def __init__(self, origin, *arguments):
+        super().__init__(*arguments)
+        self.origin = origin
 
 
 _MARKS = (Kind.VOID, Kind.OPEN, Kind.CLOSE)
@@ -170,6 +187,12 @@ class Segment:
         return self.text.replace(ATOM, self.surrogate)
 
     @property
+    def texts(self):
+        """The text and its translation, which may be the same."""
+        is_same = self.translation is None
+        return self.text, self.text if is_same else self.translation
+
+    @property
     def needs_alignment(self):
         """Whether there are tags, or placeholders that could be swapped."""
         atoms = {item.raw for item in self.items if item.kind is Kind.ATOM}
@@ -182,12 +205,10 @@ class Segment:
 
     def remove_atoms(self):
         """Takes placeholders out of the text."""
-        self._set_items(
-            [
-                Item(Kind.VOID, item.raw) if item.kind is Kind.ATOM else item
-                for item in self.items
-            ]
-        )
+        for item in self.items:
+            if item.kind is Kind.ATOM:
+                item.kind, item.text = Kind.VOID, ""
+        self._set_items(self.items)
 
     def split(self):
         """Splits it in two; returns both, or () if it is one character."""
@@ -209,8 +230,10 @@ def split_flow(items, language):
     Returns a list of Segments and, between them, lists of the items that stay
     as they are: white space, and tags between two sentences.
     """
-    items = _join_atoms(items)
+    items = _settle_atoms(items)
     text = "".join([item.text for item in items])
+    if not text.isascii():
+        text = _close_lines(items, text)
     spans, start = [], 0
     for end in _sentence_ends(text, language):
         if any(map(str.isalpha, text[start:end])):
@@ -219,14 +242,55 @@ def split_flow(items, language):
     return cut_items(items, spans)
 
 
-def _join_atoms(items):
-    """Makes adjacent placeholders, such as "%d%%", one: models copy words."""
-    joined = []
+def _settle_atoms(items):
+    """Makes adjacent placeholders, such as "%d%%", one: models copy words.
+
+    Those within words, as in "%sMB", become marks.
+    """
+    if not any([item.kind is Kind.ATOM for item in items]):
+        return items
+    text = "".join([item.text for item in items])
+    settled, offset = [], 0
     for kind, group in itertools.groupby(items, lambda item: item.kind):
-        if kind is Kind.ATOM:
-            group = [Item(kind, "".join([each.raw for each in group]), ATOM)]
-        joined += group
-    return joined
+        if kind is not Kind.ATOM:
+            group = [*group]
+            offset += sum([len(item.text) for item in group])
+            settled += group
+            continue
+        first, *others = group
+        if others:
+            atoms = [first, *others]
+            raws = ["".join([item.raw for item in atoms]), ATOM]
+            origin = "".join([item.origin for item in atoms])
+            first = MovedItem(origin, kind, *raws)
+        before, offset = offset - 1, offset + 1 + len(others)
+        is_attached = _LETTER.match(text, offset) or (
+            before >= 0 and _ATTACHED.match(text, before)
+        )
+        if is_attached:
+            first.kind, first.text = Kind.VOID, ""
+        settled.append(first)
+    return settled
+
+
+def _close_lines(items, text):
+    """Removes spaces of line ends in scripts without spaces.
+
+    Returns the text of the items, given that before.
+    """
+    offset = 0
+    for item in items:
+        end = offset + len(item.text)
+        if (
+            item.kind is Kind.SPACE
+            and LINE_END.search(item.raw)
+            and offset
+            and _UNSPACED.match(text, offset - 1)
+            and _UNSPACED.match(text, end)
+        ):
+            item.text = ""
+        offset = end
+    return "".join([item.text for item in items])
 
 
 def _sentence_ends(text, language):
@@ -241,7 +305,8 @@ def _sentence_ends(text, language):
             sentences.pop()
         for sentence in sentences:
             start += len(sentence)
-            yield start
+            closers = _CLOSERS.match(text, start)
+            yield closers.end() if closers else start
 
 
 def cut_items(items, spans):

@@ -170,18 +170,28 @@ class TextTranslator(abc.ABC):
         return [translations[0] for translations in rows]
 
     def translate_document(
-        self, text, format="text", on_progress=None, terms=None
+        self,
+        text,
+        format="text",
+        on_progress=None,
+        terms=None,
+        on_change=None,
     ):
         """Translates a whole document, a str; returns a str.
 
         Everything but its sentences stays as it is. The `format` is "text",
         with paragraphs, lists and line ends, or "html" or "xml", whose inline
         tags are put around the aligned words. A sentence above the model's
-        limit is split at clauses. For `terms` see `translate`. Raises
-        InputError for XML that is not well-formed and for another format.
+        limit is split at clauses. For `terms` see `translate`; their patterns
+        of placeholders count here. `on_change` gets the line and the text of
+        each placeholder or kept item that a translation has less or more often
+        than its source. Raises InputError for XML that is not well-formed and
+        for another format.
         """
         texts = validate_texts([text], "document")
-        return translate_documents(self, texts, format, on_progress, terms)[0]
+        return translate_documents(
+            self, texts, format, on_progress, terms, on_change
+        )[0]
 
     def lengths(self, texts):
         """Returns the number of ids of each text; None above the limit."""
