@@ -1,6 +1,7 @@
 """Trees of the marks of a sentence: its elements and empty tags."""
 
-from export.documents.flow import Kind, find_crossing
+from export.documents.flow import find_crossing
+from export.documents.items import Kind
 
 _MAX_LAYERS = 20
 

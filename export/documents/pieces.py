@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 
-from export.documents.flow import ATOM
+from export.documents.items import ATOM
 from export.documents.patterns import MARKS, NO_SPACES
 
 # A character of a script without spaces, a word, or another visible character.

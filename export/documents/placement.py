@@ -4,7 +4,7 @@ import bisect
 import collections
 import re
 
-from export.documents.flow import ATOM, Kind
+from export.documents.items import ATOM, Kind
 from export.documents.mark_tree import build_tree, split_layers, walk
 from export.documents.patterns import NO_SPACES
 from export.documents.pieces import WORD, AlignedPieces, is_short, word_spans

@@ -13,6 +13,7 @@ from xml.parsers import expat
 
 from export.common.errors import InputError
 from export.documents.elements import NO_END_TAGS, RAW_TEXT, RUBY_TEXT
+from export.documents.placeholders import SERVER_TAG
 
 # Quotes matter after "=" only. Possessive, and so linear.
 _TAG = re.compile(
@@ -110,6 +111,9 @@ def _read_token(text, start, is_xml):
     One without an end takes the rest of the document, as in browsers.
     """
     if not _TAG_START.match(text, start):
+        template = None if is_xml else SERVER_TAG.match(text, start)
+        if template:
+            return Token(template[0], "text")
         for beginning, end in _XML_DECLARATIONS if is_xml else _DECLARATIONS:
             if text.startswith(beginning, start):
                 # In HTML "<!-->" is a comment.

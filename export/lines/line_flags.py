@@ -3,11 +3,14 @@
 The functions define_* define flags for the module that calls them.
 """
 
+import itertools
+
 from absl import flags
 
 from export.common.errors import InputError
 from export.lines.streams import (
     line_format,
+    print_line_warning,
     process_document,
     process_lines,
 )
@@ -99,6 +102,15 @@ def validate_format():
                 f"A document has no lines for {', '.join(given)}: omit it, or "
                 "--document and --format."
             )
+    elif (
+        "placeholder" in FLAGS
+        and FLAGS.placeholder
+        and "placeholders" not in FLAGS.keep
+    ):
+        raise InputError(
+            "--placeholder is for documents and --keep=placeholders: give one "
+            "of --document, --format and --keep=placeholders with it."
+        )
     if FLAGS.keep_elements and FLAGS.format == "text":
         raise InputError(
             "--keep_elements names elements of markup: add --format=html or "
@@ -118,17 +130,25 @@ def translate_stream(
     With `prefix_file`, the path of --prefixes, `on_prefixes` is called with the
     list of prefixes of each chunk of lines. `terms` are Terms, or None.
     """
+    changes = _ItemChanges()
     if _is_document():
         process_document(
             "Translating",
             FLAGS.input,
             FLAGS.output,
             lambda text, on_progress: translator.translate_document(
-                text, FLAGS.format, on_progress, terms, FLAGS.keep_elements
+                text,
+                FLAGS.format,
+                on_progress,
+                terms,
+                FLAGS.keep_elements,
+                changes.add,
             ),
         )
+        changes.print_warning()
         return
     parallel = None if prefix_file is None else ("prefixes", prefix_file)
+    numbers = itertools.count(1)
 
     def translate(chunk, on_progress):
         texts, prefixes = chunk, None
@@ -138,10 +158,16 @@ def translate_stream(
             on_prefixes(prefixes)
         if FLAGS.alignments or FLAGS.confidence:
             translations = translator.align(texts, on_progress, prefixes, terms)
-            return [[each] for each in translations]
-        return translator.n_best(
-            texts, FLAGS.n_best, on_progress, prefixes, terms
-        )
+            rows = [[each] for each in translations]
+        else:
+            rows = translator.n_best(
+                texts, FLAGS.n_best, on_progress, prefixes, terms
+            )
+        if terms and terms.keep:
+            for number, text, row in zip(numbers, texts, rows):
+                for item in terms.find_changes(text, row[0].text):
+                    changes.add(number, item)
+        return rows
 
     process_lines(
         "Translating",
@@ -153,3 +179,24 @@ def translate_stream(
         ),
         parallel,
     )
+    changes.print_warning()
+
+
+class _ItemChanges:
+    """Warns of lines whose translations have items less or more often."""
+
+    def __init__(self):
+        self._lines, self._examples = set(), []
+
+    def add(self, line, item):
+        if line not in self._lines and len(self._lines) < 3:
+            self._examples.append(f"{line}: {item!r}")
+        self._lines.add(line)
+
+    def print_warning(self):
+        print_line_warning(
+            "Kept items or placeholders that are not as often in the "
+            "translation as in the text",
+            len(self._lines),
+            self._examples,
+        )

@@ -191,17 +191,26 @@ def define_terms():
         "keep",
         [],
         "What translations contain as it is in the text, separated by commas: "
-        "urls (also mail addresses), emoji, numbers, and rare, words with "
-        "characters that the vocabulary spells as bytes. See "
+        "urls (also mail addresses), emoji, numbers, placeholders, and rare, "
+        "words with characters that the vocabulary spells as bytes. See "
         "docs/characters.md.",
+    )
+    flags.DEFINE_multi_string(
+        "placeholder",
+        [],
+        "Regular expression of Python for one more kind of placeholder, in "
+        "documents and for --keep=placeholders; may be repeated. See "
+        "docs/documents.md.",
     )
 
 
 def read_terms():
-    """Returns the Terms of --terms and --keep; None without both."""
+    """Returns the Terms of --terms, --keep and --placeholder, or None."""
     if FLAGS.terms:
-        return Terms.from_file(FLAGS.terms, FLAGS.keep)
-    return Terms(keep=FLAGS.keep) if FLAGS.keep else None
+        return Terms.from_file(FLAGS.terms, FLAGS.keep, FLAGS.placeholder)
+    if FLAGS.keep or FLAGS.placeholder:
+        return Terms(keep=FLAGS.keep, placeholders=FLAGS.placeholder)
+    return None
 
 
 def define_batch_tokens():

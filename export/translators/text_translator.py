@@ -176,19 +176,23 @@ class TextTranslator(abc.ABC):
         on_progress=None,
         terms=None,
         keep_elements=(),
+        on_change=None,
     ):
         """Translates a whole document, a str; returns a str.
 
         Everything but its sentences stays as it is. The `format` is "text",
         with paragraphs, lists and line ends, or "html" or "xml", whose inline
         tags are put around the aligned words. A sentence above the model's
-        limit is split at clauses. For `terms` see `translate`; elements that
-        `keep_elements` names are not translated. Raises InputError for XML that
-        is not well-formed and for another format.
+        limit is split at clauses. For `terms` see `translate`; their patterns
+        of placeholders count here. Elements that `keep_elements` names are not
+        translated. `on_change` gets the line and the text of each placeholder
+        or kept item that a translation has less or more often than its source.
+        Raises InputError for XML that is not well-formed and for another
+        format.
         """
         texts = validate_texts([text], "document")
         return translate_documents(
-            self, texts, format, on_progress, terms, keep_elements
+            self, texts, format, on_progress, terms, keep_elements, on_change
         )[0]
 
     def lengths(self, texts):
