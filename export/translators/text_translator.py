@@ -162,7 +162,7 @@ class TextTranslator(abc.ABC):
         """Translates with word alignments and confidence; see `translate`.
 
         Each token of a translation is aligned to the source token with the
-        largest attention, averaged over heads (`Transformer.alignment`).
+        largest attention (`Transformer.alignment`).
         """
         rows = self._search_batches(
             texts, 1, on_progress, prefixes, terms, align=True

@@ -166,6 +166,15 @@ def test_null_is_the_default_of_transformers(folder):
     # `generate` ends after 20 tokens by default.
     assert config.max_extra_tokens == 20
     assert "after 20 tokens" in "".join(pretrained.warnings)
+    file = "generation_config.json"
+    # Where no other id begins an output, it is that of the beginning.
+    ids = {"bos_token_id": 79, "eos_token_id": 0, "length_penalty": -1}
+    change(folder, file, **ids)
+    assert read_hugging_face(folder).model.config.alpha == -1.0
+    change(folder, file, length_penalty=-2)
+    with pytest.raises(InputError, match=f"{file}: .* -1 .*length_penalty"):
+        read_hugging_face(folder)
+    (folder / file).unlink()
     change(folder, "config.json", scale_embedding=None)
     with pytest.raises(InputError, match="scale_embedding"):
         read_hugging_face(folder)
