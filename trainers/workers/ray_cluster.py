@@ -80,7 +80,7 @@ def connect(address, cpus=1, gpus=0.0):
     Raises InputError if Ray is missing, the cluster cannot be used or is too
     small, a task does, or the workers of a task die repeatedly.
     """
-    _prepare_environment()
+    _enable_token()
     try:
         import ray
     except ImportError as error:
@@ -91,16 +91,17 @@ def connect(address, cpus=1, gpus=0.0):
     if address != "auto":
         _validate_address(address)
     try:
-        ray.init(
-            address,
-            runtime_env={
-                "py_modules": [str(_ROOT / p) for p in _PACKAGES],
-                # Otherwise each task would use all processors.
-                "env_vars": {"TF_NUM_INTRAOP_THREADS": str(cpus)},
-            },
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        with _discard_stderr():
+            ray.init(
+                address,
+                runtime_env={
+                    "py_modules": [str(_ROOT / p) for p in _PACKAGES],
+                    # Otherwise each task would use all processors.
+                    "env_vars": {"TF_NUM_INTRAOP_THREADS": str(cpus)},
+                },
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
     # Ray raises many types, also of its own.
     except Exception as error:
         if "Could not find any running" in str(error):
@@ -110,8 +111,8 @@ def connect(address, cpus=1, gpus=0.0):
                 "--address=HOST:PORT."
             ) from error
         raise InputError(
-            f"--ray={address} cannot be used: {_first_line(error)} This "
-            f"machine needs the authentication token of the cluster's head, "
+            f"--ray={address} cannot be used: {_first_sentence(error)}. This "
+            "machine needs the authentication token of the cluster's head, "
             f"{_TOKEN_FILE}, if it has one, and the same version of Ray."
         ) from error
     try:
@@ -137,13 +138,14 @@ def connect(address, cpus=1, gpus=0.0):
         ray.shutdown()
 
 
-def _prepare_environment():
-    """Sets Ray's variables, which it reads when it is imported."""
-    # Its own attempts to connect, one a second.
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+def _enable_token():
+    """Makes Ray use its authentication token, if this machine has one.
+
+    As ray start does, and ray.init for the address auto only. Ray reads the
+    variable when it is imported.
+    """
     token_path = os.environ.get("RAY_AUTH_TOKEN_PATH", _TOKEN_FILE)
     has_token = pathlib.Path(token_path).expanduser().exists()
-    # As `ray start` does; ray.init does so for the address auto only.
     if "RAY_AUTH_TOKEN" in os.environ or has_token:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 
@@ -160,5 +162,22 @@ def _validate_address(address):
         ) from error
 
 
+@contextlib.contextmanager
+def _discard_stderr():
+    """Discards standard error, where Ray's C++ logs its attempts to connect."""
+    original = os.dup(2)
+    try:
+        with pathlib.Path(os.devnull).open("wb") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(original, 2)
+        os.close(original)
+
+
 def _first_line(error):
     return str(error).strip().splitlines()[0]
+
+
+def _first_sentence(error):
+    return _first_line(error).partition(". ")[0].rstrip(".")
