@@ -141,22 +141,6 @@ def _separate_objects(items):
     return items
 
 
-def find_crossing(items):
-    """Returns the elements that others end, or begin, within.
-
-    Of "<b>x <i>y</b> z</i>" it is <i>: the standard ends it with </b>.
-    """
-    stack, crossing = {}, set()
-    for item in items:
-        if item.kind is Kind.OPEN:
-            stack[item.element] = True
-        elif item.kind is Kind.CLOSE and item.element not in crossing:
-            # One that began before all of these, or among them.
-            while stack and (last := stack.popitem()[0]) is not item.element:
-                crossing.add(last)
-    return crossing
-
-
 def _settle_atoms(items):
     """Makes adjacent placeholders, such as "%d%%", one: models copy words.
 

@@ -1,6 +1,5 @@
 """Trees of the marks of a sentence: its elements and empty tags."""
 
-from export.documents.flow import find_crossing
 from export.documents.items import Kind
 
 _MAX_LAYERS = 20
@@ -32,6 +31,22 @@ class Node:
         self.start = self.end = start
         self.left = self.right = 0
         self.children = []
+
+
+def find_crossing(items):
+    """Returns the elements that others end, or begin, within.
+
+    Of "<b>x <i>y</b> z</i>" it is <i>: the standard ends it with </b>.
+    """
+    stack, crossing = {}, set()
+    for item in items:
+        if item.kind is Kind.OPEN:
+            stack[item.element] = True
+        elif item.kind is Kind.CLOSE and item.element not in crossing:
+            # One that began before all of these, or among them.
+            while stack and (last := stack.popitem()[0]) is not item.element:
+                crossing.add(last)
+    return crossing
 
 
 def split_layers(items):

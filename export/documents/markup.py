@@ -4,8 +4,8 @@ import collections
 import re
 
 from export.documents.elements import Role
-from export.documents.flow import find_crossing
 from export.documents.items import ATOM, Item, Kind, text_items
+from export.documents.mark_tree import find_crossing
 from export.documents.plain_text import MIN_WRAP_WIDTH, is_wrapped
 from export.documents.roles import assign_roles
 from export.documents.scanner import validate_xml
