@@ -8,7 +8,7 @@ CHINESE = (
     "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
 # Without spaces between words: also Thai, Lao, Tibetan, Burmese and Khmer.
-NO_SPACES = rf"\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff{CHINESE}"
+NO_SPACES = f"\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff{CHINESE}"
 # Punctuation as wide as these letters, and spaces.
 WIDE_MARKS = "\u3000-\u3003\u3008-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff65"
 # Within [...]: marks that belong to the character before them.
