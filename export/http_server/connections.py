@@ -63,13 +63,16 @@ class _LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data):
         self._unset_keepalive_if_required()
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._decline_upgrade(data[upgrade.args[0] :])
-        except httptools.HttpParserError:
-            self._send_error(400, "The request is no valid HTTP.")
         self._num_bytes += len(data)
+        while data:
+            try:
+                self.parser.feed_data(data)
+                break
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._decline_upgrade(data[upgrade.args[0] :])
+            except httptools.HttpParserError:
+                self._send_error(400, "The request is no valid HTTP.")
+                break
         if not self._is_in_message:
             self._num_bytes = 0
         elif self._num_bytes > self._max_bytes:
@@ -115,25 +118,23 @@ class _LimitedProtocol(HttpToolsProtocol):
         )
 
     def _decline_upgrade(self, data):
-        """Parses a request that offers HTTP/2, as Java's do, as if it did not.
+        """Returns a request that offers HTTP/2, as Java's do, without that.
 
-        The parser ends at its header, and would lose the rest, `data`.
+        The parser ended at its header, and would lose the rest, `data`.
         """
-        method, version = (
-            self.parser.get_method(),
-            self.parser.get_http_version(),
-        )
+        method = self.parser.get_method()
         if method == b"CONNECT":
             self._send_error(405, "This server is no proxy.")
-            return
-        lines = [b"%s %s HTTP/%s" % (method, self.url, version.encode())]
+            return b""
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (method, self.url, version)]
         lines += [
             b"%s: %s" % header
             for header in self.headers
             if header[0] != b"upgrade"
         ]
         self.parser = httptools.HttpRequestParser(self)
-        self.data_received(b"\r\n".join([*lines, b"", data]))
+        return b"\r\n".join([*lines, b"", data])
 
     def _make_room(self):
         """Closes the connection that has been without a request longest."""

@@ -104,6 +104,7 @@ FLAGS = {
     "target_language": "fr",
     "input": "-",
     "output": "-",
+    "keep_elements": "nav",
     "document": "true",
     "format": "html",
 }
@@ -164,4 +165,10 @@ def test_the_best_line_is_that_of_the_single_flag(url, tmp_path):
         ("n_best", "alignments"),
         ("n_best", "confidence"),
         *itertools.product(columns, ("document", "format")),
+        # Lines and text have no elements.
+        *(
+            (each, "keep_elements")
+            for each in (*columns, "terms", "keep", "input", "output")
+        ),
+        ("keep_elements", "document"),
     }
