@@ -71,13 +71,11 @@ flags.DEFINE_float(
 )
 command.mark_flags_as_finite("timeout_seconds")
 
-_MAX_CONNECTIONS = 1000
-
 
 def main(arguments):
     """Serves until it is interrupted."""
     del arguments
-    uvicorn, app, models = _import_server()
+    app, connections, models = _import_server()
     if not FLAGS.model_name.isidentifier():
         raise InputError(
             f"Expected letters, digits and _ as --model_name, got "
@@ -99,28 +97,21 @@ def main(arguments):
         application = app.create_app(
             model, FLAGS.model_name, limits, FLAGS.api_key
         )
-        config = uvicorn.Config(
-            application,
-            log_level="warning",
-            limit_concurrency=_MAX_CONNECTIONS,
-        )
         address = _format_address(*listener.getsockname()[:2])
         print(f"Serving {FLAGS.model} on http://{address}/", flush=True)
-        uvicorn.Server(config).run(sockets=[listener])
+        connections.create_server(application, limits).run(sockets=[listener])
 
 
 def _import_server():
-    """Returns uvicorn and this project's modules that need its packages."""
+    """Returns this project's modules that need packages of the server."""
     try:
-        import uvicorn
-
-        from export.http_server import app, models
+        from export.http_server import app, connections, models
     except ModuleNotFoundError as error:
         raise InputError(
             f"export.serve needs the package {error.name}: install "
             "requirements-server.txt."
         ) from error
-    return uvicorn, app, models
+    return app, connections, models
 
 
 def _listen(host, port):

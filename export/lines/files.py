@@ -20,6 +20,7 @@ from export.common.storage import (
     is_local,
     resolve_path,
 )
+from export.lines.file_formats import detect_binary
 
 # Limits the memory for a file without line ends.
 _MAX_LINE_BYTES = 1 << 20
@@ -100,14 +101,17 @@ class DecodedLines:
         if len(raw) > _MAX_LINE_BYTES:
             raise self._too_long_error(self._line_number, raw)
         if self._line_number == 1:
+            self._binary_format = detect_binary(raw)
             raw = raw.removeprefix(codecs.BOM_UTF8)
         try:
             text = raw.decode("utf-8").removesuffix("\r")
         except UnicodeDecodeError as error:
+            problem = f"{error.reason} at byte {error.start + 1}"
+            advice = "convert it with iconv, for example"
+            problem, advice = self._binary_format or (problem, advice)
             raise InputError(
-                f"Line {self._line_number} of {self._name} is not UTF-8 "
-                f"({error.reason} at byte {error.start + 1}); convert it "
-                "first, with iconv for example."
+                f"Line {self._line_number} of {self._name} is not UTF-8 but "
+                f"{problem}: {advice} first."
             ) from None
         return text if self._verbatim else join_lines(text)
 

@@ -4,10 +4,12 @@ The functions define_* define flags for the module that calls them.
 """
 
 import itertools
+import sys
 
 from absl import flags
 
 from export.common.errors import InputError
+from export.lines.file_formats import MARKUP, detect_format
 from export.lines.streams import (
     line_format,
     print_line_warning,
@@ -122,6 +124,30 @@ def _is_document():
     return FLAGS.document or FLAGS.format != "text"
 
 
+def _validate_content(text):
+    """Raises InputError for what is no text, unless --format says it is.
+
+    What --format=html reads without a tag is a warning, as are lines.
+    """
+    is_named = FLAGS["format"].present
+    if is_named and (FLAGS.format != "html" or "<" in text):
+        return
+    found = detect_format(text)
+    if found is None:
+        return
+    advice = "take its texts out of it"
+    if found in MARKUP:
+        advice = f"give --format={'xml' if found == 'XML' else 'html'}"
+    message = (
+        f"The input is {found}, of which everything would be translated, names "
+        f"and marks too: {advice}, or give --format=text if it is text."
+    )
+    if is_named or not FLAGS.document:
+        print(f"Warning: {message}", file=sys.stderr, flush=True)
+    else:
+        raise InputError(message)
+
+
 def translate_stream(
     translator, prefix_file=None, on_prefixes=None, terms=None
 ):
@@ -132,30 +158,38 @@ def translate_stream(
     """
     changes = _ItemChanges()
     if _is_document():
-        process_document(
-            "Translating",
-            FLAGS.input,
-            FLAGS.output,
-            lambda text, on_progress: translator.translate_document(
+
+        def translate_document(text, on_progress):
+            _validate_content(text)
+            return translator.translate_document(
                 text,
                 FLAGS.format,
                 on_progress,
                 terms,
                 FLAGS.keep_elements,
                 changes.add,
-            ),
+            )
+
+        process_document(
+            "Translating", FLAGS.input, FLAGS.output, translate_document
         )
         changes.print_warning()
         return
     parallel = None if prefix_file is None else ("prefixes", prefix_file)
     numbers = itertools.count(1)
 
+    is_first = True
+
     def translate(chunk, on_progress):
+        nonlocal is_first
         texts, prefixes = chunk, None
         if parallel is not None:
             # Each item is a line of --input and one of --prefixes.
             texts, prefixes = map(list, zip(*chunk))
             on_prefixes(prefixes)
+        if is_first:
+            _validate_content("\n".join(texts))
+            is_first = False
         if FLAGS.alignments or FLAGS.confidence:
             translations = translator.align(texts, on_progress, prefixes, terms)
             rows = [[each] for each in translations]

@@ -47,7 +47,7 @@ class ServedTranslator(tf.Module):
     object, which TensorFlow does not save; its variables are attributes.
 
     Bytes that are not UTF-8 count as U+FFFD; NUL is dropped. Blank text gives
-    empty text. No output depends on the rest of its batch. Sources above
+    empty text. Only rounding depends on the rest of a batch. Sources above
     `max_source_tokens` ids, the end id included, or above `character_limit`
     are truncated, since one text must not fail a merged batch; every signature
     returns `truncated` bool [B]. `languages` are those of texts without tags,

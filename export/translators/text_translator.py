@@ -98,8 +98,9 @@ class UnknownCharacterError(ValueError):
 class TextTranslator(abc.ABC):
     """Translates lists of texts in batches of similar lengths.
 
-    The translation of a sentence does not depend on its batch. Empty text
-    (or only white space) gives empty text with score 0.
+    The translation of a sentence does not depend on its batch, except where
+    rounding decides between two. Empty text (or only white space) gives empty
+    text with score 0.
 
     Attributes:
         batch_tokens: source tokens in a batch, padding included.
