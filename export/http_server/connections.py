@@ -28,7 +28,7 @@ def create_server(application, limits):
     """Returns the uvicorn.Server of an ASGI application with ServerLimits."""
     config = uvicorn.Config(
         application,
-        http=functools.partial(_LimitedProtocol, limits),
+        http=functools.partial(_LimitedProtocol, limits, {}),
         ws="none",
         log_level="warning",
         headers=_HEADERS,
@@ -41,10 +41,13 @@ class _LimitedProtocol(HttpToolsProtocol):
 
     A complete request must come within `limits.timeout` seconds of the start of
     its connection or of the response before; a response must be read in time.
+    `waiting` is a dict whose keys are the connections that wait for their
+    client, longest first.
     """
 
-    def __init__(self, limits, **arguments):
+    def __init__(self, limits, waiting, **arguments):
         super().__init__(**arguments)
+        self._waiting = waiting
         self._max_bytes = limits.max_bytes + _MAX_HEADER_BYTES
         self._seconds = limits.timeout
         self._timer = None
@@ -60,6 +63,7 @@ class _LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, error):
         super().connection_lost(error)
         self._timer.cancel()
+        self._waiting.pop(self, None)
 
     def data_received(self, data):
         self._unset_keepalive_if_required()
@@ -100,6 +104,14 @@ class _LimitedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         self._start_timer()
 
+    def pause_writing(self):
+        super().pause_writing()
+        self._start_timer()
+
+    def resume_writing(self):
+        super().resume_writing()
+        self._start_timer()
+
     def shutdown(self):
         super().shutdown()
         self._seconds = _LAST_SECONDS
@@ -137,12 +149,8 @@ class _LimitedProtocol(HttpToolsProtocol):
         return b"\r\n".join([*lines, b"", data])
 
     def _make_room(self):
-        """Closes the connection that has been without a request longest."""
-        oldest = min(
-            (each for each in self.connections - {self} if not each._is_busy),
-            key=lambda each: each._timer.when(),
-            default=None,
-        )
+        """Closes the connection that waits for its client longest."""
+        oldest = next(iter(self._waiting), None)
         if oldest is None:
             self.app = _BUSY
             return
@@ -153,6 +161,9 @@ class _LimitedProtocol(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self.loop.call_later(self._seconds, self._end)
+        self._waiting.pop(self, None)
+        if not (self._is_busy or self.transport.is_closing()):
+            self._waiting[self] = None
 
     def _end(self):
         if self.transport.is_closing() or self.flow.write_paused:
