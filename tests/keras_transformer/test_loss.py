@@ -99,8 +99,7 @@ def test_reductions_and_keras_masks(reduction, divisor):
     """A mask of Keras, as that of an embedding, joins padding and weights."""
     weights = np.array([0.5, 2.0, 1.0], "float32")
     mask = np.arange(5) != 1
-    logits = ops.convert_to_tensor(LOGITS)
-    logits._keras_mask = ops.broadcast_to(mask, LABELS.shape)
+    logits = keras.layers.Masking()(LOGITS * mask[:, None])
     loss = kt.LabelSmoothedCrossEntropy(reduction=reduction)
     found = float(loss(LABELS, logits, sample_weight=weights))
     each = losses_by_formula(np.float64(LOGITS), LABELS, 0.1)
