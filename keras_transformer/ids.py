@@ -41,7 +41,8 @@ def look_up(table, ids, name, scale=1.0, dtype=None):
     ids, is_inside = bound_ids(ids, table.shape[0], name)
     rows = ops.take(table, ids, axis=0)
     rows = ops.cast(rows, dtype or rows.dtype)
-    return rows * nan_unless(is_inside, scale, rows.dtype)[..., None]
+    factors = nan_unless(is_inside, scale, rows.dtype)
+    return rows * ops.expand_dims(factors, -1)
 
 
 def bound_ids(ids, count, name):

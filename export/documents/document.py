@@ -19,6 +19,8 @@ from export.documents.plain_text import read_text
 FORMATS = ("text", "html", "xml")
 # Words that models copy, for placeholders; the next if one is not copied.
 _SURROGATES = ("Tom", "Boston")
+# Of placeholders, also those that the model did not copy, and emoji.
+_ITEM_KINDS = (Kind.ATOM, Kind.VOID, Kind.OBJECT)
 # Different sentences of which repetitions are placed at once.
 _MAX_PLACED = 10_000
 _FINDER = PlaceholderFinder()
@@ -250,7 +252,7 @@ def _find_changes(parts, terms):
                 marks = {
                     item.raw
                     for item in items
-                    if item.kind in (Kind.ATOM, Kind.VOID)
+                    if item.raw and item.kind in _ITEM_KINDS
                 }
                 found = [
                     raw

@@ -135,6 +135,9 @@ def _separate_objects(items):
                 objects
                 and _BEFORE_SPACE.match(previous)
                 and _AFTER_SPACE.match(item.text)
+                and not (
+                    _UNSPACED.match(previous) and _UNSPACED.match(item.text)
+                )
             ):
                 objects[0].text = " "
             objects, previous = [], item.text[-1]

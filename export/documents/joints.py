@@ -38,7 +38,13 @@ def write_gap(items, before, after):
     is_unspaced = _has_no_space(target, next_target, _CHINESE)
     if is_unspaced and not _has_no_space(source, next_source, _CHINESE):
         return _join_raw([item for item in items if not _is_space(item)])
-    has_space = any([item.kind is Kind.SPACE for item in items]) or text
+    has_space = any(
+        [
+            item.kind is Kind.SPACE
+            or (item.text and item.kind is not Kind.OBJECT)
+            for item in items
+        ]
+    )
     if (
         has_space
         or is_unspaced
@@ -59,8 +65,9 @@ def _join_raw(items):
 
 
 def _is_space(item):
-    """Whether an item is space without a line end or tag."""
+    """Whether an item is space without a line end, tag or emoji."""
     is_space = item.text.isspace() and "<" not in item.raw
+    is_space &= item.kind is not Kind.OBJECT
     return is_space and not LINE_END.search(item.raw)
 
 

@@ -100,6 +100,7 @@ FLAGS = {
     "confidence": "true",
     "terms": "terms.tsv",
     "keep": "emoji",
+    "placeholder": "zz+",
     "source_language": "en",
     "target_language": "fr",
     "input": "-",
@@ -165,6 +166,12 @@ def test_the_best_line_is_that_of_the_single_flag(url, tmp_path):
         ("n_best", "alignments"),
         ("n_best", "confidence"),
         *itertools.product(columns, ("document", "format")),
+        # Only documents, and kept placeholders, have patterns of one's own.
+        *((each, "placeholder") for each in (*columns, "terms", "keep")),
+        *(
+            ("placeholder", each)
+            for each in ("input", "output", "keep_elements")
+        ),
         # Lines and text have no elements.
         *(
             (each, "keep_elements")
