@@ -103,48 +103,56 @@ def layer_calls():
     }
 
 
-CALLS = {
-    **layer_calls(),
-    "AttentionMask": lambda: kt.AttentionMask(
-        SOURCE != 0, causal=True
-    ).materialize(5, 2),
-    "BeamSearchConfig": lambda: kt.BeamSearchConfig().penalty(LENGTHS),
-    "Constraints": lambda: search(
-        kt.Constraints(LENGTHS, LENGTHS - 1, TARGET[:, :2]),
-        trace_alignments=True,
-    ),
-    "Cooldown": lambda: kt.Cooldown(kt.TransformerSchedule(12), 100, 10)(95),
-    "Ensemble": lambda: search(
-        model=kt.Ensemble([new_model(), new_model(norm="pre")])
-    ),
-    "Grammar": search_trees,
-    "KVCache": update_cache,
-    "LabelSmoothedCrossEntropy": lambda: kt.LabelSmoothedCrossEntropy()(
-        TARGET, new_model()(INPUTS)
-    ),
-    "OutputVocabulary": lambda: [
-        search_subset(kt.OutputVocabulary.fixed(TARGET.ravel(), VOCABULARY)),
-        search_subset(new_shortlist()),
-    ],
-    "ParserTransformer": lambda: search(
-        model=new_model(
-            kt.ParserTransformer, positions="next-word", **helpers.WORD_IDS
-        )
-    ),
-    "SamplingConfig": lambda: kt.sample_ids(
-        new_model(), SOURCE, 3, LENGTHS, kt.SamplingConfig(2, 0.5, 9, 0.9)
-    ),
-    "Transformer": lambda: train(new_model()),
-    "TransformerConfig": lambda: new_model(positions="learned")(INPUTS),
-    "TransformerSchedule": lambda: kt.TransformerSchedule(12)(7),
-    "WordEdges": search_with_terms,
-    "attention_scores": lambda: kt.attention_scores(
-        new_model(), SOURCE, TARGET
-    ),
-    "beam_search": search_table,
-    "force_align": lambda: kt.force_align(new_model(), SOURCE, TARGET),
-    "sample_ids": lambda: kt.sample_ids(new_model(), SOURCE, 3, LENGTHS),
-    "score_ids": lambda: kt.score_ids(new_model(), SOURCE, TARGET),
-    "token_log_probs": lambda: kt.token_log_probs(new_model(), SOURCE, TARGET),
-    "translate_ids": search,
-}
+def public_calls():
+    """Returns {public name: its call}; not a constant: layers need devices."""
+    return {
+        **layer_calls(),
+        "AttentionMask": lambda: kt.AttentionMask(
+            SOURCE != 0, causal=True
+        ).materialize(5, 2),
+        "BeamSearchConfig": lambda: kt.BeamSearchConfig().penalty(LENGTHS),
+        "Constraints": lambda: search(
+            kt.Constraints(LENGTHS, LENGTHS - 1, TARGET[:, :2]),
+            trace_alignments=True,
+        ),
+        "Cooldown": lambda: kt.Cooldown(kt.TransformerSchedule(12), 100, 10)(
+            95
+        ),
+        "Ensemble": lambda: search(
+            model=kt.Ensemble([new_model(), new_model(norm="pre")])
+        ),
+        "Grammar": search_trees,
+        "KVCache": update_cache,
+        "LabelSmoothedCrossEntropy": lambda: kt.LabelSmoothedCrossEntropy()(
+            TARGET, new_model()(INPUTS)
+        ),
+        "OutputVocabulary": lambda: [
+            search_subset(
+                kt.OutputVocabulary.fixed(TARGET.ravel(), VOCABULARY)
+            ),
+            search_subset(new_shortlist()),
+        ],
+        "ParserTransformer": lambda: search(
+            model=new_model(
+                kt.ParserTransformer, positions="next-word", **helpers.WORD_IDS
+            )
+        ),
+        "SamplingConfig": lambda: kt.sample_ids(
+            new_model(), SOURCE, 3, LENGTHS, kt.SamplingConfig(2, 0.5, 9, 0.9)
+        ),
+        "Transformer": lambda: train(new_model()),
+        "TransformerConfig": lambda: new_model(positions="learned")(INPUTS),
+        "TransformerSchedule": lambda: kt.TransformerSchedule(12)(7),
+        "WordEdges": search_with_terms,
+        "attention_scores": lambda: kt.attention_scores(
+            new_model(), SOURCE, TARGET
+        ),
+        "beam_search": search_table,
+        "force_align": lambda: kt.force_align(new_model(), SOURCE, TARGET),
+        "sample_ids": lambda: kt.sample_ids(new_model(), SOURCE, 3, LENGTHS),
+        "score_ids": lambda: kt.score_ids(new_model(), SOURCE, TARGET),
+        "token_log_probs": lambda: kt.token_log_probs(
+            new_model(), SOURCE, TARGET
+        ),
+        "translate_ids": search,
+    }

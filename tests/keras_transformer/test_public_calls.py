@@ -15,7 +15,6 @@ from keras_transformer.decoding.target_language import with_target_language
 from keras_transformer.loss import linear_cross_entropy
 from tests.keras_transformer import helpers
 from tests.keras_transformer.public_calls import (
-    CALLS,
     INPUTS,
     LENGTHS,
     SOURCE,
@@ -23,6 +22,7 @@ from tests.keras_transformer.public_calls import (
     VOCABULARY,
     new_model,
     new_shortlist,
+    public_calls,
     search,
 )
 
@@ -30,6 +30,7 @@ BACKEND = keras.backend.backend()
 # JAX has float64 only on demand, which its own tests do not ask for.
 WIDEST = "float32" if BACKEND == "jax" else "float64"
 slow = pytest.mark.slow
+CALLS = public_calls()
 
 
 @functools.cache
