@@ -27,6 +27,8 @@ class Role(enum.Enum):
     LAST_HALF = enum.auto()
     # It ends a sentence.
     KEPT = enum.auto()
+    # It is HTML within XML, as text with entities or a CDATA section.
+    HTML = enum.auto()
 
 
 def _names(text):
@@ -34,7 +36,9 @@ def _names(text):
 
 
 # Roles of elements whose content is not translated.
-OPAQUE = tuple(role for role in Role if role not in (Role.INLINE, Role.BLOCK))
+OPAQUE = tuple(
+    role for role in Role if role not in (Role.INLINE, Role.BLOCK, Role.HTML)
+)
 
 
 def tabulate(names_of_roles):

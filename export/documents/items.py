@@ -9,6 +9,8 @@ from export.documents.patterns import DIRECTION, EMOJI, INVISIBLE
 
 # Stands for a placeholder in the text of a flow.
 ATOM = "\ufffc"
+# How tags begin; those of HTML within XML are escaped.
+TAG_STARTS = "<", "&lt;"
 
 _REFERENCE = r"&(?:\#\d+|\#[xX][\da-fA-F]+|[a-zA-Z][a-zA-Z\d]*(?![\w@]));?"
 # White space other than one blank, and so on; also what would be taken for a

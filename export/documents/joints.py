@@ -3,7 +3,7 @@
 import re
 
 from export.documents.flow import LINE_END, cut_items
-from export.documents.items import Kind
+from export.documents.items import TAG_STARTS, Kind
 from export.documents.patterns import CHINESE, NO_SPACES, WIDE_MARKS
 
 _CHINESE, _NO_SPACE = re.compile(f"[{CHINESE}]"), re.compile(f"[{NO_SPACES}]")
@@ -56,7 +56,8 @@ def write_gap(items, before, after):
     while index < len(items) and items[index].kind is Kind.CLOSE:
         index += 1
     raw = f"{_join_raw(items[:index])} {_join_raw(items[index:])}"
-    ends_with_word = index < len(items) and items[-1].raw[0] != "<"
+    is_cut = index < len(items)
+    ends_with_word = is_cut and not items[-1].raw.startswith(TAG_STARTS)
     return f"{raw} " if ends_with_word else raw
 
 
@@ -66,7 +67,8 @@ def _join_raw(items):
 
 def _is_space(item):
     """Whether an item is space without a line end, tag or emoji."""
-    is_space = item.text.isspace() and "<" not in item.raw
+    is_space = item.text.isspace()
+    is_space &= not any(start in item.raw for start in TAG_STARTS)
     is_space &= item.kind is not Kind.OBJECT
     return is_space and not LINE_END.search(item.raw)
 

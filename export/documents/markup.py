@@ -1,23 +1,28 @@
 """HTML and XML: flows of text with inline tags, and the rest."""
 
 import collections
+import html
+import itertools
 import re
 
 from export.documents.elements import Role
-from export.documents.items import ATOM, Item, Kind, text_items
+from export.documents.items import ATOM, TAG_STARTS, Item, Kind, text_items
 from export.documents.mark_tree import find_crossing
 from export.documents.plain_text import MIN_WRAP_WIDTH, is_wrapped
 from export.documents.roles import assign_roles
-from export.documents.scanner import validate_xml
+from export.documents.scanner import CDATA, validate_xml
 
 _WORD = re.compile(r"\w")
-_LINK = re.compile(r"</?a[\s>]", re.IGNORECASE)
+# The characters of XML.
+_CHARACTERS = re.compile(r"(&(?:lt|gt|amp|quot|apos|#\w+);)|(.)", re.DOTALL)
+_LINK = re.compile(r"(?:<|&lt;)/?a(?:[\s>]|&gt;)", re.IGNORECASE)
 _KINDS = {
     Role.HIDDEN: Kind.VOID,
     Role.OBJECT: Kind.OBJECT,
     Role.WORDS: Kind.ATOM,
     Role.BREAK: Kind.BREAK,
 }
+_NOTE = re.compile("(?:<|&lt;)sup", re.IGNORECASE)
 # Attributes by which the halves of XLIFF and TMX name each other.
 _HALF_KEYS = ("rid", "startref", "i", "id")
 # Fewer lines may look wrapped by chance.
@@ -36,23 +41,44 @@ def read_markup(text, document_format, keep_elements=()):
     yield text[:start]
     builder = _Builder()
     for token, role in assign_roles(text, start, is_xml, keep_elements):
-        if role is Role.INLINE and token.kind == "text":
+        if role is Role.HTML:
+            yield from _read_html(builder, token.raw, keep_elements)
+        elif role is Role.INLINE and token.kind == "text":
             builder.items += text_items(token.raw, document_format)
-        elif role is Role.INLINE:
-            builder.add_tag(token.raw, token.name, token.kind)
-        elif role in (Role.BLOCK, Role.KEPT):
-            yield from builder.end_flow(token.raw)
-        elif role in _KINDS:
-            builder.add(_KINDS[role], token.raw)
         else:
-            attributes = token.read_attributes()
-            keys = [attributes.get(name) for name in _HALF_KEYS]
-            key = next(filter(None, keys), "")
-            kind = "start" if role is Role.FIRST_HALF else "end"
-            # No name of an element has a blank.
-            builder.add_tag(token.raw, f" {key}", kind)
+            yield from builder.add_token(token, role, token.raw)
     yield from builder.end_flow("")
     builder.drop_unclosed()
+
+
+def _read_html(builder, raw, keep_elements):
+    """Yields parts as `read_markup` does, of HTML that XML has as text."""
+    characters = [*raw]
+    if raw.startswith(CDATA[0]):
+        yield from builder.end_flow(CDATA[0])
+        characters = characters[len(CDATA[0]) : -len(CDATA[1])]
+    else:
+        characters = [each[0] or each[1] for each in _CHARACTERS.findall(raw)]
+    # Of each character of the HTML, those of the document.
+    remaining = iter(characters)
+    text = "".join(
+        [html.unescape(each) if each[1:] else each for each in characters]
+    )
+    for token, role in assign_roles(text, 0, False, keep_elements):
+        if role is Role.INLINE and token.kind == "text":
+            for item in text_items(token.raw, "html"):
+                origins = [*itertools.islice(remaining, len(item.raw))]
+                pairs = [(item.text, "".join(origins))]
+                if item.text == item.raw != pairs[0][1]:
+                    pairs = zip(item.raw, origins)
+                builder.items += [
+                    Item(item.kind, origin, text) for text, origin in pairs
+                ]
+        else:
+            origin = "".join(itertools.islice(remaining, len(token.raw)))
+            yield from builder.add_token(token, role, origin)
+    if raw.startswith(CDATA[0]):
+        yield from builder.end_flow(CDATA[1])
 
 
 class _Builder:
@@ -66,6 +92,22 @@ class _Builder:
         # Items of start tags, by name.
         self._unclosed = collections.defaultdict(list)
         self._num_links = 0
+
+    def add_token(self, token, role, raw):
+        """Adds what is no text, `raw` in the document; yields parts."""
+        if role is Role.INLINE:
+            self.add_tag(raw, token.name, token.kind)
+        elif role in (Role.BLOCK, Role.KEPT):
+            yield from self.end_flow(raw)
+        elif role in _KINDS:
+            self.add(_KINDS[role], raw)
+        else:
+            attributes = token.read_attributes()
+            keys = [attributes.get(name) for name in _HALF_KEYS]
+            key = next(filter(None, keys), "")
+            kind = "start" if role is Role.FIRST_HALF else "end"
+            # No name of an element has a blank.
+            self.add_tag(raw, f" {key}", kind)
 
     def add(self, kind, raw):
         text = {Kind.ATOM: ATOM, Kind.BREAK: " "}.get(kind, "")
@@ -154,7 +196,7 @@ def _detach_atoms(items):
         following = item.text[:1] or following
     previous = ""
     for index, item in enumerate(items):
-        is_tag = item.kind is Kind.ATOM and item.raw[0] == "<"
+        is_tag = item.kind is Kind.ATOM and item.raw.startswith(TAG_STARTS)
         if is_tag and (index in attached or _WORD.match(previous)):
             item.kind, item.text = Kind.OBJECT, ""
         previous = item.text[-1:] or previous
@@ -204,7 +246,7 @@ def _merge_blank(items):
             starts[item.element] = (index, num_visible, num_letters)
         elif item.kind is Kind.CLOSE and item.element in starts:
             start, visible_before, letters_before = starts[item.element]
-            is_note = items[start].raw[:4].lower() == "<sup"
+            is_note = bool(_NOTE.match(items[start].raw))
             if num_visible == visible_before or (
                 is_note and num_letters == letters_before
             ):

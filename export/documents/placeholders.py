@@ -130,10 +130,20 @@ SYNTAXES = (
     ),
     Syntax(
         "Windows, Symfony",
-        ("%APPDATA%", "%name%"),
+        ("%APPDATA%", "%name%", "%%NAME%%"),
         (
+            rf"%%(?<!\d%%)[A-Za-z_]\w*+%%(?!{LETTER})",
             rf"%(?<!\d%)[A-Za-z_][\w.-]{{2,}}+%(?!{LETTER})",
             r"%(?<!\d%)[A-Z_][A-Z\d_]++%",
+        ),
+    ),
+    Syntax(
+        "i18next, Vue I18n: other messages; constants",
+        ("$t(key)", "@:common.ok", "__NAME__"),
+        (
+            r"\$t\([^()]*+\)",
+            rf"@(?<!{LETTER}@)(?:\.\w++)?:\w++(?:\.\w++)*+",
+            rf"_(?<!{LETTER}_)_[A-Z][A-Z\d]*+(?:_[A-Z\d]++)*+__(?!{LETTER})",
         ),
     ),
     Syntax(
@@ -185,7 +195,7 @@ SYNTAXES = (
         ("`x = 1`", "[[Page]]"),
         (
             r"`(?<!``)(?=[^\s`])[^`]*+(?<=\S)`(?!`)",
-            r"``(?<!```)(?=[^`])[^`]++``(?!`)",
+            r"``(?<!```)(?=[^`])(?:[^`]|`(?!`))++``(?!`)",
             r"\[\[[^\[\]|]++\]\]",
         ),
     ),
@@ -196,6 +206,12 @@ SYNTAXES = (
             rf"\[/?[A-Za-z][\w-]*+{_ATTRIBUTE}++\s*+/?\]",
             r"\[/(?!(?:[bius]|quote|spoiler)\])[A-Za-z][\w-]*+\]",
         ),
+        is_word=False,
+    ),
+    Syntax(
+        "tags without content, as text",
+        ("<0/>", '<img src="a.png"/>'),
+        (rf"<[A-Za-z\d][\w.-]*+{_ATTRIBUTE}*+\s*+/>",),
         is_word=False,
     ),
     Syntax(
@@ -230,6 +246,12 @@ PAIRS = (
         ("[[Page|text]]",),
         (r"\[\[[^\[\]|]++\|",),
         r"\]\]",
+    ),
+    Pair(
+        "tags, as text",
+        ("<0>text</0>", '<a href="b">text</a>'),
+        (rf"<[A-Za-z\d][\w.-]*+{_ATTRIBUTE}*+\s*+>",),
+        r"</[A-Za-z\d][\w.-]*+\s*+>",
     ),
     Pair(
         "forums: BBCode",

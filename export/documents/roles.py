@@ -16,6 +16,10 @@ from export.documents.vocabularies import (
 _UNTRANSLATED = ("initial", "needs-translation", "new")
 # Selectors of global rules of ITS that are read, those of one name.
 _SELECTOR = re.compile(r"//(?:[\w.-]+:)?([\w.-]+)")
+# With its end: what has none would take the rest of the document.
+_ESCAPED_TAG = re.compile(
+    r"&(?:lt|#0*60|#x0*3c);/?[a-z!](?:(?!&lt;).)*?(?:&gt;|>)", re.I | re.S
+)
 _YES_OR_NO = {"": True, "yes": True, "true": True, "no": False, "false": False}
 
 
@@ -64,7 +68,8 @@ def assign_roles(text, start, is_xml, keep_elements=()):
         frame = frames[-1]
         if token.kind == "text" and frame.state is _State.TEXT:
             # Sooner, for most tokens.
-            yield token, Role.INLINE
+            has_tags = rules.has_html and _ESCAPED_TAG.search(token.raw)
+            yield token, Role.HTML if has_tags else Role.INLINE
             continue
         if token.name == frame.name and token.kind == "end":
             frame.depth -= 1
@@ -147,7 +152,7 @@ def _open(role):
 class _HtmlRules:
     """Roles by the table of elements."""
 
-    base = _State.TEXT
+    base, has_html = _State.TEXT, False
 
     def __init__(self, keep_elements):
         self._keep_elements = {name.lower() for name in keep_elements}
@@ -201,6 +206,7 @@ class _XmlRules:
         self._read(tokens)
         has_names = self._vocabulary.text
         self.base = _State.OUTSIDE if has_names else _State.TEXT
+        self.has_html = self._vocabulary.has_html
 
     def _read(self, tokens):
         # The root element's parent is the first.
@@ -266,7 +272,8 @@ class _XmlRules:
         if token.kind in ("text", "comment"):
             return Role.HIDDEN
         if token.kind == "data":
-            return Role.WORDS if is_inline else Role.BLOCK
+            other = Role.HTML if self.has_html else Role.BLOCK
+            return Role.WORDS if is_inline else other
         if self._vocabulary.is_html:
             role = _find_html_role(token)
             return _open(role) if wish else role

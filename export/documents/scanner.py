@@ -32,10 +32,10 @@ _DECLARATIONS = (
     # An end tag without a name.
     ("</", re.compile(">")),
 )
-_CDATA = "<![CDATA["
+CDATA = "<![CDATA[", "]]>"
 _XML_DECLARATIONS = (
     ("<!--", re.compile("-->")),
-    (_CDATA, re.compile(r"\]\]>")),
+    (CDATA[0], re.compile(re.escape(CDATA[1]))),
     ("<?", re.compile(r"\?>")),
 )
 _ATTRIBUTE = re.compile(
@@ -119,7 +119,7 @@ def _read_token(text, start, is_xml):
                 # In HTML "<!-->" is a comment.
                 size = len(beginning) if is_xml else 2
                 found = end.search(text, start + size)
-                kind = "data" if beginning == _CDATA else "comment"
+                kind = "data" if beginning == CDATA[0] else "comment"
                 return Token(text[start : found.end() if found else None], kind)
         return None
     match = _TAG.match(text, start)

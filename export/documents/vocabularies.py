@@ -15,6 +15,7 @@ class Vocabulary(typing.NamedTuple):
         roles: dict of names to Roles. Those of other names, and where the
             parent has no text besides elements, are found by `roles`.
         is_html: whether roles do not depend on the parent.
+        has_html: whether escaped tags in its text are those of HTML.
     """
 
     roots: frozenset
@@ -22,12 +23,13 @@ class Vocabulary(typing.NamedTuple):
     text: frozenset
     roles: dict
     is_html: bool = False
+    has_html: bool = False
 
 
-def _vocabulary(roots, namespace, roles, text=""):
+def _vocabulary(roots, namespace, roles, text="", has_html=False):
     roles = UNKNOWN.roles | tabulate(roles)
     names = frozenset(roots.split()), frozenset(text.split())
-    return Vocabulary(names[0], namespace, names[1], roles)
+    return Vocabulary(names[0], namespace, names[1], roles, False, has_html)
 
 
 UNKNOWN = Vocabulary(
@@ -59,6 +61,7 @@ _VOCABULARIES = (
             Role.KEPT: "alt-trans ignorable match matches",
         },
         text="source target",
+        has_html=True,
     ),
     _vocabulary(
         "bookmap concept dita glossentry glossgroup map reference task topic "
@@ -102,13 +105,18 @@ _VOCABULARIES = (
         },
     ),
     _vocabulary(
-        "rss RDF", "", {}, text="description encoded subtitle summary title"
+        "rss RDF",
+        "",
+        {},
+        text="description encoded subtitle summary title",
+        has_html=True,
     ),
     _vocabulary(
         "feed entry",
         "http://www.w3.org/2005/Atom",
         {},
         text="content rights subtitle summary title",
+        has_html=True,
     ),
     _vocabulary(
         "TEI TEI.2 teiCorpus",
@@ -136,6 +144,7 @@ _VOCABULARIES = (
         # <g> is that of XLIFF, around what is not translated.
         {Role.WORDS: "g"},
         text="plurals string string-array",
+        has_html=True,
     ),
     Vocabulary(
         frozenset(["html"]),

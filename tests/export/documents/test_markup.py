@@ -1,6 +1,7 @@
 """HTML's elements, XML's vocabularies, pairs of tags, and lines."""
 
 import collections
+import html
 import itertools
 import re
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from export.documents import vocabularies
 from export.documents.elements import HTML, OPAQUE
+from tests.export.documents import made_up
 from tests.export.documents.made_up import (
     RuleTranslator,
     invert_case,
@@ -341,6 +343,47 @@ def test_only_text_of_known_vocabularies_is_translated(xml, expected):
         assert found.count(tag) == xml.count(tag)
     for kept in re.findall("[Kk]ept", xml):
         assert found.count(kept) == xml.count(kept)
+
+
+HTML_WITHIN = [
+    ("<rss><item><description>", "</description></item></rss>"),
+    (
+        "<feed xmlns='http://www.w3.org/2005/Atom'><title type='html'>",
+        "</title></feed>",
+    ),
+    ("<resources><string name='a'>", "</string></resources>"),
+]
+
+
+@some
+@given(
+    made_up.marked_texts,
+    st.sampled_from(HTML_WITHIN),
+    st.booleans(),
+    st.sampled_from([keep, invert_case, reverse]),
+)
+def test_html_within_xml_is_translated_as_html(
+    document, around, is_cdata, change
+):
+    document = f"<p>{document}</p>"
+    escaped = f"<![CDATA[{document}]]>" if is_cdata else html.escape(document)
+    found, reached = translate(escaped.join(around), "xml", change)
+    expected, alone = translate(document, "html", change)
+    assert reached == alone
+    start, end = around
+    assert found.startswith(start) and found.endswith(end)
+    found = found[len(start) : -len(end)]
+    if is_cdata:
+        found = found.removeprefix("<![CDATA[").removesuffix("]]>")
+    else:
+        assert "<" not in found
+        found = html.unescape(found)
+    assert html.unescape(found) == html.unescape(expected)
+
+
+def test_what_is_no_tag_within_xml_is_text():
+    titles = "<title>a &lt;b or c</title><title>x &lt; y &gt; z</title>"
+    assert texts(f"<rss>{titles}</rss>", "xml") == ["a <b or c", "x < y > z"]
 
 
 def test_all_names_of_the_vocabularies_are_kept():
