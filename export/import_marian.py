@@ -17,6 +17,7 @@ from export.common import command
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
 from export.lines.files import read_lines
+from export.translators.search_flags import read_given_flags
 
 FLAGS = flags.FLAGS
 _MAX_PRINTED_DIFFERENCES = 3
@@ -37,6 +38,19 @@ flags.DEFINE_string(
     None,
     "New model directory to write; with --check alone, the one to compare.",
     required=True,
+)
+flags.DEFINE_integer(
+    "alignment_layer",
+    None,
+    "Decoder layer whose attention is the alignment, from 1; -1 for the last, "
+    "as in OPUS-MT's transformer-align; the model's own by default, which --hf "
+    "does not have: -2, the second to last.",
+)
+flags.DEFINE_integer(
+    "alignment_heads",
+    None,
+    "Number of its first heads that are averaged; 0 for all, 1 for models of "
+    "Marian with guided alignment; the model's own by default, with --hf 0.",
 )
 flags.DEFINE_string(
     "check",
@@ -75,7 +89,8 @@ def _write_model_directory(path, folder):
     from export.pretrained.pretrained_model import write_model_directory
 
     read = read_hugging_face if FLAGS.hf else read_marian_npz
-    write_model_directory(path, folder, read(folder))
+    given = read_given_flags(("alignment_layer", "alignment_heads"))
+    write_model_directory(path, folder, read(folder), **given)
 
 
 def read_test_set(path):

@@ -34,7 +34,8 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "host",
     "127.0.0.1",
-    "Address to listen on, by default for this machine only; 0.0.0.0 for all.",
+    "Address to listen on, by default for this machine only; for all 0.0.0.0, "
+    "or :: with those of IPv6.",
 )
 flags.DEFINE_integer(
     "port",
@@ -70,13 +71,11 @@ flags.DEFINE_float(
 )
 command.mark_flags_as_finite("timeout_seconds")
 
-_MAX_CONNECTIONS = 1000
-
 
 def main(arguments):
     """Serves until it is interrupted."""
     del arguments
-    uvicorn, app, models = _import_server()
+    app, connections, models = _import_server()
     if not FLAGS.model_name.isidentifier():
         raise InputError(
             f"Expected letters, digits and _ as --model_name, got "
@@ -98,39 +97,46 @@ def main(arguments):
         application = app.create_app(
             model, FLAGS.model_name, limits, FLAGS.api_key
         )
-        config = uvicorn.Config(
-            application,
-            log_level="warning",
-            limit_concurrency=_MAX_CONNECTIONS,
-        )
-        host, port = listener.getsockname()[:2]
-        print(f"Serving {FLAGS.model} on http://{host}:{port}/", flush=True)
-        uvicorn.Server(config).run(sockets=[listener])
+        address = _format_address(*listener.getsockname()[:2])
+        print(f"Serving {FLAGS.model} on http://{address}/", flush=True)
+        connections.create_server(application, limits).run(sockets=[listener])
 
 
 def _import_server():
-    """Returns uvicorn and this project's modules that need its packages."""
+    """Returns this project's modules that need packages of the server."""
     try:
-        import uvicorn
-
-        from export.http_server import app, models
+        from export.http_server import app, connections, models
     except ModuleNotFoundError as error:
         raise InputError(
             f"export.serve needs the package {error.name}: install "
             "requirements-server.txt."
         ) from error
-    return uvicorn, app, models
+    return app, connections, models
 
 
 def _listen(host, port):
-    """Returns a listening socket; InputError if the address is not free."""
+    """Returns a listening socket; InputError if the address is not free.
+
+    "::" are all addresses, of IPv4 too where the system can do so.
+    """
+    is_ipv6 = ":" in host
     try:
-        return socket.create_server((host, port), backlog=2048)
+        return socket.create_server(
+            (host, port),
+            family=socket.AF_INET6 if is_ipv6 else socket.AF_INET,
+            backlog=2048,
+            dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
+        )
     except OSError as error:
         raise InputError(
-            f"{host}:{port} cannot be listened on, "
+            f"{_format_address(host, port)} cannot be listened on, "
             f"{error.strerror or error}: give another --host or --port."
         ) from error
+
+
+def _format_address(host, port):
+    """Returns host and port as in a URL."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 if __name__ == "__main__":

@@ -36,7 +36,8 @@ line may begin with its own, as in ">>fra<< text".
 
 With --terms=FILE the translation of a line that has a term of FILE, a line of
 source TAB translation, contains that translation (docs/terms.md). With --keep
-so it does the line's own addresses, emoji, numbers or rare characters.
+so it does the line's own addresses, emoji, numbers, placeholders or rare
+characters; --placeholder=REGEX adds placeholders, also to those of documents.
 """
 
 from absl import flags

@@ -40,6 +40,8 @@ ROLES = (
 MAX_BEAMS = 1_000
 MAX_EXTRA_TOKENS = 100_000
 MAX_ALPHA = 8.0
+# Scores of smaller ones could be below those of impossible hypotheses.
+MIN_ALPHA = -1.0
 
 # Limits that keep values representable in int32 and float32.
 LARGEST_INT = 2**31 - 1
@@ -165,11 +167,15 @@ class TransformerConfig:
             weights (section 6.1), with `cooldown_steps` from its last third
             only; 0 or 1 is off.
         beam_size: K, beams in decoding (section 6.1).
-        alpha: exponent of the length penalty.
+        alpha: exponent of the length penalty; below 0 it favors short outputs.
         length_penalty: "gnmt" or "power"; see the function of this name.
         stop_criterion: "heuristic", "exact" or "k_finished"; see
             `BeamSearchConfig`.
         max_extra_tokens: maximum of output length - source length.
+        alignment_layer: decoder layer whose attention is the alignment, from 1;
+            -1 for the last, -2 for the second to last, or the only one.
+        alignment_heads: number of its first heads, which are averaged; 0 for
+            all.
     """
 
     vocabulary_size: int = int_field(
@@ -221,7 +227,7 @@ class TransformerConfig:
     batch_tokens: int = int_field("training", 25_000)
     average_checkpoints: int = int_field("duration", 5, least=0)
     beam_size: int = int_field("decoding", 4, most=MAX_BEAMS)
-    alpha: float = float_field("decoding", 0.6, most=MAX_ALPHA)
+    alpha: float = float_field("decoding", 0.6, MIN_ALPHA, MAX_ALPHA)
     length_penalty: str = choice_field("decoding", "gnmt", "power")
     stop_criterion: str = choice_field(
         "decoding", "heuristic", "exact", "k_finished"
@@ -229,6 +235,8 @@ class TransformerConfig:
     max_extra_tokens: int = int_field(
         "decoding", 50, least=0, most=MAX_EXTRA_TOKENS
     )
+    alignment_layer: int = int_field("decoding", -2, least=-2)
+    alignment_heads: int = int_field("decoding", 0, least=0)
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -266,6 +274,16 @@ class TransformerConfig:
             ),
             ("first_source_word_id", bool(first_source) == uses_words, word_id),
             ("first_target_word_id", bool(first_target) == uses_words, word_id),
+            (
+                "alignment_layer",
+                0 != self.alignment_layer <= self.decoder_layers,
+                f"a decoder layer, from 1 to {self.decoder_layers}, -1 or -2",
+            ),
+            (
+                "alignment_heads",
+                self.alignment_heads <= self.num_heads,
+                f"at most num_heads, {self.num_heads}",
+            ),
         ):
             if not is_valid:
                 raise ValueError(
@@ -286,6 +304,14 @@ class TransformerConfig:
     def decoder_layers(self):
         """Number of layers in the decoder."""
         return self.num_decoder_layers or self.num_layers
+
+    @property
+    def alignment_attention(self):
+        """The layer of alignments, from 1, and the number of its heads."""
+        layer = self.alignment_layer
+        if layer < 0:
+            layer = max(self.decoder_layers + 1 + layer, 1)
+        return layer, self.alignment_heads or self.num_heads
 
     @property
     def heads_fill_model(self):

@@ -11,6 +11,7 @@ import keras
 from keras import ops, tree
 
 from keras_transformer.config import BELOW_ONE, PAD_ID, validate_range
+from keras_transformer.ids import as_ids, bound_ids, nan_unless
 from keras_transformer.kernels import (
     USE_FAST_KERNELS,
     at_least_float32,
@@ -38,38 +39,40 @@ class TokenLosses(typing.NamedTuple):
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
     """Cross-entropy with 1 - e on the label and e / (V - 1) on other tokens.
 
-    `smoothing` is e, epsilon_ls, in [0, 1). The only `reduction` is the mean
-    over target tokens; padding and negative labels, such as -100 in Hugging
-    Face, are ignored. Logits below -1e8, which exclude ids, count as -100.
+    `smoothing` is e, epsilon_ls, in [0, 1). Padding and negative labels, such
+    as -100 in Hugging Face, are ignored. A label outside the vocabulary raises
+    an error if it is known, else the loss is NaN. Logits below -1e8, which
+    exclude ids, count as -100. `reduction`, by default the mean over target
+    tokens, and `dtype`, at least float32, are those of `keras.losses.Loss`.
     """
 
     def __init__(
-        self, smoothing=0.1, name="label_smoothed_cross_entropy", **kwargs
+        self,
+        smoothing=0.1,
+        reduction="mean_with_sample_weight",
+        name="label_smoothed_cross_entropy",
+        dtype=None,
     ):
-        super().__init__(name=name, **kwargs)
-        if self.reduction != "sum_over_batch_size":
-            raise ValueError(
-                "The reduction is always the mean over target tokens, not "
-                f"{self.reduction!r}; for each token's loss use call()."
-            )
+        policy = keras.dtype_policies.get(dtype or keras.config.floatx())
+        # Keras casts labels too, and 16 bits have few integers.
+        dtype = keras.backend.result_type(policy.compute_dtype, "float32")
+        super().__init__(name, reduction, dtype)
         self.smoothing = validate_range("smoothing", smoothing, 0.0, BELOW_ONE)
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        """Returns the mean loss per target token, a float32 scalar.
+        """Returns the mean loss per target token, a scalar.
 
         Labels are int32 [B, T], logits float [B, T, V], weights float [B], for
         sentences, or broadcastable to [B, T].
         """
-        losses = self.call(y_true, y_pred)
         y_true = ops.convert_to_tensor(y_true)
-        weights = ops.cast(y_true > PAD_ID, losses.dtype)
+        weights = ops.cast(y_true > PAD_ID, self.dtype)
         if sample_weight is not None:
-            sample_weight = ops.convert_to_tensor(sample_weight, losses.dtype)
+            sample_weight = ops.convert_to_tensor(sample_weight, self.dtype)
             if len(sample_weight.shape) == 1:
                 sample_weight = sample_weight[:, None]
             weights = weights * sample_weight
-        total = ops.sum(weights)
-        return ops.sum(losses * weights) / ops.maximum(total, 1e-9)
+        return super().__call__(y_true, y_pred, weights)
 
     def call(self, y_true, y_pred):
         """Returns each token's loss, float32 [B, T]; 0 where ignored."""
@@ -78,8 +81,8 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
     def token_losses(self, y_true, y_pred):
         """Returns the TokenLosses of labels and logits."""
         logits = at_least_float32(ops.convert_to_tensor(y_pred))
-        labels = _without_negatives(y_true)
         size = logits.shape[-1]
+        labels, weights = _bound_labels(y_true, size)
 
         # A derived gradient passes over [B, T, V] once per statistic, and
         # scatters the gradient of the label's logit.
@@ -107,7 +110,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
             return values, gradient
 
-        return _token_losses(statistics(logits), labels, size, self.smoothing)
+        return _token_losses(statistics(logits), weights, size, self.smoothing)
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -132,7 +135,7 @@ def linear_cross_entropy(
     the matrix and by the states, and the products are scaled. With XLA and
     bfloat16 states the products are bfloat16.
     """
-    labels = _without_negatives(labels)
+    labels, weights = _bound_labels(labels, embeddings.shape[0])
     if label_embeddings is None:
         label_embeddings = ops.take(embeddings, labels, axis=0)
     if bias is not None:
@@ -157,14 +160,14 @@ def linear_cross_entropy(
             total = total[0] + values, total[1] + d_matrix
             return total, (d_states, d_label_embeddings)
 
-        chunks = states, label_embeddings, labels
+        chunks = states, label_embeddings, labels, weights
         if USE_FAST_KERNELS:
             values, *gradients = _sums_of_chunk(
                 *chunks, matrix, smoothing, product_dtype
             )
         else:
             count = _count_chunks(labels)
-            zeros = ops.zeros((3,)), ops.zeros_like(matrix)
+            zeros = ops.zeros((3,), "float32"), ops.zeros_like(matrix)
             chunks = tree.map_structure(
                 lambda each: _divide_time(each, count), chunks
             )
@@ -189,7 +192,7 @@ def linear_cross_entropy(
 
 
 def _sums_of_chunk(
-    states, label_embeddings, labels, matrix, smoothing, product_dtype
+    states, label_embeddings, labels, weights, matrix, smoothing, product_dtype
 ):
     """Returns the sums of TokenLosses, [3], and gradients of the first."""
     shape = ops.shape(states)
@@ -197,7 +200,7 @@ def _sums_of_chunk(
     rows, label_rows = (
         ops.reshape(each, (-1, width)) for each in (states, label_embeddings)
     )
-    labels = ops.reshape(labels, (-1,))
+    labels, weights = (ops.reshape(each, (-1,)) for each in (labels, weights))
 
     def multiply(left, right):
         left, right = (ops.cast(each, product_dtype) for each in (left, right))
@@ -209,11 +212,11 @@ def _sums_of_chunk(
         labels,
         ops.matmul(rows, total[:, None]),
     )
-    losses = _token_losses(statistics, labels, size, smoothing)
-    mask = ops.cast(labels != PAD_ID, "float32")[:, None]
+    losses = _token_losses(statistics, weights, size, smoothing)
+    weights = weights[:, None]
     share, label_share = _shares(smoothing, size)
-    probabilities, target_rows = softmax(), mask * rows
-    d_rows = mask * (
+    probabilities, target_rows = softmax(), weights * rows
+    d_rows = weights * (
         multiply(probabilities, matrix)
         - label_share * label_rows
         - share * total
@@ -252,9 +255,12 @@ def _join_time(values, length):
     return values[:, :length]
 
 
-def _without_negatives(labels):
-    # A negative index would count from the vocabulary's end.
-    return ops.maximum(ops.cast(labels, "int32"), PAD_ID)
+def _bound_labels(labels, size):
+    """Returns labels, and their weights: 1, 0 if ignored, NaN if too large."""
+    labels = ops.maximum(as_ids(labels), PAD_ID)
+    labels, is_inside = bound_ids(labels, size, "label")
+    weights = ops.cast(labels != PAD_ID, "float32")
+    return labels, weights * nan_unless(is_inside, 1, "float32")
 
 
 def _logit_statistics(logits, labels, sums):
@@ -283,17 +289,16 @@ def _logit_statistics(logits, labels, sums):
     return ops.concatenate(values, axis=-1), softmax
 
 
-def _token_losses(statistics, labels, vocabulary_size, smoothing):
+def _token_losses(statistics, weights, vocabulary_size, smoothing):
     normalizer, label_logits, sums, maxima = ops.unstack(statistics, axis=-1)
     share, label_share = _shares(smoothing, vocabulary_size)
     smoothed = normalizer - label_share * label_logits - share * sums
-    non_padding = ops.cast(ops.not_equal(labels, PAD_ID), normalizer.dtype)
     # A maximum is cheaper than an argmax over V.
-    correct = ops.cast(label_logits >= maxima, non_padding.dtype)
+    correct = label_logits >= maxima
+    losses = smoothed, normalizer - label_logits, correct
+    weights = ops.cast(weights, normalizer.dtype)
     return TokenLosses(
-        smoothed=smoothed * non_padding,
-        plain=(normalizer - label_logits) * non_padding,
-        correct=correct * non_padding,
+        *(ops.cast(each, weights.dtype) * weights for each in losses)
     )
 
 

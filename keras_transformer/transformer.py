@@ -7,9 +7,10 @@ from keras import ops
 
 from keras_transformer.config import PAD_ID, TransformerConfig
 from keras_transformer.decoding.translate import BeamDecoder
+from keras_transformer.ids import as_ids
 from keras_transformer.kernels import Dropout
 from keras_transformer.layers.attention import KVCache
-from keras_transformer.layers.base import SequenceLayer, as_ids
+from keras_transformer.layers.base import SequenceLayer
 from keras_transformer.layers.decoder import Decoder
 from keras_transformer.layers.embedding import (
     LearnedPositionEmbedding,
@@ -18,6 +19,8 @@ from keras_transformer.layers.embedding import (
 )
 from keras_transformer.layers.encoder import Encoder
 from keras_transformer.layers.masks import build_attention_masks, padding_mask
+
+_INPUTS = {"source", "target"}
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -153,6 +156,12 @@ class Transformer(SequenceLayer, keras.Model):
         the latter to logits. With `return_attention_scores` also returns a dict
         as `attention` does, except that rows of padding are not zero.
         """
+        if not (isinstance(inputs, dict) and inputs.keys() >= _INPUTS):
+            given = sorted(inputs) if isinstance(inputs, dict) else type(inputs)
+            raise ValueError(
+                "Expected a dict of source and target as inputs, got "
+                f"{getattr(given, '__name__', given)}."
+            )
         inputs = {name: as_ids(ids) for name, ids in inputs.items()}
         masks = build_attention_masks(inputs)
         source = self.embed_source(
@@ -203,15 +212,17 @@ class Transformer(SequenceLayer, keras.Model):
         """Returns a layer's mean cross-attention over heads, [B, T, S].
 
         `weights` are float32 [B, H, T, S] of each decoder layer; `layer` counts
-        from 1. The default is the second to last, whose attention is nearest to
-        human alignments (Garg et al. 2019, section 5.1), or the only one.
+        from 1. The configuration has the number of heads and the default of
+        the layer: in models trained here all heads of the second to last, whose
+        attention is nearest to human alignments (Garg et al. 2019, section
+        5.1).
         """
         count = self.config.decoder_layers
-        if layer is None:
-            layer = max(count - 1, 1)
+        default, heads = self.config.alignment_attention
+        layer = default if layer is None else layer
         if not 1 <= layer <= count:
             raise ValueError(f"layer must be from 1 to {count}, not {layer}.")
-        return ops.mean(weights[layer - 1], axis=1)
+        return ops.mean(weights[layer - 1][:, :heads], axis=1)
 
     def beam_decoder(self, beam_size, cache=KVCache, output_layer=None):
         """Returns a BeamDecoder; `cache` is KVCache or a subclass."""
@@ -239,6 +250,16 @@ class Transformer(SequenceLayer, keras.Model):
         return self.embed_target(
             inputs["target"], inputs.get("target_positions"), training
         )
+
+    def fit(self, *args, class_weight=None, **kwargs):
+        """Trains as `keras.Model.fit`; `class_weight` raises ValueError."""
+        _refuse_class_weight(class_weight)
+        return super().fit(*args, **kwargs)
+
+    def train_on_batch(self, *args, class_weight=None, **kwargs):
+        """As `keras.Model`'s; `class_weight` raises ValueError."""
+        _refuse_class_weight(class_weight)
+        return super().train_on_batch(*args, **kwargs)
 
     def compute_output_shape(self, inputs_shape):
         """Returns the shape of the logits."""
@@ -277,3 +298,12 @@ class Transformer(SequenceLayer, keras.Model):
         arguments = dict(config)
         fields = arguments.pop("config")
         return cls(TransformerConfig(**fields), **arguments)
+
+
+def _refuse_class_weight(class_weight):
+    if class_weight is not None:
+        # Keras would look up the position of each sentence's highest label.
+        raise ValueError(
+            "class_weight is for one label per row, not for one per token; "
+            "pass the weight of each label as sample_weight, float [B, T]."
+        )

@@ -90,8 +90,8 @@ MUTATIONS = [
         (
             "embeddings not scaled",
             f"{_KT}/layers/embedding.py",
-            "return embedded * math.sqrt(self.d_model)",
-            "return embedded",
+            "scale=math.sqrt(self.d_model)",
+            "scale=1.0",
             _LAYERS,
         ),
         (
@@ -196,8 +196,8 @@ MUTATIONS = [
         (
             "padding counts in perplexity",
             f"{_KT}/loss.py",
-            "plain=(normalizer - label_logits) * non_padding",
-            "plain=normalizer - label_logits",
+            "ops.cast(each, weights.dtype) * weights for",
+            "ops.cast(each, weights.dtype) for",
             _LOSS,
         ),
         (
@@ -210,8 +210,8 @@ MUTATIONS = [
         (
             "mean over padding",
             f"{_KT}/loss.py",
-            "        total = ops.sum(weights)\n",
-            "        total = ops.sum(ops.ones_like(weights))\n",
+            'reduction="mean_with_sample_weight"',
+            'reduction="mean"',
             _LOSS,
         ),
         (

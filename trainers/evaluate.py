@@ -18,10 +18,10 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from export.common.storage import atomic_write
-from export.lines.files import join_lines, read_references
+from export.lines.files import clean_line, join_lines, read_references
 from export.loading import load_translator
 from export.translators.batches import BATCH_TOKENS
-from export.translators.search_flags import MAX_ALPHA, MAX_BEAMS
+from export.translators.search_flags import MAX_ALPHA, MAX_BEAMS, MIN_ALPHA
 from trainers.data import dataset_flags, dataset_kind, validate_kind
 from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import (
@@ -60,7 +60,7 @@ flags.DEFINE_float(
     "alpha",
     None,
     "Exponent of the length penalty.",
-    lower_bound=0.0,
+    lower_bound=MIN_ALPHA,
     upper_bound=MAX_ALPHA,
 )
 command.mark_flags_as_finite("alpha")
@@ -129,6 +129,10 @@ def _evaluate_model(translator, search):
     config = directory.read_config().replace(**search)
     run_info = describe_run("trainers.evaluate")
     languages = corpus.source_language, corpus.target_language
+    split = FLAGS.split
+    if FLAGS.references:
+        # Another test set.
+        split += f" with {', '.join(FLAGS.references)}"
     for (source, target), record, lines in _evaluate(
         translator, languages, corpus.evaluation_set(FLAGS.split)
     ):
@@ -136,7 +140,7 @@ def _evaluate_model(translator, search):
             "dataset": corpus.name,
             "source_language": source,
             "target_language": target,
-            "split": FLAGS.split,
+            "split": split,
         }
         save_scores(directory, translator.model, record, config, data, run_info)
         print(*lines, sep="\n")
@@ -243,8 +247,8 @@ def _read_references(sources):
     files = read_references(FLAGS.references, len(sources))
     references = []
     for number, (source, *lines) in enumerate(zip(sources, *files), 1):
-        stripped = [line.strip() for line in lines if line]
-        references.append(tuple(filter(None, stripped)))
+        cleaned = [clean_line(line) for line in lines if line]
+        references.append(tuple(filter(None, cleaned)))
         if source and not references[-1]:
             raise InputError(
                 f"Line {number} of --references is blank in "

@@ -85,6 +85,7 @@ def main(arguments):
         max_unknown=FLAGS.max_unknown,
     )
     prepared.validate_checksums()
+    prepared.manifest.print_overlaps()
     for name, split in prepared.manifest.splits.items():
         print(
             f"{name}: {split.num_pairs:,} pairs, {split.source.num_tokens:,} "

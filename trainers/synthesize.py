@@ -28,6 +28,7 @@ from trainers.scores import bleu_tokenizers
 from trainers.synthesis import workers
 from trainers.synthesis.job import format_counts, synthesize
 from trainers.synthesis.models import (
+    FILES,
     SynthesisOptions,
     hash_model_files,
     validate_model_direction,
@@ -134,6 +135,12 @@ def main(arguments):
     models = tuple(hash_model_files(path) for path in FLAGS.model)
     for path in FLAGS.model:
         validate_model_direction(path, *options.model_languages)
+    index = FILES.index("vocabulary.model")
+    if len({model.sha256[index] for model in models}) > 1:
+        raise InputError(
+            "The models of an ensemble need one vocabulary, and those of "
+            f"{', '.join(FLAGS.model)} differ; give others."
+        )
     manifest = synthesize(FLAGS.output_dir, source, models, options, _run_job)
     print(f"{FLAGS.output_dir}: {format_counts(manifest.counts)}.")
     train = command.command_line(

@@ -90,7 +90,13 @@ def main(arguments):
     rows = make_table3_rows(
         names, FLAGS.own, FLAGS.set, FLAGS.scale, FLAGS.train_steps
     )
-    splits = dataset_flags.corpus().splits()
+    corpus = dataset_flags.corpus()
+    splits = corpus.splits()
+    if corpus.directions:
+        raise InputError(
+            f"{corpus.name} is a mixture, of several pairs of languages; "
+            "Table 3 is of one pair: give one of its corpora."
+        )
     if "dev" not in splits:
         raise InputError(
             f"Expected a dev split in {FLAGS.dataset} to score the rows on; "

@@ -111,6 +111,10 @@ def folder_lock(folder, activity):
             f"Another {activity} is under way in {folder} and holds its "
             f"{path.name}; wait for it to end, stop it, or use another folder."
         ) from None
+    except FileExistsError:
+        raise InputError(
+            f"{folder} is not a folder, or a link to none; choose another."
+        ) from None
     except OSError as error:
         raise InputError(
             f"Cannot lock {path}: {error.strerror}; free some space or choose "

@@ -37,7 +37,7 @@ _SUPPORTED_VALUES = split_keys(
     {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon max_positions "
-        "beam_size alpha max_extra_tokens": ANY,
+        "beam_size alpha max_extra_tokens alignment_layer alignment_heads": ANY,
         "norm": ("post", "pre"),
         "activation": tuple(_ACTIVATIONS),
         "attention_bias output_bias": (False, True),
@@ -121,11 +121,14 @@ def _make_spec(model, target_ids):
     from ctranslate2.specs import TransformerSpec, common_spec
 
     config = model.config
+    alignment_layer, alignment_heads = config.alignment_attention
     spec = TransformerSpec.from_config(
         (config.num_layers, config.decoder_layers),
         config.num_heads,
         pre_norm=config.norm == "pre",
         activation=common_spec.Activation[_ACTIVATIONS[config.activation]],
+        alignment_layer=alignment_layer - 1,
+        alignment_heads=alignment_heads,
     )
     _copy_stack(spec.encoder, model.encoder)
     _copy_stack(spec.decoder, model.decoder)

@@ -4,26 +4,43 @@ import collections
 import re
 
 from export.common.errors import InputError
-from export.documents.flow import ATOM, Kind, Segment, split_flow
+from export.documents.flow import Segment, split_flow
+from export.documents.items import ATOM, Kind
+from export.documents.joints import write_gap
 from export.documents.markup import read_markup
+from export.documents.patterns import LETTER
+from export.documents.placeholder_finder import (
+    PlaceholderFinder,
+    join_placeholders,
+)
 from export.documents.placement import place_items
 from export.documents.plain_text import read_text
 
 FORMATS = ("text", "html", "xml")
 # Words that models copy, for placeholders; the next if one is not copied.
 _SURROGATES = ("Tom", "Boston")
+# Of placeholders, also those that the model did not copy, and emoji.
+_ITEM_KINDS = (Kind.ATOM, Kind.VOID, Kind.OBJECT)
 # Different sentences of which repetitions are placed at once.
 _MAX_PLACED = 10_000
+_FINDER = PlaceholderFinder()
 
 
 def translate_documents(
-    translator, texts, document_format, on_progress=None, terms=None
+    translator,
+    texts,
+    document_format,
+    on_progress=None,
+    terms=None,
+    keep_elements=(),
+    on_change=None,
 ):
     """Translates a list of documents; see `Translator`.
 
     `translator` is a Translator, whose source language is that of the
     rules for sentences; each of the sentences is translated once. A document
     that begins with tags of languages has these, and its translation no tags.
+    Elements of markup named in `keep_elements` are not translated.
     """
     if document_format not in FORMATS:
         raise InputError(
@@ -40,26 +57,36 @@ def translate_documents(
     for codes, group in groups.items():
         bound = translator.for_languages(*codes) if codes else translator
         outputs = _translate_group(
-            bound, group.values(), document_format, on_progress, terms
+            bound,
+            [
+                read_text(text)
+                if document_format == "text"
+                else read_markup(text, document_format, keep_elements)
+                for text in group.values()
+            ],
+            document_format,
+            on_progress,
+            terms,
+            on_change,
         )
         translations |= zip(group, outputs)
     return [translations[index] for index in range(len(texts))]
 
 
-def _translate_group(translator, texts, document_format, on_progress, terms):
-    """Translates documents of the same languages."""
+def _translate_group(
+    translator, texts, document_format, on_progress, terms, on_change
+):
+    """Translates documents, lists of parts, of the same languages."""
     language = translator.languages.source or "en"
+    finder = terms.placeholders if terms is not None else _FINDER
     documents = []
-    for text in texts:
-        parts = (
-            read_text(text)
-            if document_format == "text"
-            else read_markup(text, document_format)
-        )
+    for parts in texts:
         # Each flow is split at once: unsplit ones take much memory.
         documents.append(
             [
-                part if isinstance(part, str) else split_flow(part, language)
+                part
+                if isinstance(part, str)
+                else split_flow(join_placeholders(part, finder), language)
                 for part in parts
             ]
         )
@@ -71,7 +98,12 @@ def _translate_group(translator, texts, document_format, on_progress, terms):
         for segment in flow
         if isinstance(segment, Segment)
     ]
-    _translate_segments(translator, segments, on_progress, terms)
+    # Without pairs and kinds to keep, terms have placeholders alone.
+    _translate_segments(translator, segments, on_progress, terms or None)
+    if on_change is not None:
+        for parts in documents:
+            for line, item in _find_changes(parts, terms):
+                on_change(line, item)
     placed = {}
     return [
         "".join(
@@ -152,9 +184,10 @@ def _translate(translator, segments, on_progress, terms):
 
 def _accept(segment, translation):
     """Sets a Segment's translation; returns whether it has all atoms."""
-    text, num_atoms = translation.text, segment.num_atoms
+    # The model may know the character.
+    text, num_atoms = translation.text.replace(ATOM, ""), segment.num_atoms
     if num_atoms:
-        surrogate = rf"\b{segment.surrogate}\b"
+        surrogate = rf"(?<!{LETTER}){segment.surrogate}(?!{LETTER})"
         # Another one of the source may be the one that was copied.
         is_clear = not re.search(surrogate, segment.text)
         text, count = re.subn(surrogate, ATOM, text)
@@ -177,10 +210,18 @@ def join_flow(flow, document_format, placed):
         if is_segment and segment.translation is not None:
             _move_tags(parts[index - 1], segment, parts[index + 1])
     output = []
-    for part in parts:
-        if isinstance(part, list) or part.translation is None:
-            items = part if isinstance(part, list) else part.items
-            output += [item.raw for item in items]
+    for index, part in enumerate(parts):
+        if isinstance(part, list):
+            neighbors = parts[index - 1 : index + 2 : 2] if index else ()
+            if len(neighbors) == 2 and any(
+                [each.translation is not None for each in neighbors]
+            ):
+                pairs = [each.texts for each in neighbors]
+                output.append(write_gap(part, *pairs))
+            else:
+                output += [item.origin for item in part]
+        elif part.translation is None:
+            output += [item.origin for item in part.items]
         else:
             key = _placement_key(part)
             text = placed.get(key)
@@ -192,6 +233,36 @@ def join_flow(flow, document_format, placed):
                     placed[key] = text
             output.append(text)
     return "".join(output)
+
+
+def _find_changes(parts, terms):
+    """Yields (line, item) of items that a translation lacks or has twice.
+
+    Those in place of which a name is translated cannot be lost.
+    """
+    line = 1
+    for part in parts:
+        for each in [part] if isinstance(part, str) else _flatten(part):
+            if isinstance(each, str):
+                line += each.count("\n")
+                continue
+            items = each
+            if isinstance(each, Segment):
+                items, (source, target) = each.items, each.texts
+                marks = {
+                    item.raw
+                    for item in items
+                    if item.raw and item.kind in _ITEM_KINDS
+                }
+                found = [
+                    raw
+                    for raw in marks
+                    if target.count(raw) > source.count(raw)
+                ]
+                if terms:
+                    found += terms.find_changes(source, target)
+                yield from ((line, item) for item in found)
+            line += sum([item.raw.count("\n") for item in items])
 
 
 def _placement_key(segment):

@@ -1,35 +1,13 @@
 """Flows: text that is translated in one go, with what it has besides words."""
 
-import enum
-import html
 import itertools
 import math
 import re
-import sys
 
 import sentencex
 
-from export.documents.patterns import ADDRESS, EMOJI, MARKS
-
-# Stands for a placeholder in the text of a flow.
-ATOM = "\ufffc"
-
-_PLACEHOLDER = (
-    rf"{ADDRESS}"
-    # {{x}}, {% x %}; {name}, {0:.2f}, {a!r}, ${x}, %{x}.
-    r"|\{\{[^{}]*\}\}|\{%[^{}]*%\}"
-    r"|[$#%]?\{[\w.\[\]-]*(?:[!:,][^{}]*)?\}"
-    # %s, %d, %1$s, %(x)d, %.2f, %@, %%, but not the blank of "100% sure".
-    r"|%(?:\(\w+\)|\d+\$)?[-+0#]*+(?:\d++|\*)?(?:\.(?:\d+|\*))?"
-    r"(?:hh|ll|[hljztL])?[sdiuoxXfFeEgGcra@](?!\w)|%%|\ufffc"
-)
-_REFERENCE = r"&(?:\#\d+|\#[xX][\da-fA-F]+|[a-zA-Z][a-zA-Z\d]*(?![\w@]));?"
-# White space other than one blank, and so on.
-_TEXT_SPECIAL = re.compile(
-    rf"(?:[^\S ]| \s)\s*|(?P<emoji>{EMOJI})|{_PLACEHOLDER}"
-)
-_MARKUP_SPECIAL = re.compile(rf"{_TEXT_SPECIAL.pattern}|{_REFERENCE}")
-_XML_ENTITIES = ("&amp;", "&lt;", "&gt;", "&quot;", "&apos;")
+from export.documents.items import ATOM, Item, Kind, MovedItem
+from export.documents.patterns import LETTER, MARKS, NO_SPACES, WIDE_MARKS
 
 # Ends of clauses, the boundaries within a sentence that is too long.
 _CLAUSE = re.compile(
@@ -37,92 +15,22 @@ _CLAUSE = re.compile(
     r"|\s(?=[(\[\u2013\u2014])"
 )
 _SPACE = re.compile(r"\s+")
+# What a blank may follow, and precede.
+_BEFORE_SPACE = re.compile(r"[^\s(\[{\u00ab\u201c\u2018\u00bf\u00a1/-]")
+_AFTER_SPACE = re.compile(rf"[\w{ATOM}(\[{{\u00ab\u201c\u2018\u00bf\u00a1]")
+LINE_END = re.compile("[\n\r\v\f\x85\u2028\u2029]")
+_UNSPACED = re.compile(f"[{NO_SPACES}{WIDE_MARKS}]")
+# Ends of quotes and brackets, which sentencex puts before the next sentence.
+_CLOSERS = re.compile(
+    "[\u2019\u201d\u3009\u300b\u300d\u300f\u3011\u3015\u3017\uff09\uff3d\uff5d\uff63]+"
+)
+_ATTACHED = re.compile(f"{LETTER}|{ATOM}")
+_LETTER = re.compile(LETTER)
 _BOUNDARY = re.compile(rf"(?!^|[{MARKS}])")
 # Longer sentences are split there, before the model's limit is known.
 _MAX_SENTENCE_CHARACTERS = 4000
 # Characters on each side of the middle among which a boundary is sought.
 _MAX_WINDOW = 1000
-
-
-class Kind(enum.Enum):
-    """What an item of a flow is; the last three are marks, without text."""
-
-    TEXT = enum.auto()
-    # White space other than one blank, or what has the effect of it.
-    SPACE = enum.auto()
-    # A placeholder, which stands for words.
-    ATOM = enum.auto()
-    # A line break of HTML, before it is decided what it separates.
-    BREAK = enum.auto()
-    # An empty tag, emoji, or a placeholder that the model does not copy.
-    VOID = enum.auto()
-    OPEN = enum.auto()
-    CLOSE = enum.auto()
-
-
-class Item:
-    """A part of a flow.
-
-    Attributes:
-        kind: a Kind.
-        raw: its characters in the document.
-        text: the characters that it means.
-        element: of OPEN and CLOSE, what both tags have in common.
-    """
-
-    __slots__ = ("kind", "raw", "text", "element")
-
-    def __init__(self, kind, raw, text="", element=None):
-        self.kind, self.raw, self.text = kind, raw, text
-        self.element = element
-
-    @property
-    def is_mark(self):
-        """Whether it has no place in the text, as tags."""
-        return self.kind in _MARKS
-
-
-_MARKS = (Kind.VOID, Kind.OPEN, Kind.CLOSE)
-
-
-def text_items(raw, document_format="text"):
-    """Yields the items of a text without tags."""
-    is_text = document_format == "text"
-    special = _TEXT_SPECIAL if is_text else _MARKUP_SPECIAL
-    start = 0
-    for match in special.finditer(raw):
-        found = sys.intern(match[0])
-        if found[0] == "&" and not is_text:
-            kind, text = _read_reference(found, document_format)
-            if text == found:
-                continue
-        elif found.isspace():
-            kind, text = Kind.SPACE, " "
-        elif match["emoji"]:
-            kind, text = Kind.VOID, ""
-        else:
-            kind, text = Kind.ATOM, ATOM
-        if start < match.start():
-            between = raw[start : match.start()]
-            yield Item(Kind.TEXT, between, between)
-        yield Item(kind, found, text)
-        start = match.end()
-    if start < len(raw):
-        yield Item(Kind.TEXT, raw[start:], raw[start:])
-
-
-def _read_reference(raw, document_format):
-    """Returns a reference's kind and text; its own raw text if it is none."""
-    is_known = document_format == "html" or (
-        raw.startswith("&#") or raw in _XML_ENTITIES
-    )
-    text = html.unescape(raw) if is_known else raw
-    if text.isspace():
-        return Kind.SPACE, " "
-    if ATOM in text or (text == raw and raw.endswith(";")):
-        # The entity of a DTD, or an error of the author.
-        return Kind.ATOM, ATOM
-    return Kind.TEXT, text
 
 
 class Segment:
@@ -158,6 +66,12 @@ class Segment:
         return self.text.replace(ATOM, self.surrogate)
 
     @property
+    def texts(self):
+        """The text and its translation, which may be the same."""
+        is_same = self.translation is None
+        return self.text, self.text if is_same else self.translation
+
+    @property
     def needs_alignment(self):
         """Whether there are tags, or placeholders that could be swapped."""
         atoms = {item.raw for item in self.items if item.kind is Kind.ATOM}
@@ -170,12 +84,10 @@ class Segment:
 
     def remove_atoms(self):
         """Takes placeholders out of the text."""
-        self._set_items(
-            [
-                Item(Kind.VOID, item.raw) if item.kind is Kind.ATOM else item
-                for item in self.items
-            ]
-        )
+        for item in self.items:
+            if item.kind is Kind.ATOM:
+                item.kind, item.text = Kind.OBJECT, ""
+        self._set_items(_separate_objects(self.items))
 
     def split(self):
         """Splits it in two; returns both, or () if it is one character."""
@@ -197,8 +109,10 @@ def split_flow(items, language):
     Returns a list of Segments and, between them, lists of the items that stay
     as they are: white space, and tags between two sentences.
     """
-    items = _join_atoms(items)
+    items = _separate_objects(_settle_atoms(items))
     text = "".join([item.text for item in items])
+    if not text.isascii():
+        text = _close_lines(items, text)
     spans, start = [], 0
     for end in _sentence_ends(text, language):
         if any(map(str.isalpha, text[start:end])):
@@ -207,14 +121,78 @@ def split_flow(items, language):
     return cut_items(items, spans)
 
 
-def _join_atoms(items):
-    """Makes adjacent placeholders, such as "%d%%", one: models copy words."""
-    joined = []
+def _separate_objects(items):
+    """Gives OBJECTs between words without a space one blank; returns items."""
+    if not any([item.kind is Kind.OBJECT for item in items]):
+        return items
+    objects, previous = [], ""
+    for item in items:
+        if item.kind is Kind.OBJECT:
+            item.text = ""
+            objects.append(item)
+        elif item.text:
+            if (
+                objects
+                and _BEFORE_SPACE.match(previous)
+                and _AFTER_SPACE.match(item.text)
+                and not (
+                    _UNSPACED.match(previous) and _UNSPACED.match(item.text)
+                )
+            ):
+                objects[0].text = " "
+            objects, previous = [], item.text[-1]
+    return items
+
+
+def _settle_atoms(items):
+    """Makes adjacent placeholders, such as "%d%%", one: models copy words.
+
+    Those within words, as in "%sMB", become marks.
+    """
+    if not any([item.kind is Kind.ATOM for item in items]):
+        return items
+    text = "".join([item.text for item in items])
+    settled, offset = [], 0
     for kind, group in itertools.groupby(items, lambda item: item.kind):
-        if kind is Kind.ATOM:
-            group = [Item(kind, "".join([each.raw for each in group]), ATOM)]
-        joined += group
-    return joined
+        if kind is not Kind.ATOM:
+            group = [*group]
+            offset += sum([len(item.text) for item in group])
+            settled += group
+            continue
+        first, *others = group
+        if others:
+            atoms = [first, *others]
+            raws = ["".join([item.raw for item in atoms]), ATOM]
+            origin = "".join([item.origin for item in atoms])
+            first = MovedItem(origin, kind, *raws)
+        before, offset = offset - 1, offset + 1 + len(others)
+        is_attached = _LETTER.match(text, offset) or (
+            before >= 0 and _ATTACHED.match(text, before)
+        )
+        if is_attached:
+            first.kind, first.text = Kind.VOID, ""
+        settled.append(first)
+    return settled
+
+
+def _close_lines(items, text):
+    """Removes spaces of line ends in scripts without spaces.
+
+    Returns the text of the items, given that before.
+    """
+    offset = 0
+    for item in items:
+        end = offset + len(item.text)
+        if (
+            item.kind is Kind.SPACE
+            and LINE_END.search(item.raw)
+            and offset
+            and _UNSPACED.match(text, offset - 1)
+            and _UNSPACED.match(text, end)
+        ):
+            item.text = ""
+        offset = end
+    return "".join([item.text for item in items])
 
 
 def _sentence_ends(text, language):
@@ -229,7 +207,8 @@ def _sentence_ends(text, language):
             sentences.pop()
         for sentence in sentences:
             start += len(sentence)
-            yield start
+            closers = _CLOSERS.match(text, start)
+            yield closers.end() if closers else start
 
 
 def cut_items(items, spans):

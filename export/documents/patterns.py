@@ -1,12 +1,16 @@
-"""Regular expressions: scripts, and what is copied from text as it is."""
+"""Regular expressions: scripts, emoji and addresses."""
 
-# Within [...]: letters of scripts without spaces between words: Thai, Lao,
-# Tibetan, Burmese, Khmer, Chinese, Japanese and others of East Asia.
-NO_SPACES = (
-    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007"
-    "\u3021-\u302f\u3031-\u312f\u31a0-\u9fff\uf900-\ufaff\uff66-\uff9f"
-    "\U00016fe0-\U00018dff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+# Within [...]: letters of scripts without spaces between sentences: Chinese,
+# Japanese and others of East Asia.
+CHINESE = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u302f\u3031-\u312f\u31a0-\u9fff"
+    "\uf900-\ufaff\uff66-\uff9f\U00016fe0-\U00018dff"
+    "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
+# Without spaces between words: also Thai, Lao, Tibetan, Burmese and Khmer.
+NO_SPACES = f"\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff{CHINESE}"
+# Punctuation as wide as these letters, and spaces.
+WIDE_MARKS = "\u3000-\u3003\u3008-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff65"
 # Within [...]: marks that belong to the character before them.
 MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a"
@@ -26,17 +30,34 @@ EMOJI = (
     rf"(?:{_PICTURE}|[#*0-9]\ufe0f?\u20e3|[^\w\s]\ufe0f)"
     rf"(?:{_PICTURE}|[\ufe0f\u200d\u20e3\U000e0020-\U000e007f])*"
 )
-_ADDRESS_START = rf"(?:\b|(?<=[{NO_SPACES}]))"
+# Within [...]: what is invisible within words, such as soft hyphens; not
+# U+200B, which in scripts without spaces stands between words.
+INVISIBLE = "\u00ad\u2060-\u2064\u206a-\u206f\ufeff"
+# Within [...]: the direction of text.
+DIRECTION = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+# A letter, mark or digit of a script with spaces.
+LETTER = rf"(?:(?![{NO_SPACES}])[\w{MARKS}])"
+
+_START = rf"(?:\b|(?<=[{NO_SPACES}]))"
 # Within [^...]: white space, punctuation that is in no address, and letters of
 # scripts without spaces.
 _NOT_ADDRESS = rf"\s\u2000-\u206f\u3000-\u303f\uff01-\uff65{NO_SPACES}"
 _NOT_MAIL = rf"{_NOT_ADDRESS}\x00-*,/:-@\[-^`{{-\xbf"
-# URLs and mail addresses. A URL ends before references of markup but "&amp;";
-# letters without spaces are a part of it after punctuation.
+# Marks that may be within an address but not at its end.
+_INNER = r".,;:!?'*|\xab\xbb\u060c\u061b\u061f\u06d4\u0964\u0965"
+_NOT_URL = rf"<>\"`\\(){{}}\[\]{_NOT_ADDRESS}"
+# Letters without spaces are a part of it after punctuation, brackets if they
+# are closed, and those of footnotes not.
+_URL = (
+    rf"(?:[{_INNER}]*+(?:[^{_INNER}{_NOT_URL}]++"
+    rf"|(?<=[/=?&#_.-])[{NO_SPACES}]++"
+    r"|\((?:[^()\s<>\"]|\([^()\s<>\"]*+\))*+\)"
+    r"|\{(?:[^{}\s<>\"]|\{[^{}\s<>\"]*+\})*+\}"
+    r"|(?<=[/@])\[[\da-fA-F:.]++\]|\[[^\[\]\s<>\"]*+\](?=[\w/:=&%\[])))++"
+)
 ADDRESS = (
-    rf"{_ADDRESS_START}(?:https?://|www\.)"
-    rf"(?:(?!&(?!amp;|#38;|#x26;)#?\w+;)[^<>\"{_NOT_ADDRESS}]"
-    rf"|(?<=[/=?&#_.-])[{NO_SPACES}]+)+(?<=[\w/])"
-    rf"|{_ADDRESS_START}[^{_NOT_MAIL}]{{1,64}}"
-    rf"@[^+.{_NOT_MAIL}]{{1,63}}(?:\.[^+.{_NOT_MAIL}]{{1,63}})+"
+    rf"{_START}(?:[a-zA-Z][a-zA-Z\d+-]{{1,15}}+://|(?i:www\.)"
+    rf"|(?:mailto|tel|sms|xmpp|sips?|urn|doi|magnet|geo):){_URL}"
+    rf"|{_START}[^{_NOT_MAIL}]{{1,64}}+"
+    rf"@[^+.{_NOT_MAIL}]{{1,63}}+(?:\.[^+.{_NOT_MAIL}]{{1,63}}+)++"
 )

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 
-from export.documents.flow import ATOM
+from export.documents.items import ATOM
 from export.documents.patterns import MARKS, NO_SPACES
 
 # A character of a script without spaces, a word, or another visible character.
@@ -174,11 +174,11 @@ class AlignedPieces:
         return (
             0 <= source < len(self._targets)
             and not self._targets[source]
-            and _is_short(self._source, *self._source_pieces[source])
+            and is_short(self._source, *self._source_pieces[source])
         )
 
     def _fits(self, index):
-        return index >= 0 and _is_short(self._target, *self.pieces[index])
+        return index >= 0 and is_short(self._target, *self.pieces[index])
 
     def _trim(self, pieces, sources, shares):
         """Drops pieces at the edges that seem to be aligned by mistake.
@@ -198,7 +198,7 @@ class AlignedPieces:
             return all(counts[origin] > 1 for origin in origins) and (
                 shares[index] < 1
                 or all(
-                    _is_short(self._source, *self._source_pieces[origin])
+                    is_short(self._source, *self._source_pieces[origin])
                     for origin in origins
                 )
             )
@@ -227,7 +227,7 @@ def _is_name(word):
     )
 
 
-def _is_short(text, start, end):
+def is_short(text, start, end):
     """Whether a piece is a word as short as articles are."""
     return (
         WORD.match(text, start) is not None

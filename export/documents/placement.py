@@ -4,40 +4,15 @@ import bisect
 import collections
 import re
 
-from export.documents.flow import ATOM, Kind
+from export.documents.items import ATOM, Kind
+from export.documents.mark_tree import build_tree, split_layers, walk
 from export.documents.patterns import NO_SPACES
-from export.documents.pieces import WORD, AlignedPieces, word_spans
+from export.documents.pieces import WORD, AlignedPieces, is_short, word_spans
 
 _NO_SPACE = re.compile(rf"[{NO_SPACES}]")
+# Pieces beside the place of an element among which one is chosen that has none.
+_MAX_CLAIM_DISTANCE = 4
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-
-
-class _Node:
-    """An element, an empty tag, or the part of an element in a sentence.
-
-    Attributes:
-        open: its start tag; "" if that is in an earlier sentence.
-        close: its end tag; "" if that is in a later sentence.
-        start: offset of its beginning in the source.
-        end: offset of its end.
-        left: index of its first piece of the translation.
-        right: index after its last piece.
-        anchor: "left" if it must begin with its parent, "right" if it must end
-            with it, else "".
-        is_void: whether it is an empty tag.
-    """
-
-    __slots__ = (
-        *("open", "close", "start", "end", "left", "right", "anchor"),
-        *("is_void", "children"),
-    )
-
-    def __init__(self, start, open_tag="", anchor=""):
-        self.open, self.close, self.anchor = open_tag, "", anchor
-        self.is_void = False
-        self.start = self.end = start
-        self.left = self.right = 0
-        self.children = []
 
 
 def place_items(items, target, links, document_format):
@@ -46,21 +21,23 @@ def place_items(items, target, links, document_format):
     `items` are those of the sentence, `target` is its translation, with U+FFFC
     for each atom, and `links` are pairs (source word, target word) of white
     space separated words, () if there are no marks. Every item occurs once,
-    and elements are well nested. An element is put around the pieces of the
-    translation (words and punctuation) most of which are aligned with what it
-    had; one of which none is, and empty tags, are put between the pieces that
-    are aligned with its neighbours.
+    and elements that do not cross in the source do not here. An element is put
+    around the pieces of the translation (words and punctuation) most of which
+    are aligned with what it had. Empty tags are put between the pieces that are
+    aligned with their neighbours; there one of which no piece is gets the next
+    word that no other element has.
     """
     source = "".join(item.text for item in items)
     edits = _place_spaces(items, source, target)
-    if any(item.is_mark for item in items):
-        root = _build_tree(items, len(source))
-        placer = _Placer(root, source, target, links)
-        edits += placer.place()
+    layers, rest = split_layers(items)
+    for marks in layers:
+        root = build_tree(items, marks, len(source))
+        edits += _Placer(root, source, target, links).place()
     edits += _order_atoms(items, source, target, links)
+    edits += [(len(target), len(target), item.raw) for item in rest]
     # Tags at the beginning of a space come before it.
     edits.sort(key=lambda edit: edit[:2])
-    encode = _encoder(items, document_format)
+    encode = _encoder(items, target, document_format)
     output, position = [], 0
     for start, end, raw in edits:
         output += [encode(target[position:start]), raw]
@@ -68,7 +45,7 @@ def place_items(items, target, links, document_format):
     return "".join([*output, encode(target[position:])])
 
 
-def _encoder(items, document_format):
+def _encoder(items, target, document_format):
     """Returns a function that writes text as the document does.
 
     The first occurrence of a character is written as its first one in the
@@ -79,6 +56,9 @@ def _encoder(items, document_format):
     texts = [item for item in items if item.kind is Kind.TEXT]
     special = {item.text for item in texts if item.raw != item.text}
     special = {text for text in special if len(text) == 1}
+    if not (special or set(_ESCAPES).intersection(target)):
+        # Sooner, for most sentences.
+        return str
     spellings = {char: [escape] for char, escape in _ESCAPES.items()}
     pattern = re.compile(f"[{re.escape(''.join({*special, *_ESCAPES}))}]")
     found = collections.defaultdict(list)
@@ -145,6 +125,8 @@ def _place_spaces(items, source, target):
 def _order_atoms(items, source, target, links):
     """Returns edits that write the atoms, aligned or else in order."""
     atoms = [item.raw for item in items if item.kind is Kind.ATOM]
+    if not atoms:
+        return []
     places = [match.start() for match in re.finditer(ATOM, target)]
     order = [*range(len(atoms))]
     if links and len(atoms) > 1:
@@ -174,41 +156,12 @@ def _find(spans, offset):
     return bisect.bisect(spans, (offset, float("inf"))) - 1
 
 
-def _build_tree(items, length):
-    """Returns the root _Node of the marks."""
-    root = _Node(0)
-    root.end = length
-    stack, offset = [root], 0
-    elements = []
-    for item in items:
-        if item.is_mark and item.kind is not Kind.CLOSE:
-            node = _Node(offset, item.raw)
-            node.is_void = item.kind is Kind.VOID
-            stack[-1].children.append(node)
-            if item.kind is Kind.OPEN:
-                stack.append(node)
-                elements.append(item.element)
-        elif item.kind is Kind.CLOSE:
-            if elements and elements[-1] is item.element:
-                node = stack.pop()
-                elements.pop()
-            else:
-                # It began in an earlier sentence.
-                node = _Node(0, anchor="left")
-                node.children, root.children = root.children, [node]
-            node.end, node.close = offset, item.raw
-        offset += len(item.text)
-    for node in stack[1:]:
-        node.end, node.anchor = length, "right"
-    return root
-
-
 class _Placer:
     """Finds the pieces of a translation that each element is put around."""
 
     def __init__(self, root, source, target, links):
         self._root, self._source, self._target = root, source, target
-        cuts = [edge for node in _walk(root) for edge in (node.start, node.end)]
+        cuts = [edge for node in walk(root) for edge in (node.start, node.end)]
         self._aligned = AlignedPieces(source, target, links, cuts)
         self._pieces = self._aligned.pieces
         # The innermost element of each piece.
@@ -233,6 +186,8 @@ class _Placer:
                     unplaced.append(node)
             for node in unplaced:
                 node.left = node.right = self._find_gap(node, parent)
+                if WORD.search(self._source, node.start, node.end):
+                    self._claim_piece(node, parent)
             waiting += parent.children
         return self._write()
 
@@ -279,6 +234,31 @@ class _Placer:
             self._owners[node.left : node.right] = [node] * (
                 node.right - node.left
             )
+
+    def _claim_piece(self, node, parent):
+        """Puts an element around the best word beside its gap, if it is free.
+
+        The nearest one; articles, and what is aligned with other words, last.
+        """
+        gap = node.left
+
+        def cost(index):
+            is_article = is_short(self._target, *self._pieces[index])
+            is_aligned = bool(self._aligned.origins[index])
+            return abs(index + 0.5 - gap) + is_article + is_aligned
+
+        start = max(gap - _MAX_CLAIM_DISTANCE, parent.left)
+        end = min(gap + _MAX_CLAIM_DISTANCE, parent.right)
+        free = [
+            index
+            for index in range(start, end)
+            if self._owners[index] is parent
+            and WORD.match(self._target, self._pieces[index][0])
+        ]
+        if free:
+            node.left = min(free, key=cost)
+            node.right = node.left + 1
+            self._owners[node.left] = node
 
     def _share(self, node, parent):
         """Returns the part of an element's parent that is before its middle."""
@@ -331,8 +311,8 @@ class _Placer:
 
         def enter(node, parent):
             add(self._start(node, parent), node.open)
-            if node.is_void:
-                self._add_spaces(node, edits)
+            if node.is_void and node.open:
+                self._set_spaces(node, edits)
             children = sorted(enumerate(node.children), key=key)
             stack.append((node, iter(children)))
 
@@ -349,18 +329,30 @@ class _Placer:
             add(0 if is_empty else self._pieces[node.right - 1][1], node.close)
         return edits
 
-    def _add_spaces(self, node, edits):
-        """Adds spaces between words to the last edit, unless none were."""
+    def _set_spaces(self, node, edits):
+        """Makes the spaces beside the last edit those of the source."""
         position, _, raw = edits.pop()
         source, target = self._source, self._target
-        if WORD.match(target[position - 1 : position]) and not WORD.match(
-            source[node.start - 1 : node.start]
-        ):
-            raw = f" {raw}"
-        if WORD.match(target[position : position + 1]) and not WORD.match(
-            source[node.start : node.start + 1]
-        ):
-            raw = f"{raw} "
+        if node.start < node.end:
+            # The mark itself separates the words: it has no space beside it.
+            start = end = position
+            while start and target[start - 1].isspace():
+                start -= 1
+            while end < len(target) and target[end].isspace():
+                end += 1
+            edits.append((start, end, ""))
+        else:
+            is_word = [
+                WORD.match(text[offset : offset + 1]) is not None
+                for text, offset in (
+                    (target, position - 1),
+                    (source, node.start - 1),
+                    (target, position),
+                    (source, node.start),
+                )
+            ]
+            raw = f"{' ' * (is_word[0] > is_word[1])}{raw}"
+            raw = f"{raw}{' ' * (is_word[2] > is_word[3])}"
         edits.append((position, position, raw))
 
     def _start(self, node, parent):
@@ -372,11 +364,3 @@ class _Placer:
         if left == node.right and left and is_at_end:
             return self._pieces[left - 1][1]
         return self._pieces[left][0]
-
-
-def _walk(root):
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack += node.children

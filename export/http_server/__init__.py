@@ -1,6 +1,6 @@
 """An HTTP server for one translator, without TensorFlow Serving.
 
 `models` runs signatures, `batcher` merges concurrent requests, `fields` parses
-them, `app` has the interfaces: a page, LibreTranslate's and TensorFlow
-Serving's.
+them, `connections` limits their time and number, `app` has the interfaces: a
+page, LibreTranslate's and TensorFlow Serving's.
 """

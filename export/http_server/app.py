@@ -10,33 +10,40 @@ import dataclasses
 import hmac
 import logging
 import pathlib
+import re
 import time
 
 import numpy as np
 import prometheus_client
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from export.common.errors import InputError
-from export.documents.document import translate_documents
 from export.http_server.batcher import Batcher, QueueFullError
-from export.http_server.document_translator import document_translator
+from export.http_server.document_translator import DocumentTranslator
 from export.http_server.fields import (
     RequestError,
     parse_count,
     parse_fields,
+    read_option,
     select_text,
     validate_texts,
     validate_unicode,
 )
 from export.http_server.models import list_languages
-from export.translators.translation import MIN_POSSIBLE_SCORE
 
 _PAGE = pathlib.Path(__file__).parent / "page" / "index.html"
 _LOGGER = logging.getLogger(__name__)
 _FORMATS = ("text", "html")
+# What a browser asks before it sends a request of a page of another origin.
+_OPTIONS = {
+    "Access-Control-Allow-Methods": "GET, POST",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type",
+    "Access-Control-Max-Age": "86400",
+}
 # The signature with languages; here by columns only.
 _LANGUAGES = "translate_languages"
 _LANGUAGE_INPUTS = ("source_language", "target_language")
@@ -85,20 +92,26 @@ def create_app(model, model_name="translator", limits=None, api_key=None):
         yield
         await asyncio.to_thread(server.close)
 
-    return Starlette(
+    application = Starlette(
         routes=[
-            Route(path, server.handle(path, function), methods=[method])
+            Route(
+                path,
+                server.handle(path, function),
+                methods=[method, "OPTIONS"],
+            )
             for path, (method, function) in paths.items()
         ],
         lifespan=close_at_the_end,
         exception_handlers={HTTPException: _respond_to_http_error},
     )
+    application.router.redirect_slashes = False
+    return application
 
 
 async def _respond_to_http_error(request, error):
     """Responds to a path or method that does not exist."""
     return JSONResponse(
-        {"error": f"{error.detail}: {request.method} {request.url.path}."},
+        {"error": f"{error.detail}: {request.method} {request.scope['path']}."},
         error.status_code,
         error.headers,
     )
@@ -143,6 +156,8 @@ class _Server:
         """Returns an endpoint that counts requests and responds to errors."""
 
         async def respond(request):
+            if request.method == "OPTIONS":
+                return Response(status_code=204, headers=_OPTIONS)
             started = time.monotonic()
             try:
                 response = await function(request)
@@ -195,51 +210,35 @@ class _Server:
         texts = [query] if isinstance(query, str) else query
         validate_texts(texts, "q", self._limits.max_texts)
         languages = self._select_languages(
-            fields.get("source", "auto"), fields.get("target")
+            texts,
+            read_option(fields, "source", "auto"),
+            read_option(fields, "target"),
         )
-        document_format = fields.get("format", "text")
+        document_format = read_option(fields, "format", "text")
         if document_format not in _FORMATS:
             raise RequestError(400, f"format must be {' or '.join(_FORMATS)}.")
-        count = parse_count(fields.get("alternatives", 0))
+        count = parse_count(read_option(fields, "alternatives", 0))
         if not 0 <= count < self._model.beam_size:
             raise RequestError(
                 400,
                 f"alternatives must be from 0 to {self._model.beam_size - 1}.",
             )
-        if not count:
-            best = await self._translate_documents(
-                texts, document_format, languages
-            )
-            return JSONResponse(
-                {"translatedText": best[0] if isinstance(query, str) else best}
-            )
-        if document_format != "text":
-            raise RequestError(400, "alternatives need the format text.")
-        texts = [*map(languages.tag, texts)]
-        outputs = await self._run("n_best", texts)
-        is_possible = outputs["scores"] > MIN_POSSIBLE_SCORE
-        rows = [
-            [each.decode("utf-8") for each in row[possible][: count + 1]]
-            for row, possible in zip(outputs["translations"], is_possible)
-        ]
-        best, others = [row[0] for row in rows], [row[1:] for row in rows]
-        if isinstance(query, str):
-            best, others = best[0], others[0]
-        return JSONResponse({"translatedText": best, "alternatives": others})
-
-    async def _translate_documents(self, texts, document_format, languages):
-        """Returns the translations of whole documents."""
         loop = asyncio.get_running_loop()
-        translator = document_translator(
-            self._run, loop, self._limits, languages
+        translator = DocumentTranslator(
+            self._run, loop, self._limits, languages, count + 1
         )
-        return await loop.run_in_executor(
+        versions = await loop.run_in_executor(
             self._document_threads,
-            translate_documents,
-            translator,
+            translator.translate_versions,
             texts,
             document_format,
         )
+        response = {"translatedText": [row[0] for row in versions]}
+        if count:
+            response["alternatives"] = [row[1:] for row in versions]
+        if isinstance(query, str):
+            response = {name: rows[0] for name, rows in response.items()}
+        return JSONResponse(response)
 
     async def predict(self, request):
         """TensorFlow Serving's :predict, by rows or by columns."""
@@ -277,8 +276,8 @@ class _Server:
         rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
         return JSONResponse({"predictions": rows})
 
-    def _select_languages(self, source, target):
-        """Returns the Languages of a request; "auto" is the model's source."""
+    def _select_languages(self, texts, source, target):
+        """Returns the Languages of texts; "auto" is the model's source."""
         languages = self._model.languages
         for name, code in ("source", source), ("target", target):
             if not isinstance(code, str):
@@ -288,9 +287,12 @@ class _Server:
         if target == "und" and not languages.codes:
             target = None
         try:
-            return languages.select(source, target)
+            languages = languages.select(source, target)
+            for text in texts:
+                languages.tag(text)
         except InputError as error:
             raise RequestError(400, str(error)) from None
+        return languages
 
     def _tag_texts(self, texts, fields):
         """Returns texts with the tags of the languages of a request."""
@@ -304,7 +306,7 @@ class _Server:
         has_sources = self._model.languages.num_tags == 2
         return [
             self._select_languages(
-                (has_sources and source) or "auto", target
+                [text], (has_sources and source) or "auto", target
             ).tag(text)
             for text, source, target in zip(*columns)
         ]
@@ -327,32 +329,32 @@ class _Server:
 
     async def _read_fields(self, request):
         """Returns the fields of a request in JSON or of a form, a dict."""
+        content = bytearray()
         try:
-            content = await asyncio.wait_for(
-                self._read_content(request), self._limits.timeout
-            )
-        except TimeoutError:
-            raise RequestError(408, "The request came too slowly.") from None
-        fields = parse_fields(content, request.headers.get("content-type", ""))
+            async for chunk in request.stream():
+                content += chunk
+                if len(content) > self._limits.max_bytes:
+                    raise RequestError(
+                        413,
+                        f"A request may have {self._limits.max_bytes:,} bytes.",
+                    )
+        except ClientDisconnect:
+            raise RequestError(
+                408, "The client left, or its request came too slowly."
+            ) from None
+        fields = parse_fields(
+            bytes(content),
+            request.headers.get("content-type", ""),
+            request.scope["query_string"].decode("latin-1"),
+        )
         self._validate_key(request, fields)
         return fields
-
-    async def _read_content(self, request):
-        content = b""
-        async for chunk in request.stream():
-            content += chunk
-            if len(content) > self._limits.max_bytes:
-                raise RequestError(
-                    413,
-                    f"A request may have {self._limits.max_bytes:,} bytes.",
-                )
-        return content
 
     def _validate_key(self, request, fields):
         if self._api_key is None:
             return
         header = request.headers.get("authorization", "")
-        given = fields.get("api_key") or header.removeprefix("Bearer ")
+        given = fields.get("api_key") or re.sub(r"(?i)^bearer\s+", "", header)
         # In constant time, so that no key can be guessed bit by bit.
         if not hmac.compare_digest(
             str(given).encode("utf-8", "replace"), self._api_key.encode("utf-8")

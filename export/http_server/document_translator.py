@@ -1,29 +1,72 @@
-"""Translates documents with the batches of the server."""
+"""Translates whole documents of a server with its batches."""
 
 import asyncio
 import time
 
+from export.documents.document import translate_documents
 from export.translators.signature_backend import SignatureBackend
 from export.translators.translator import Translator
 
 
-def document_translator(run, loop, limits, languages):
-    """Returns a Translator for another thread than that of the server.
+class DocumentTranslator:
+    """Translates documents in another thread than that of the server.
 
     Args:
         run: coroutine function of a signature's name, texts and a timeout.
         loop: the event loop of the server.
         limits: ServerLimits.
         languages: Languages of the documents.
+        num_best: number of translations of each document.
     """
-    deadline = time.monotonic() + limits.timeout
 
-    def run_in_loop(signature, inputs):
-        seconds = max(deadline - time.monotonic(), 0.0)
-        result = run(signature, inputs["text"], seconds)
-        return asyncio.run_coroutine_threadsafe(result, loop).result()
+    def __init__(self, run, loop, limits, languages, num_best=1):
+        deadline = time.monotonic() + limits.timeout
 
-    backend = SignatureBackend(
-        run_in_loop, num_threads=1, batch_size=limits.max_batch
-    )
-    return Translator(backend, languages)
+        def run_in_loop(signature, inputs):
+            seconds = max(deadline - time.monotonic(), 0.0)
+            result = run(signature, inputs["text"], seconds)
+            return asyncio.run_coroutine_threadsafe(result, loop).result()
+
+        self._backend = _RankedBackend(
+            run_in_loop, num_threads=1, batch_size=limits.max_batch
+        )
+        self._backend.num_best = num_best
+        self._languages = languages
+
+    def translate_versions(self, texts, document_format):
+        """Returns the translations of each document, lists, best first.
+
+        All sentences of the second are the second best, or the last possible.
+        """
+        translator = Translator(self._backend, self._languages)
+        versions = []
+        for rank in range(self._backend.num_best):
+            self._backend.rank = rank
+            # Only the best translation of a sentence has alignments.
+            self._backend.has_alignments = rank == 0
+            versions.append(
+                translate_documents(translator, texts, document_format)
+            )
+        return [[*dict.fromkeys(row)] for row in zip(*versions)]
+
+
+class _RankedBackend(SignatureBackend):
+    """Gives the translations of one rank, 0 for the best, as the best."""
+
+    rank, num_best = 0, 1
+
+    def __init__(self, *arguments, **attributes):
+        super().__init__(*arguments, **attributes)
+        # Translations of each text, best first.
+        self._rows = {}
+
+    def search(self, sentences, n, align):
+        """See the base class."""
+        if align or self.num_best == 1:
+            return super().search(sentences, n, align)
+        missing = [each for each in sentences if each.text not in self._rows]
+        if missing:
+            found = super().search(missing, self.num_best, align=False)
+            self._rows |= zip([each.text for each in missing], found)
+        rows = [self._rows[each.text] for each in sentences]
+        return [row[min(self.rank, len(row) - 1) :][:1] for row in rows]

@@ -1,9 +1,11 @@
 """The fields of requests: parsed, and refused if they are wrong."""
 
+import email
 import json
+import re
 import urllib.parse
 
-_FORM = "application/x-www-form-urlencoded"
+_MAX_FORM_FIELDS = 100
 
 
 class RequestError(Exception):
@@ -17,35 +19,66 @@ class RequestError(Exception):
         }
 
 
-def parse_fields(content, content_type):
-    """Returns the fields of a request in JSON or of a form, a dict.
+def parse_fields(content, content_type, query):
+    """Returns the fields of a request, a dict; null is as none at all.
 
-    `content` is bytes, `content_type` the header.
+    `content` is bytes: JSON, whatever `content_type` says, or a form; `query`
+    is that of the URL, whose fields it may have instead.
     """
     try:
-        text = content.decode("utf-8")
-        if content_type.split(";")[0].strip().lower() == _FORM:
-            fields = _parse_form(text)
-        else:
-            fields = json.loads(text)
+        fields = _unique(urllib.parse.parse_qsl(query, keep_blank_values=True))
+        if content_type.strip().lower().startswith("multipart/form-data"):
+            fields |= _unique(_parse_multipart(content, content_type))
+        elif content or not fields:
+            fields |= _parse_text(content.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise RequestError(
-            400, f"The request must be a JSON object or {_FORM}, in UTF-8."
+            400, "The request must be a JSON object or a form, in UTF-8."
         ) from None
-    if not isinstance(fields, dict):
-        raise RequestError(400, "The request must be a JSON object.")
-    return fields
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-def _parse_form(text):
-    """Returns the fields of a form, a dict; some may be empty."""
-    pairs = urllib.parse.parse_qsl(
-        text, keep_blank_values=True, errors="strict"
+def _parse_text(text):
+    # Neither starts with a brace by accident, and many clients name no type.
+    if text.lstrip()[:1] in ("{", "[") or "=" not in text:
+        fields = json.loads(text)
+        if not isinstance(fields, dict):
+            raise ValueError("It is not a JSON object.")
+        return fields
+    return _unique(
+        urllib.parse.parse_qsl(text, keep_blank_values=True, errors="strict")
     )
+
+
+def _parse_multipart(content, content_type):
+    """Returns the names and values of a form of type multipart/form-data."""
+    header = email.message.Message()
+    header["Content-Type"] = content_type
+    boundary = f"\r\n--{header.get_boundary()}".encode("latin-1")
+    _, *parts, end = (b"\r\n" + content).split(boundary, _MAX_FORM_FIELDS + 1)
+    if not end.startswith(b"--"):
+        raise ValueError("The last boundary is missing.")
+    pairs = []
+    for part in parts:
+        head, _, value = part.partition(b"\r\n\r\n")
+        header = email.message_from_bytes(head.lstrip())
+        name = header.get_param("name", header="content-disposition")
+        pairs.append((name, value.decode("utf-8")))
+    return pairs
+
+
+def _unique(pairs):
+    """Returns the fields of a form, a dict; some may be empty."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise RequestError(400, "A form may have each field once.")
     return fields
+
+
+def read_option(fields, name, default=None):
+    """Returns an optional field, which is empty in some forms."""
+    value = fields.get(name, "")
+    return default if value == "" else value
 
 
 def validate_texts(texts, name, max_texts):
@@ -83,4 +116,5 @@ def validate_unicode(text, name):
 
 def parse_count(value):
     """Returns a number, which forms send as text; -1 for anything else."""
-    return int(value) if str(value).isdecimal() else -1
+    text = str(value).strip().removesuffix(".0")
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else -1

@@ -12,6 +12,7 @@ from export.translators.model_backend import ModelBackend
 from export.translators.translation import Translation
 from keras_transformer.config import BEGIN_ID, END_ID, FORBIDDEN_IDS, PAD_ID
 from keras_transformer.decoding.translate import output_capacity, output_limits
+from keras_transformer.ids import arange
 
 # Source lengths are padded to multiples of this, to compile few shapes.
 _LENGTH_STEP = 16
@@ -194,7 +195,7 @@ def sample_translations(task, model, inputs, stop_token_ids):
         model=task,
     )
     mask = _mask_until_stop(ids, prompt_mask, stop_token_ids)
-    is_begin = ops.arange(ops.shape(ids)[1]) == 0
+    is_begin = arange(ops.shape(ids)[1]) == 0
     # Blank text has the begin id alone.
     return ids, mask & (has_text[:, None] | is_begin)
 
@@ -218,7 +219,7 @@ def _decode_prompt(decoder, state, prompt, index):
 
 def _exclude_impossible(logits, index, max_lengths):
     """Excludes special ids, a first end, and at the limit all but the end."""
-    ids = ops.arange(ops.shape(logits)[-1])
+    ids = arange(ops.shape(logits)[-1])
     is_end = ids == END_ID
     excluded = _is_any_of(ids, FORBIDDEN_IDS) | (is_end & (index == 1))
     at_limit = ops.expand_dims(index >= max_lengths, 1)

@@ -20,6 +20,7 @@ from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
 from export.translators.model_backend import model_for_tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import PAD_ID
+from keras_transformer.ids import validate_ids
 from keras_transformer.schedule import update_schedule
 
 
@@ -54,6 +55,8 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
                     f"Expected a preprocessor with {expected} source and "
                     f"target tokens, as the backbone, got {sizes}."
                 )
+            if config.positions == "learned":
+                _limit_lengths(preprocessor, config.max_positions)
         states = backbone(backbone.input)["decoder_sequence_output"]
         logits = _Logits(
             backbone.transformer.output_embedding,
@@ -128,13 +131,24 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
             stop_token_ids: several ids, or None, for KerasHub samplers.
             strip_prompt: whether to remove the prefixes.
 
-        Raises ValueError if a text is not UTF-8, or an argument is wrong, and
-        InputError if the preprocessor lacks the languages of a text.
+        Raises ValueError if a text is not UTF-8, an id is outside the
+        vocabulary or an argument is wrong, and InputError if the preprocessor
+        lacks the languages of a text.
         """
         if self.preprocessor is None:
-            return super().generate(
-                inputs, max_length, stop_token_ids, strip_prompt
-            )
+            if max_length is not None:
+                raise ValueError(
+                    "Expected no max_length without a preprocessor: the width "
+                    f"of decoder_token_ids is the limit. Got {max_length!r}."
+                )
+            if isinstance(inputs, dict):
+                config = self.backbone.config
+                for side, size in (
+                    ("encoder", config.encoder_vocabulary_size),
+                    ("decoder", config.vocabulary_size),
+                ):
+                    validate_ids(inputs[f"{side}_token_ids"], size, "id")
+            return super().generate(inputs, None, stop_token_ids, strip_prompt)
         is_search = isinstance(self.sampler, TranslationSearch)
         if is_search and stop_token_ids != "auto":
             raise ValueError(
@@ -277,6 +291,13 @@ class _Logits(keras.layers.Layer):
         return self.embedding.logits(states)
 
 
+def _limit_lengths(preprocessor, max_positions):
+    """Lowers the lengths of a preprocessor to those that a model can embed."""
+    most = max_positions - preprocessor.tokenizer.num_given_tokens
+    for name in ("encoder_sequence_length", "decoder_sequence_length"):
+        setattr(preprocessor, name, min(getattr(preprocessor, name), most))
+
+
 def _resolve_sampler(sampler):
     if sampler == "auto":
         return TranslationSearch()
@@ -301,6 +322,8 @@ def _read_texts(inputs):
     """Returns lists of str: sources, and prefixes of translations."""
     if not isinstance(inputs, dict):
         inputs = {"encoder_text": inputs}
+    if "encoder_text" not in inputs:
+        raise ValueError(f"Expected encoder_text, got only {sorted(inputs)}.")
     sources = _decode(inputs["encoder_text"])
     if inputs.get("decoder_text") is None:
         return sources, [""] * len(sources)

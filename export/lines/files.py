@@ -10,6 +10,7 @@ import re
 import select
 import stat
 import time
+import unicodedata
 import zlib
 
 from export.common.errors import InputError
@@ -19,6 +20,7 @@ from export.common.storage import (
     is_local,
     resolve_path,
 )
+from export.lines.file_formats import detect_binary
 
 # Limits the memory for a file without line ends.
 _MAX_LINE_BYTES = 1 << 20
@@ -26,6 +28,11 @@ _BLOCK_BYTES = 1 << 16
 # Line ends of `str.splitlines`, and the fourth information separator, "\x1f".
 _LINE_BREAK = re.compile("\r\n|[\n\r\v\f\x1c-\x1f\x85\u2028\u2029]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# White space, controls and format characters such as U+200B; SentencePiece's
+# rules remove most of them, and replace its own mark and U+FFFD by spaces.
+_INVISIBLE_CATEGORIES = ("Cc", "Cf", "Zl", "Zp", "Zs")
+_REPLACED = "\u2581\ufffd"
+_WORD_CHARACTER = re.compile(r"\w")
 
 
 def join_lines(text):
@@ -43,6 +50,20 @@ def join_lines(text):
             f"{ord(surrogate[0]):04X}, half of a character; correct the text."
         )
     return _LINE_BREAK.sub(" ", text).replace("\0", "")
+
+
+def clean_line(text):
+    """Returns a text as one line, stripped; "" if no character is visible."""
+    line = join_lines(text).strip()
+    # Most lines begin with such a character.
+    if _WORD_CHARACTER.search(line) or any(map(_is_visible, line)):
+        return line
+    return ""
+
+
+def _is_visible(character):
+    category = unicodedata.category(character)
+    return category not in _INVISIBLE_CATEGORIES and character not in _REPLACED
 
 
 class DecodedLines:
@@ -78,16 +99,19 @@ class DecodedLines:
         self._line_number += 1
         raw = self._lines.pop()
         if len(raw) > _MAX_LINE_BYTES:
-            raise self._too_long_error(self._line_number)
+            raise self._too_long_error(self._line_number, raw)
         if self._line_number == 1:
+            self._binary_format = detect_binary(raw)
             raw = raw.removeprefix(codecs.BOM_UTF8)
         try:
             text = raw.decode("utf-8").removesuffix("\r")
         except UnicodeDecodeError as error:
+            problem = f"{error.reason} at byte {error.start + 1}"
+            advice = "convert it with iconv, for example"
+            problem, advice = self._binary_format or (problem, advice)
             raise InputError(
-                f"Line {self._line_number} of {self._name} is not UTF-8 "
-                f"({error.reason} at byte {error.start + 1}); convert it "
-                "first, with iconv for example."
+                f"Line {self._line_number} of {self._name} is not UTF-8 but "
+                f"{problem}: {advice} first."
             ) from None
         return text if self._verbatim else join_lines(text)
 
@@ -102,7 +126,8 @@ class DecodedLines:
 
     def _read_block(self):
         if len(self._incomplete_line) > _MAX_LINE_BYTES:
-            raise self._too_long_error(self._line_number + 1)
+            number = self._line_number + 1
+            raise self._too_long_error(number, self._incomplete_line)
         try:
             if self._poller:
                 # Without data `read1` of a non-blocking stream returns nothing,
@@ -120,10 +145,13 @@ class DecodedLines:
             lines = [text] if text else []
         self._lines = lines[::-1]
 
-    def _too_long_error(self, number):
+    def _too_long_error(self, number, raw):
+        advice = ""
+        if b"\r" in raw:
+            advice = r", with tr '\r' '\n' if carriage returns end its lines"
         return InputError(
             f"Line {number} of {self._name} is longer than {_MAX_LINE_BYTES} "
-            "bytes; expected one sentence per line."
+            f"bytes; give one sentence per line{advice}."
         )
 
 
@@ -204,7 +232,7 @@ def read_references(paths, count):
                 "expected one line per sentence."
             )
         if references:
-            lines = [line if line.strip() else None for line in lines]
+            lines = [line if clean_line(line) else None for line in lines]
         references.append(lines)
     return references
 

@@ -3,11 +3,16 @@
 The functions define_* define flags for the module that calls them.
 """
 
+import itertools
+import sys
+
 from absl import flags
 
 from export.common.errors import InputError
+from export.lines.file_formats import MARKUP, detect_format
 from export.lines.streams import (
     line_format,
+    print_line_warning,
     process_document,
     process_lines,
 )
@@ -71,6 +76,12 @@ def define_translation():
         "Format of the document; html and xml imply --document. Tags and "
         "placeholders are kept.",
     )
+    flags.DEFINE_list(
+        "keep_elements",
+        [],
+        "Names of elements of the document, separated by commas, that are not "
+        "translated.",
+    )
 
 
 def validate_format():
@@ -93,10 +104,48 @@ def validate_format():
                 f"A document has no lines for {', '.join(given)}: omit it, or "
                 "--document and --format."
             )
+    elif (
+        "placeholder" in FLAGS
+        and FLAGS.placeholder
+        and "placeholders" not in FLAGS.keep
+    ):
+        raise InputError(
+            "--placeholder is for documents and --keep=placeholders: give one "
+            "of --document, --format and --keep=placeholders with it."
+        )
+    if FLAGS.keep_elements and FLAGS.format == "text":
+        raise InputError(
+            "--keep_elements names elements of markup: add --format=html or "
+            "--format=xml, or omit it."
+        )
 
 
 def _is_document():
     return FLAGS.document or FLAGS.format != "text"
+
+
+def _validate_content(text):
+    """Raises InputError for what is no text, unless --format says it is.
+
+    What --format=html reads without a tag is a warning, as are lines.
+    """
+    is_named = FLAGS["format"].present
+    if is_named and (FLAGS.format != "html" or "<" in text):
+        return
+    found = detect_format(text)
+    if found is None:
+        return
+    advice = "take its texts out of it"
+    if found in MARKUP:
+        advice = f"give --format={'xml' if found == 'XML' else 'html'}"
+    message = (
+        f"The input is {found}, of which everything would be translated, names "
+        f"and marks too: {advice}, or give --format=text if it is text."
+    )
+    if is_named or not FLAGS.document:
+        print(f"Warning: {message}", file=sys.stderr, flush=True)
+    else:
+        raise InputError(message)
 
 
 def translate_stream(
@@ -107,30 +156,52 @@ def translate_stream(
     With `prefix_file`, the path of --prefixes, `on_prefixes` is called with the
     list of prefixes of each chunk of lines. `terms` are Terms, or None.
     """
+    changes = _ItemChanges()
     if _is_document():
+
+        def translate_document(text, on_progress):
+            _validate_content(text)
+            return translator.translate_document(
+                text,
+                FLAGS.format,
+                on_progress,
+                terms,
+                FLAGS.keep_elements,
+                changes.add,
+            )
+
         process_document(
-            "Translating",
-            FLAGS.input,
-            FLAGS.output,
-            lambda text, on_progress: translator.translate_document(
-                text, FLAGS.format, on_progress, terms
-            ),
+            "Translating", FLAGS.input, FLAGS.output, translate_document
         )
+        changes.print_warning()
         return
     parallel = None if prefix_file is None else ("prefixes", prefix_file)
+    numbers = itertools.count(1)
+
+    is_first = True
 
     def translate(chunk, on_progress):
+        nonlocal is_first
         texts, prefixes = chunk, None
         if parallel is not None:
             # Each item is a line of --input and one of --prefixes.
             texts, prefixes = map(list, zip(*chunk))
             on_prefixes(prefixes)
+        if is_first:
+            _validate_content("\n".join(texts))
+            is_first = False
         if FLAGS.alignments or FLAGS.confidence:
             translations = translator.align(texts, on_progress, prefixes, terms)
-            return [[each] for each in translations]
-        return translator.n_best(
-            texts, FLAGS.n_best, on_progress, prefixes, terms
-        )
+            rows = [[each] for each in translations]
+        else:
+            rows = translator.n_best(
+                texts, FLAGS.n_best, on_progress, prefixes, terms
+            )
+        if terms and terms.keep:
+            for number, text, row in zip(numbers, texts, rows):
+                for item in terms.find_changes(text, row[0].text):
+                    changes.add(number, item)
+        return rows
 
     process_lines(
         "Translating",
@@ -142,3 +213,24 @@ def translate_stream(
         ),
         parallel,
     )
+    changes.print_warning()
+
+
+class _ItemChanges:
+    """Warns of lines whose translations have items less or more often."""
+
+    def __init__(self):
+        self._lines, self._examples = set(), []
+
+    def add(self, line, item):
+        if line not in self._lines and len(self._lines) < 3:
+            self._examples.append(f"{line}: {item!r}")
+        self._lines.add(line)
+
+    def print_warning(self):
+        print_line_warning(
+            "Kept items or placeholders that are not as often in the "
+            "translation as in the text",
+            len(self._lines),
+            self._examples,
+        )

@@ -12,6 +12,7 @@ import time
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
 from export.common.storage import error_reason
+from export.lines.file_formats import decode_document
 from export.lines.files import DecodedLines, join_lines, read_lines
 
 # Linux' PIPE_BUF: writes of at most this many bytes to a pipe are atomic.
@@ -239,12 +240,7 @@ def process_document(description, input_path, output_path, translate):
         # Only to see that it can be written.
         _open_output(stack, output_path, [input_path], append=True)
         try:
-            text = stream.read().decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"The input is not UTF-8 ({error.reason} at byte "
-                f"{error.start + 1}); convert it first, with iconv for example."
-            ) from None
+            text = decode_document(stream.read())
         except OSError as error:
             raise InputError(
                 f"Cannot read the input: {error_reason(error)}."

@@ -6,13 +6,20 @@ value is an error: ignoring it would silently compute something else.
 
 import dataclasses
 import json
+import math
 import re
 
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors
 
-# Any value: the reader validates it, or no result depends on it.
-ANY = object()
+
+class _AnyValue:
+    def __contains__(self, value):
+        return True
+
+
+# The reader validates the value; no result depends on it.
+ANY, IGNORED = _AnyValue(), _AnyValue()
 # Roles of TransformerConfig's fields that do not affect a trained model.
 _TRAINING_ROLES = {"training", "duration"}
 # Booleans as text, as YAML writes them.
@@ -33,12 +40,13 @@ def split_keys(table):
 HF_GENERATION_FIELDS = split_keys(
     {
         "max_length max_new_tokens num_beams length_penalty eos_token_id "
-        "decoder_start_token_id bos_token_id pad_token_id forced_eos_token_id "
-        "suppress_tokens bad_words_ids "
-        # Ignored: sampling, speed, memory, and other outputs.
-        "temperature top_k top_p min_p top_h typical_p epsilon_cutoff "
-        "eta_cutoff use_cache cache_implementation cache_config max_cache_len "
-        "low_memory prefill_chunk_size compile_config disable_compile use_mtp "
+        "decoder_start_token_id bos_token_id forced_eos_token_id "
+        "suppress_tokens bad_words_ids": ANY,
+        # Sampling, speed, memory, and other outputs.
+        "pad_token_id temperature top_k top_p min_p top_h typical_p "
+        "epsilon_cutoff eta_cutoff use_cache cache_implementation cache_config "
+        "max_cache_len low_memory prefill_chunk_size compile_config "
+        "disable_compile use_mtp "
         "continuous_batching_config return_dict_in_generate output_attentions "
         "output_hidden_states output_scores output_logits return_legacy_cache "
         "remove_invalid_values is_assistant num_assistant_tokens "
@@ -46,7 +54,7 @@ HF_GENERATION_FIELDS = split_keys(
         "assistant_early_exit assistant_lookbehind target_lookbehind "
         "assistant_ensemble_weight speculation_type prompt_lookup_num_tokens "
         "max_matching_ngram_size transformers_version _from_model_config "
-        "_commit_hash": ANY,
+        "_commit_hash": IGNORED,
         "early_stopping": (False, True, "never"),
         "renormalize_logits": (False, True),
         "forced_bos_token_id": (),
@@ -71,14 +79,17 @@ HF_CONFIG_FIELDS = dict.fromkeys(HF_GENERATION_FIELDS, ANY) | split_keys(
         "encoder_ffn_dim decoder_ffn_dim hidden_size encoder_attention_heads "
         "decoder_attention_heads num_hidden_layers num_attention_heads "
         "dropout attention_dropout activation_dropout layer_norm_epsilon "
-        # Ignored: labels, origin, training, memory, heads of other models.
+        # Written by export.marian alone.
+        "alignment_layer alignment_heads": ANY,
+        # Labels, origin, training, memory, heads of other models.
         "_name_or_path name_or_path architectures transformers_version dtype "
         "torch_dtype _num_labels num_labels id2label label2id problem_type "
         "finetuning_task _commit_hash _attn_implementation attn_implementation "
         "_attn_implementation_autoset init_std gradient_checkpointing "
         "use_cache return_dict torchscript use_return_dict output_past "
         "chunk_size_feed_forward max_position_embeddings extra_pos_embeddings "
-        "classifier_dropout classif_dropout tf_legacy_loss sep_token_id": ANY,
+        "classifier_dropout classif_dropout tf_legacy_loss "
+        "sep_token_id": IGNORED,
         "activation_function": ("relu", "gelu", "swish", "silu"),
         "tie_word_embeddings share_encoder_decoder_embeddings": (False, True),
         # Other values belong to other networks.
@@ -100,14 +111,14 @@ HF_CONFIG_FIELDS = dict.fromkeys(HF_GENERATION_FIELDS, ANY) | split_keys(
 # tokenizer_config.json and special_tokens_map.json of a MarianTokenizer.
 HF_TOKENIZER_FIELDS = split_keys(
     {
-        "source_lang target_lang added_tokens_decoder "
-        # Ignored: batches, training, and origin.
+        "source_lang target_lang added_tokens_decoder": ANY,
+        # Batches, training, and origin.
         "model_max_length max_len padding_side truncation_side "
         "model_input_names name_or_path special_tokens_map_file tokenizer_file "
         "source_spm target_spm vocab vocab_file target_vocab_file "
         "processor_class backend is_local local_files_only use_fast "
         "chat_template split_special_tokens spaces_between_special_tokens "
-        "verbose init_inputs transformers_version": ANY,
+        "verbose init_inputs transformers_version": IGNORED,
         "separate_vocabs": (False, True),
         "tokenizer_class": ("MarianTokenizer",),
         "eos_token": ("</s>",),
@@ -119,13 +130,16 @@ HF_TOKENIZER_FIELDS = split_keys(
         "extra_special_tokens": _WarnUnless(["", [], {}]),
     }
 )
-# special:model.yml of Marian 1.5 to 1.12. "d" is dropout, which has no effect
-# in a trained network.
+# special:model.yml of Marian 1.5 to 1.12, and the same options in a decoder.yml
+# of `--dump-config full`. "d" is dropout, which has no effect in a trained
+# network.
 MARIAN_MODEL_FIELDS = split_keys(
     {
         "dim-vocabs dim-emb enc-depth dec-depth transformer-heads "
-        "transformer-dim-ffn transformer-decoder-dim-ffn version "
-        # Ignored, or excluded by other fields.
+        "transformer-dim-ffn transformer-decoder-dim-ffn "
+        "transformer-guided-alignment-layer": ANY,
+        # Origin, or excluded by other fields.
+        "version "
         "dim-rnn enc-type enc-cell enc-cell-depth dec-cell skip "
         "dec-cell-base-depth dec-cell-high-depth layer-normalization "
         "transformer-rnn-projection transformer-dim-aan transformer-aan-depth "
@@ -135,12 +149,16 @@ MARIAN_MODEL_FIELDS = split_keys(
         "factors-dim-emb transformer-alibi-shift transformer-alibi-trainable "
         "separator-symbol char-conv-filters-num char-conv-filters-widths "
         "char-highway char-stride transformer-depth-scaling "
-        "transformer-guided-alignment-layer embedding-fix-src "
-        "embedding-fix-trg": ANY,
+        "embedding-fix-src embedding-fix-trg best-deep bert-mask-symbol "
+        "bert-sep-symbol bert-class-symbol bert-masking-fraction "
+        "comet-final-sigmoid comet-stop-grad comet-mix comet-mix-norm "
+        "comet-pool comet-mix-transformation comet-dropout comet-mixup "
+        "comet-mixup-reg comet-augment-bad comet-pooler-ffn "
+        "comet-prepend-zero comet-use-separator": IGNORED,
         "transformer-no-projection transformer-pool transformer-no-bias "
         "transformer-train-position-embeddings transformer-train-positions "
         "transformer-disable-position-embeddings transformer-no-affine "
-        "embedding-normalization input-join-fields right-left "
+        "embedding-normalization input-join-fields right-left alibi "
         "ulr": FALSE_STRINGS,
         "tied-embeddings tied-embeddings-src tied-embeddings-all "
         "output-omit-bias": _BOOLEAN_STRINGS,
@@ -158,21 +176,24 @@ MARIAN_MODEL_FIELDS = split_keys(
         "transformer-attention-mask": ("default",),
         "lemma-dim-emb": ("0",),
         "input-types": ([], ["sequence", "sequence"]),
-        "special-vocab": ([], ""),
+        "special-vocab input-reorder": ([], ""),
     }
 )
 # decoder.yml of Marian 1.5 to 1.12.
 MARIAN_DECODER_FIELDS = split_keys(
     {
+        " ".join(MARIAN_MODEL_FIELDS): IGNORED,
         "models vocabs beam-size normalize max-length-factor word-penalty "
-        # Ignored: paths, batches, devices, rounding, and other outputs.
+        "max-length": ANY,
+        # Paths, batches, devices, rounding, and other outputs.
         "relative-paths mini-batch mini-batch-words maxi-batch maxi-batch-sort "
-        "max-length max-length-crop workspace devices num-devices cpu-threads "
+        "max-length-crop workspace devices num-devices cpu-threads "
         "data-threads no-nccl fp16 precision optimize gemm-type quantize-range "
         "model-mmap log log-level log-time-zone quiet quiet-translation seed "
         "port n-best n-best-feature alignment word-scores stat-freq input "
-        "output weights version authors cite build-info ignore-model-config "
-        "interpolate-env-vars check-nan": ANY,
+        "output weights version authors cite build-info interpolate-env-vars "
+        "check-nan encryption-key-path dump-config": IGNORED,
+        "ignore-model-config": FALSE_STRINGS,
         "allow-unk allow-special force-decode skip-cost no-spm-encode "
         "no-spm-decode tsv": _WarnUnless(FALSE_STRINGS),
         "tsv-fields": _WarnUnless(["0"]),
@@ -195,7 +216,7 @@ def validate_fields(fields, supported_values, file):
                 "unknown field; remove it if the model does not need it."
             )
         values = supported_values[name]
-        if values is ANY or value in values:
+        if value in values:
             continue
         if not isinstance(values, _WarnUnless):
             expected = " or ".join(map(short_repr, values)) or "no such field"
@@ -221,6 +242,19 @@ def read_positive_int(fields, name, maximum, file, default=None):
     return int(value)
 
 
+def read_number(fields, name, least, most, file, default):
+    """Returns a number in a range as a float; YAML stores it as text."""
+    value = fields.get(name, default)
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not least <= number <= most:
+        expected = f"a number from {least:g} to {most:g}"
+        raise wrong_value_error(file, name, value, expected)
+    return number
+
+
 def short_repr(value):
     """Returns the `repr` of a value, truncated to 60 characters."""
     text = repr(value)
@@ -237,9 +271,8 @@ def validate_config(config, supported_values, program, advice):
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         values = supported_values.get(field.name, (field.default,))
-        is_supported = values is ANY or value in values
         roles = {*field.metadata.get("roles", ["architecture"])}
-        if not is_supported and roles - _TRAINING_ROLES:
+        if value not in values and roles - _TRAINING_ROLES:
             unsupported.append(f"{field.name}={value}")
     if not config.heads_fill_model:
         unsupported.append("d_k and d_v other than d_model / num_heads")

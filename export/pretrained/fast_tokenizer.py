@@ -7,13 +7,21 @@ from sentencepiece import sentencepiece_model_pb2
 from export.common.errors import InputError
 from export.pretrained.config_files import (
     ANY,
+    IGNORED,
     read_json,
     split_keys,
     validate_fields,
 )
 
 _BPE = sentencepiece_model_pb2.TrainerSpec.BPE
-# Of the tokenizer's parts, as SentencePiece has them; see `validate_fields`.
+# Of the file and its parts, as SentencePiece has them; see `validate_fields`.
+# NllbTokenizer sets truncation, padding and the post-processor itself.
+_FILE_FIELDS = split_keys(
+    {
+        "model added_tokens normalizer pre_tokenizer": ANY,
+        "version truncation padding post_processor decoder": IGNORED,
+    }
+)
 _MODEL_FIELDS = split_keys(
     {
         "vocab merges": ANY,
@@ -35,9 +43,10 @@ _NORMALIZER_FIELDS = split_keys(
 )
 _PRE_TOKENIZER_FIELDS = split_keys(
     {
-        "split str_rep": ANY,
+        # No merge crosses a ▁.
+        "split": IGNORED,
         "type": ("WhitespaceSplit", "Metaspace"),
-        "replacement": ("▁",),
+        "replacement str_rep": ("▁",),
         "add_prefix_space": (True,),
         "prepend_scheme": ("always", "first"),
     }
@@ -54,6 +63,7 @@ def read_fast_tokenizer(path):
     try:
         model = content["model"]
         vocab, merges = dict(model["vocab"]), model["merges"]
+        validate_fields(content, _FILE_FIELDS, path)
         validate_fields(model, _MODEL_FIELDS, path)
         if any(type(i) is not int or i < 0 for i in vocab.values()):
             raise ValueError("its vocab has no ids")

@@ -9,6 +9,7 @@ from export.pretrained.config_files import (
     HF_CONFIG_FIELDS,
     HF_GENERATION_FIELDS,
     read_fields,
+    read_number,
     read_positive_int,
     short_repr,
     validate_fields,
@@ -26,7 +27,13 @@ from export.pretrained.weight_mapping import (
 )
 from export.pretrained.weights_file import open_weights_file
 from export.tokenizers.python_tokenizers import join_vocabularies
-from keras_transformer.config import FORBIDDEN_IDS, MAX_BEAMS, MAX_EXTRA_TOKENS
+from keras_transformer.config import (
+    FORBIDDEN_IDS,
+    MAX_ALPHA,
+    MAX_BEAMS,
+    MAX_EXTRA_TOKENS,
+    MIN_ALPHA,
+)
 
 _CONFIG_FILE, _GENERATION_FILE = "config.json", "generation_config.json"
 # Activations of a TransformerConfig by their names in transformers.
@@ -125,6 +132,7 @@ def read_config(fields, **other_fields):
         share_embeddings = "all" if is_shared else "target-softmax"
     return make_transformer_config(
         _CONFIG_FILE,
+        {"num_heads": "encoder_attention_heads"},
         d_model=read_size(fields, "d_model", 2**16),
         num_heads=_read_equal_sizes(fields, "attention_heads", 2**12),
         encoder_layers=read_size(fields, "encoder_layers", 1000),
@@ -133,6 +141,8 @@ def read_config(fields, **other_fields):
         layer_norm_epsilon=fields.get("layer_norm_epsilon", _EPSILON),
         activation=_ACTIVATIONS[fields.get("activation_function", "gelu")],
         share_embeddings=share_embeddings,
+        alignment_layer=fields.get("alignment_layer", -2),
+        alignment_heads=fields.get("alignment_heads", 0),
         dropout=fields.get("dropout", 0.1),
         attention_dropout=fields.get("attention_dropout", 0.0),
         activation_dropout=fields.get("activation_dropout", 0.0),
@@ -149,7 +159,7 @@ def _read_equal_sizes(fields, name, maximum):
     encoder = read_size(fields, f"encoder_{name}", maximum)
     decoder = read_size(fields, f"decoder_{name}", maximum)
     if encoder != decoder:
-        name, expected = f"decoder_{name}", f"{encoder} as in the encoder"
+        name, expected = f"decoder_{name}", f"{encoder} as encoder_{name}"
         raise wrong_value_error(_CONFIG_FILE, name, decoder, expected)
     return encoder
 
@@ -277,7 +287,9 @@ def read_generation(config, generation):
     return GenerationSettings(
         search_fields={
             "beam_size": read_int("num_beams", MAX_BEAMS, 1),
-            "alpha": fields.get("length_penalty", 1.0),
+            "alpha": read_number(
+                fields, "length_penalty", MIN_ALPHA, MAX_ALPHA, file, 1.0
+            ),
             "length_penalty": "power",
             "stop_criterion": STOP_CRITERIA[early_stopping],
             "max_extra_tokens": max_tokens,

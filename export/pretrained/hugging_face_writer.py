@@ -41,8 +41,9 @@ _SUPPORTED_VALUES = split_keys(
     {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon beam_size alpha "
+        "max_extra_tokens alignment_layer alignment_heads "
         # Has no effect without learned positions.
-        "max_extra_tokens max_positions": ANY,
+        "max_positions": ANY,
         "activation": tuple(_ACTIVATIONS),
         "share_embeddings": ("all", "target-softmax", "none"),
         "output_bias": (False, True),
@@ -159,6 +160,8 @@ def _make_config_fields(config, source_ids, target_ids):
         "dtype": "float32",
         # Ignored by MarianMTModel, read by export.import_marian.
         "layer_norm_epsilon": config.layer_norm_epsilon,
+        "alignment_layer": config.alignment_layer,
+        "alignment_heads": config.alignment_heads,
         **special_ids,
     }
     early_stopping = {stop: value for value, stop in STOP_CRITERIA.items()}

@@ -19,11 +19,16 @@ from export.pretrained.config_files import (
     MARIAN_DECODER_FIELDS,
     MARIAN_MODEL_FIELDS,
     read_bytes,
+    read_number,
     read_positive_int,
     validate_fields,
     wrong_value_error,
 )
-from export.pretrained.vocabulary import complete_vocab, make_vocabulary
+from export.pretrained.vocabulary import (
+    complete_vocab,
+    make_vocabulary,
+    read_piece_ids,
+)
 from export.pretrained.weight_mapping import (
     MAX_VOCABULARY,
     PretrainedModel,
@@ -35,18 +40,23 @@ from export.pretrained.weight_mapping import (
 from export.pretrained.weights_file import WeightsFile
 from export.tokenizers.python_tokenizers import (
     OPUS_MT,
+    TAG,
     add_kind,
     join_vocabularies,
 )
-from keras_transformer.config import MAX_ALPHA, MAX_BEAMS
+from keras_transformer.config import MAX_ALPHA, MAX_BEAMS, MIN_ALPHA
 
 _DECODER_FILE, _MODEL_OPTIONS = "decoder.yml", "special:model.yml"
 _END, _UNKNOWN = "</s>", "<unk>"
+# Of SentencePiece models, which may be vocabularies with ids of their own.
+_SPM = ".spm"
 # Names of the arrays of embeddings.
 _SHARED, _OUTPUT_BIAS = "Wemb", "decoder_ff_logit_out_b"
 _SOURCE, _TARGET = "encoder_Wemb", "decoder_Wemb"
 _OUTPUT, _OUTPUT_KERNEL = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W"
 _ACTIVATIONS = {"relu": "relu", "swish": "silu"}
+# Of fields of a TransformerConfig that may be wrong.
+_OPTION_NAMES = {"d_model": "dim-emb", "num_heads": "transformer-heads"}
 # Up to this source length, in pieces, Marian's maximum output length fits.
 _REFERENCE_LENGTH = 128
 # Marian's files nest at most lists in a mapping.
@@ -60,7 +70,7 @@ def read_marian_npz(folder):
 
     Raises InputError if a file is missing, damaged or of another architecture.
     """
-    path = folder / _DECODER_FILE
+    path = _find_decoder_file(folder)
     decoder_options = parse_yaml(read_bytes(path), path)
     weights = WeightsFile(_find_model(folder, decoder_options))
     name = f"{weights.path}: {_MODEL_OPTIONS}"
@@ -68,16 +78,21 @@ def read_marian_npz(folder):
     # A missing type means one of Marian's recurrent networks.
     options = {"type": "none"} | options
     validate_fields(options, MARIAN_MODEL_FIELDS, _MODEL_OPTIONS)
+    # The model's options precede those of `--dump-config full`.
+    names = decoder_options.keys() & MARIAN_MODEL_FIELDS.keys()
+    more_options = {name: decoder_options[name] for name in names - {*options}}
+    validate_fields(more_options, MARIAN_MODEL_FIELDS, _DECODER_FILE)
+    options |= more_options
     sizes = _read_vocabulary_sizes(options)
-    vocabs, warnings = _read_vocabs(folder, decoder_options, sizes)
+    vocabs, spm_paths, warnings = _read_vocabs(folder, decoder_options, sizes)
     share_embeddings, has_shared_embedding = _read_weight_tying(options)
     if has_shared_embedding and vocabs[0] != vocabs[1]:
         raise InputError(
-            f"{_DECODER_FILE}: expected one vocabulary for source and target, "
-            "as they have one matrix of embeddings, got different ones."
+            f"{_DECODER_FILE}: expected one vocabulary for source and target "
+            "in vocabs, as tied-embeddings-all or tied-embeddings-src of "
+            f"{_MODEL_OPTIONS} gives them one matrix, got different ones."
         )
-    source = _convert_vocab(vocabs[0], folder / "source.spm")
-    target = _convert_vocab(vocabs[1], folder / "target.spm")
+    source, target = map(_convert_vocab, vocabs, spm_paths)
     source_size = len(source.checkpoint_ids)
     config = _read_config(
         options,
@@ -89,8 +104,12 @@ def read_marian_npz(folder):
     warnings += validate_fields(
         decoder_options, MARIAN_DECODER_FIELDS, _DECODER_FILE
     )
-    if _read_number(decoder_options, "word-penalty", 0.0, 100):
+    limits = -100, 10**9, _DECODER_FILE
+    if read_number(decoder_options, "word-penalty", *limits, 0):
         warnings.append(f"word-penalty of {_DECODER_FILE} is ignored")
+    # Here a source has at most 512 tokens.
+    if read_number(decoder_options, "max-length", *limits, 1000) < 512:
+        warnings.append(f"max-length of {_DECODER_FILE} is ignored")
     embeddings = _read_embeddings(weights, config, has_shared_embedding, sizes)
     bias = np.zeros(sizes[1], np.float32)
     if not _is_enabled(options, "output-omit-bias"):
@@ -100,9 +119,23 @@ def read_marian_npz(folder):
     names |= {_SHARED, _SOURCE, _TARGET, _OUTPUT, _OUTPUT_KERNEL, _OUTPUT_BIAS}
     model = load_transformer(config, weights, mappings, names)
     set_embeddings(model, embeddings, bias, source, target)
-    source_proto = add_kind(source.proto, OPUS_MT)
+    source_proto = source.proto
+    # Text for other vocabularies than Marian's own has OPUS-MT's normalization.
+    if not _read_file_names(decoder_options, "vocabs")[0].endswith(_SPM):
+        source_proto = add_kind(source_proto, OPUS_MT)
+    elif any(re.fullmatch(TAG, piece) for piece in vocabs[0]):
+        warnings.append(
+            f"{spm_paths[0].name} has tags: no ▁ precedes them here"
+        )
     vocabulary = join_vocabularies(source_proto, target.proto)
     return PretrainedModel(model, vocabulary, (None, None), warnings)
+
+
+def _find_decoder_file(folder):
+    """Returns the path of decoder.yml, or of Marian's MODEL.decoder.yml."""
+    path = folder / _DECODER_FILE
+    others = [*folder.glob(f"*.{_DECODER_FILE}")]
+    return others[0] if len(others) == 1 and not path.exists() else path
 
 
 def _find_model(folder, decoder_options):
@@ -128,25 +161,38 @@ def _read_file_names(decoder_options, name):
 
 
 def _read_vocabs(folder, decoder_options, sizes):
-    """Returns the dicts of both sides, piece to id, and warnings."""
+    """Returns the dicts of both sides, piece to id, and warnings.
+
+    Between them it returns the paths of both SentencePiece models.
+    """
     names = _read_file_names(decoder_options, "vocabs")
     if len(names) != 2:
         expected = "two files, of the source and of the target,"
         raise wrong_value_error(_DECODER_FILE, "vocabs", names, expected)
-    vocabs, warnings = [], []
-    for name, size in zip(names, sizes):
+    vocabs, spm_paths, warnings = [], [], []
+    for side, name, size in zip(("source", "target"), names, sizes):
         path = folder / name
-        vocab = parse_yaml(read_bytes(path), path)
-        for piece, text in vocab.items():
-            if not re.fullmatch("[0-9]{1,9}", str(text)):
-                raise wrong_value_error(path, piece[:40], text, "an id")
-            vocab[piece] = int(text)
+        if path.suffix == _SPM:
+            vocab = read_piece_ids(read_bytes(path), path)
+            spm_paths.append(path)
+        else:
+            vocab = _read_yaml_vocab(path)
+            spm_paths.append(folder / f"{side}{_SPM}")
         if not {_END, _UNKNOWN} <= vocab.keys():
             raise InputError(f"{path} must have {_END} and {_UNKNOWN}.")
         vocab, more_warnings = complete_vocab(vocab, size, path)
         vocabs.append(vocab)
         warnings += more_warnings
-    return vocabs, warnings
+    return vocabs, spm_paths, warnings
+
+
+def _read_yaml_vocab(path):
+    vocab = parse_yaml(read_bytes(path), path)
+    for piece, text in vocab.items():
+        if not re.fullmatch("[0-9]{1,9}", str(text)):
+            raise wrong_value_error(path, piece[:40], text, "an id")
+        vocab[piece] = int(text)
+    return vocab
 
 
 def _convert_vocab(vocab, path):
@@ -170,16 +216,20 @@ def _read_config(options, **other_fields):
     d_ff = _read_size(options, "transformer-dim-ffn", 2**20)
     name = "transformer-decoder-dim-ffn"
     if options.get(name, "0") not in ("0", str(d_ff)):
-        expected = f"{d_ff} as in the encoder"
+        expected = f"{d_ff} as transformer-dim-ffn"
         raise wrong_value_error(_MODEL_OPTIONS, name, options[name], expected)
     activation = options.get("transformer-ffn-activation", "swish")
     return make_transformer_config(
         _MODEL_OPTIONS,
+        _OPTION_NAMES,
         d_model=_read_size(options, "dim-emb", 2**16),
         num_heads=_read_size(options, "transformer-heads", 2**12),
         encoder_layers=_read_size(options, "enc-depth", 1000),
         decoder_layers=_read_size(options, "dec-depth", 1000),
         d_ff=d_ff,
+        # Marian's alignments are from one head.
+        alignment_layer=_read_alignment_layer(options),
+        alignment_heads=1,
         # Marian's Transformer has 1e-6, its other networks 1e-9.
         layer_norm_epsilon=1e-6,
         activation=_ACTIVATIONS[activation],
@@ -187,6 +237,13 @@ def _read_config(options, **other_fields):
         sinusoid_rates="marian",
         **other_fields,
     )
+
+
+def _read_alignment_layer(options):
+    name = "transformer-guided-alignment-layer"
+    if options.get(name, "last") == "last":
+        return -1
+    return _read_size(options, name, _read_size(options, "dec-depth", 1000))
 
 
 def _read_size(options, name, maximum):
@@ -209,29 +266,21 @@ def _is_enabled(options, name):
 
 def _read_search_fields(decoder_options):
     """Returns the fields of a TransformerConfig for a search."""
-    factor = _read_number(decoder_options, "max-length-factor", 3.0, 100)
+    factor = "max-length-factor", 0, 100, _DECODER_FILE, 3
+    factor = read_number(decoder_options, *factor)
     extra_tokens = (max(factor, 1.0) - 1) * _REFERENCE_LENGTH
     return {
         "beam_size": read_positive_int(
             decoder_options, "beam-size", MAX_BEAMS, _DECODER_FILE, 12
         ),
-        "alpha": _read_number(decoder_options, "normalize", 0.0, MAX_ALPHA),
+        "alpha": read_number(
+            decoder_options,
+            *("normalize", MIN_ALPHA, MAX_ALPHA, _DECODER_FILE, 0),
+        ),
         "length_penalty": "power",
         "stop_criterion": "k_finished",
         "max_extra_tokens": math.ceil(extra_tokens),
     }
-
-
-def _read_number(decoder_options, name, default, maximum):
-    value = decoder_options.get(name, default)
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0 <= number <= maximum:
-        expected = f"a number from 0 to {maximum:g}"
-        raise wrong_value_error(_DECODER_FILE, name, value, expected)
-    return number
 
 
 def _read_embeddings(weights, config, has_shared_embedding, sizes):

@@ -1,15 +1,20 @@
 """Writes an imported model as a model directory."""
 
+from export.common.errors import InputError
 from export.common.storage import atomic_write
 from export.model_directory import ModelDirectory
 
 
-def write_model_directory(path, folder, pretrained):
+def write_model_directory(path, folder, pretrained, **changes):
     """Writes a PretrainedModel, and prints its size and warnings.
 
-    `path` is the new model directory, `folder` the directory that was read.
+    `path` is the new model directory, `folder` the directory that was read, and
+    `changes` are values of flags for fields of the configuration.
     """
-    config = pretrained.model.config
+    try:
+        config = pretrained.model.config.replace(**changes)
+    except ValueError as error:
+        raise InputError(f"--{error}") from error
     source_language, target_language = pretrained.languages
     with atomic_write(path) as temporary:
         temporary.mkdir()

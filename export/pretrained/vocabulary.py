@@ -68,8 +68,10 @@ def read_vocabularies(folder, sizes, begin_id, end_id):
         paths[1], vocabs[1] = target_path, read_vocab(target_path)
         begin_ids[0] = vocabs[0].get(_PADDING)
     if begin_id not in vocabs[1].values():
-        name, expected = "decoder_start_token_id", "the id of a piece"
-        raise wrong_value_error(paths[1], name, begin_id, expected)
+        raise InputError(
+            f"{paths[1]} must have a piece with the id {begin_id}, the "
+            "decoder_start_token_id."
+        )
     if vocabs[1].get(_END) != end_id:
         value, expected = vocabs[1].get(_END), f"eos_token_id, {end_id},"
         raise wrong_value_error(paths[1], _END, value, expected)
@@ -115,8 +117,9 @@ def read_added_tokens(
     for file, token, token_id in entries:
         is_text = isinstance(token, str) and token
         if not is_text or not re.fullmatch("[0-9]{1,8}", str(token_id)):
-            value, expected = [token, token_id], "texts and ids"
-            raise wrong_value_error(file, "added tokens", value, expected)
+            value, expected = [token, token_id], "a text and its id"
+            name = "an added token (added_tokens_decoder)"
+            raise wrong_value_error(file, name, value, expected)
         added[token] = int(token_id)
     tokens = added.keys() - {*known}
     if tokens:
@@ -153,11 +156,14 @@ def complete_vocab(vocab, size, path):
     vocab = {piece: vocab[piece] for piece in vocab if piece}
     last = max(vocab, key=vocab.get, default="")
     if vocab.get(last, 0) >= size:
-        expected = f"an id below {size}, the rows of the embeddings,"
+        # Their names in Hugging Face's and in Marian's files.
+        expected = f"an id below {size}, vocab_size or dim-vocabs,"
         raise wrong_value_error(path, last, vocab[last], expected)
     unnamed = sorted({*range(size)} - {*vocab.values()})
     if size - len(unnamed) != len(vocab):
-        raise InputError(f"{path} gives one id to several pieces.")
+        raise InputError(
+            f"{path} and the added tokens give one id to several pieces."
+        )
     for unnamed_id in unnamed:
         name = f"<{unnamed_id}>"
         while name in vocab:
@@ -234,6 +240,12 @@ def read_pieces(spm, path):
     control = _TYPE.CONTROL, _TYPE.UNKNOWN
     pieces = _parse_model(spm, {}, path).pieces
     return [each.piece for each in pieces if each.type not in control]
+
+
+def read_piece_ids(spm, path):
+    """Returns the dict of a SentencePiece model, piece to its own id."""
+    pieces = _parse_model(spm, {}, path).pieces
+    return {each.piece: number for number, each in enumerate(pieces)}
 
 
 def _parse_model(spm, vocab, path):

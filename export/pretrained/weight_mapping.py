@@ -20,6 +20,7 @@ from keras import ops
 
 import keras_transformer as kt
 from export.common.errors import InputError
+from export.pretrained.config_files import wrong_value_error
 from export.pretrained.vocabulary import MISSING_ID
 from keras_transformer.config import BEGIN_ID, END_ID
 
@@ -248,6 +249,7 @@ def _assign_rows(weight, start, rows):
 
 def make_transformer_config(
     file,
+    names,
     d_model,
     num_heads,
     encoder_layers,
@@ -257,13 +259,13 @@ def make_transformer_config(
 ):
     """Returns the TransformerConfig of a Marian network, or of M2M-100.
 
-    Errors name `file`; `fields` are other fields of the configuration.
+    Errors name `file`, with its `names` of the fields where they differ;
+    `fields` are other fields of the configuration.
     """
     if d_model % num_heads:
-        raise InputError(
-            f"{file}: expected a width that {num_heads} attention heads "
-            f"divide, got {d_model}."
-        )
+        expected = f"a multiple of {names['num_heads']}, {num_heads},"
+        name = names.get("d_model", "d_model")
+        raise wrong_value_error(file, name, d_model, expected)
     is_equal = decoder_layers == encoder_layers
     try:
         return kt.TransformerConfig(
@@ -277,4 +279,6 @@ def make_transformer_config(
             **fields,
         )
     except ValueError as error:
-        raise InputError(f"{file} cannot be used: {error}") from error
+        name, reason = str(error).split(" ", 1)
+        name = names.get(name, name)
+        raise InputError(f"{file}: {name} {reason}") from error

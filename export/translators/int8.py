@@ -15,7 +15,8 @@ from keras import ops
 
 from export.common.errors import InputError
 from keras_transformer.decoding.ensemble import Ensemble
-from keras_transformer.layers.base import Projection, as_ids, look_up
+from keras_transformer.ids import as_ids, look_up
+from keras_transformer.layers.base import Projection
 from keras_transformer.layers.embedding import SharedEmbedding
 
 NOT_SUPPORTED = (
@@ -94,7 +95,7 @@ class Int8Matrix:
 
     def take(self, ids):
         """Returns columns of W, float32 [..., n], at ids [...]."""
-        values = tf.cast(look_up(self.values, ids, "id"), tf.float32)
+        values = look_up(self.values, ids, "id", dtype="float32")
         return values * (tf.gather(self.ranges, ids) / _LARGEST)[..., None]
 
 

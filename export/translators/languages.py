@@ -48,8 +48,10 @@ class Languages(typing.NamedTuple):
     def select(self, source=None, target=None):
         """Returns a copy for texts of other languages; None for no change.
 
-        Raises InputError for a language that the model lacks.
+        Case and "_" instead of "-" do not matter, as in BCP 47. Raises
+        InputError for a language that the model lacks.
         """
+        source, target = map(self._find_spelling, (source, target))
         for name, code, own, is_tag in (
             ("source", source, self.source, self.num_tags == 2),
             ("target", target, self.target, self.num_tags > 0),
@@ -71,6 +73,14 @@ class Languages(typing.NamedTuple):
         return self._replace(
             source=source or self.source, target=target or self.target
         )
+
+    def _find_spelling(self, code):
+        """Returns a code as the model spells it, or as it is."""
+        known = (self.source, self.target, *self.codes)
+        if code is None or code in known:
+            return code
+        spellings = {_fold(each): each for each in known if each}
+        return spellings.get(_fold(code), code)
 
     def tag(self, text):
         """Returns a text with the tags of its languages.
@@ -130,3 +140,8 @@ class Languages(typing.NamedTuple):
         examples = [*dict.fromkeys(close or self.codes)][:_NUM_EXAMPLES]
         others = len(self.codes) - len(examples)
         return ", ".join(examples) + (f" and {others} more" if others else "")
+
+
+def _fold(code):
+    """Returns what all spellings of a language's code have in common."""
+    return code.lower().replace("_", "-")

@@ -10,7 +10,8 @@ from export.translators.batches import BATCH_TOKENS
 from export.translators.terms import Terms
 
 # Copied from keras_transformer, which takes seconds to import.
-MAX_BEAMS, MAX_EXTRA_TOKENS, MAX_ALPHA = 1_000, 100_000, 8.0
+MAX_BEAMS, MAX_EXTRA_TOKENS = 1_000, 100_000
+MIN_ALPHA, MAX_ALPHA = -1.0, 8.0
 STOP_CRITERIA = ("exact", "k_finished", "heuristic")
 
 SEARCH = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
@@ -62,7 +63,7 @@ def define_search():
         "alpha",
         None,
         "Exponent of the length penalty; the model's own by default.",
-        lower_bound=0.0,
+        lower_bound=MIN_ALPHA,
         upper_bound=MAX_ALPHA,
     )
     flags.DEFINE_enum(
@@ -163,7 +164,7 @@ def define_languages():
 
 
 def select_languages(translator):
-    """Returns a TextTranslator for the flags in LANGUAGES."""
+    """Returns a Translator for the flags in LANGUAGES."""
     return translator.for_languages(*(FLAGS[name].value for name in LANGUAGES))
 
 
@@ -190,17 +191,26 @@ def define_terms():
         "keep",
         [],
         "What translations contain as it is in the text, separated by commas: "
-        "urls (also mail addresses), emoji, numbers, and rare, words with "
-        "characters that the vocabulary spells as bytes. See "
+        "urls (also mail addresses), emoji, numbers, placeholders, and rare, "
+        "words with characters that the vocabulary spells as bytes. See "
         "docs/characters.md.",
+    )
+    flags.DEFINE_multi_string(
+        "placeholder",
+        [],
+        "Regular expression of Python for one more kind of placeholder, in "
+        "documents and for --keep=placeholders; may be repeated. See "
+        "docs/documents.md.",
     )
 
 
 def read_terms():
-    """Returns the Terms of --terms and --keep; None without both."""
+    """Returns the Terms of --terms, --keep and --placeholder, or None."""
     if FLAGS.terms:
-        return Terms.from_file(FLAGS.terms, FLAGS.keep)
-    return Terms(keep=FLAGS.keep) if FLAGS.keep else None
+        return Terms.from_file(FLAGS.terms, FLAGS.keep, FLAGS.placeholder)
+    if FLAGS.keep or FLAGS.placeholder:
+        return Terms(keep=FLAGS.keep, placeholders=FLAGS.placeholder)
+    return None
 
 
 def define_batch_tokens():

@@ -11,8 +11,9 @@ import unicodedata
 
 from export.common.errors import InputError
 from export.documents.patterns import ADDRESS, NO_SPACES
+from export.documents.placeholder_finder import PlaceholderFinder
 from export.lines.files import read_lines
-from export.translators.kept_items import KINDS, find_items
+from export.translators.kept_items import KINDS, find_changes, find_items
 
 # Besides dashes, currency, opening brackets and quotes.
 _BEFORE_WORDS = "▁'\"’/¿¡#@"
@@ -46,15 +47,19 @@ class Terms:
             inflections, are separated by "|".
         name: where the pairs are from, for messages.
         keep: kinds of items that translations contain as the text has them:
-            "urls" (also mail addresses), "emoji", "numbers", and "rare", words
-            with characters that the vocabulary spells as bytes.
+            "urls" (also mail addresses), "emoji", "numbers", "placeholders",
+            and "rare", words with characters that the vocabulary spells as
+            bytes.
+        placeholders: regular expressions of more placeholders.
 
-    Raises InputError for an empty side, for a source with several targets, and
-    for another kind.
+    It is false if it has neither pairs nor kinds. Raises InputError for an
+    empty side, for a source with several targets, for another kind, and as
+    PlaceholderFinder does.
     """
 
-    def __init__(self, pairs=(), name="terms", keep=()):
+    def __init__(self, pairs=(), name="terms", keep=(), placeholders=()):
         self.name, self.keep = name, frozenset(keep)
+        self.placeholders = PlaceholderFinder(placeholders)
         if not self.keep <= {*KINDS}:
             raise InputError(
                 f"Expected kinds of text to keep among {', '.join(KINDS)}, got "
@@ -81,12 +86,19 @@ class Terms:
         self._sizes = sorted({len(key) // 2 for key in self._targets})
 
     @classmethod
-    def from_file(cls, path, keep=()):
+    def from_file(cls, path, keep=(), placeholders=()):
         """Reads a file of lines: source TAB target.
 
         Raises InputError if it cannot be read, or as the class does.
         """
-        return cls(_read_pairs(path), str(path), keep)
+        return cls(_read_pairs(path), str(path), keep, placeholders)
+
+    def __bool__(self):
+        return bool(self._targets or self.keep)
+
+    def find_changes(self, source, target):
+        """Returns the kept items that a translation has not as often."""
+        return find_changes(source, target, self.keep, self.placeholders)
 
     def find(self, text, rare=()):
         """Returns the Terms of a sentence, each once, as a list.
@@ -95,7 +107,7 @@ class Terms:
         and not within addresses that are kept. Of the kind "rare" are the words
         in `rare`. Items that are part of a term are not kept.
         """
-        items = find_items(text, self.keep, rare) if self.keep else {}
+        items = find_items(text, self.keep, rare, self.placeholders)
         if "urls" in self.keep:
             text = _ADDRESS.sub("\ufffc", text)
         found, units = {}, _units(text)

@@ -29,7 +29,7 @@ class TextGraph:
     """Translates and scores text inside a graph, of this process or an export.
 
     Bytes that are not UTF-8 count as U+FFFD; NUL is dropped. Blank text gives
-    empty text with score 0. No output depends on the rest of its batch.
+    empty text with score 0. Only rounding depends on the rest of a batch.
 
     Args:
         model: Transformer or Ensemble.

@@ -16,8 +16,8 @@ class Translator:
     """Translates lists of texts in batches of similar lengths.
 
     `load_translator` returns one. The translation of a sentence does not depend
-    on its batch. Empty text (or only white space) gives empty text with score 0
-    and is not searched.
+    on its batch, except where rounding decides between two. Empty text (or only
+    white space) gives empty text with score 0 and is not searched.
 
     Args:
         backend: Backend, a model in this process, an export or a server.
@@ -105,24 +105,36 @@ class Translator:
         """Translates with word alignments and confidence; see `translate`.
 
         Each token of a translation is aligned to the source token with the
-        largest attention, averaged over heads (`Transformer.alignment`).
+        largest attention (`Transformer.alignment`).
         """
         rows = self._search(texts, 1, on_progress, prefixes, terms, align=True)
         return [translations[0] for translations in rows]
 
     def translate_document(
-        self, text, format="text", on_progress=None, terms=None
+        self,
+        text,
+        format="text",
+        on_progress=None,
+        terms=None,
+        keep_elements=(),
+        on_change=None,
     ):
         """Translates a whole document, a str; returns a str.
 
         Everything but its sentences stays as it is. The `format` is "text",
         with paragraphs, lists and line ends, or "html" or "xml", whose inline
         tags are put around the aligned words. A sentence above the model's
-        limit is split at clauses. For `terms` see `translate`. Raises
-        InputError for XML that is not well-formed and for another format.
+        limit is split at clauses. For `terms` see `translate`; their patterns
+        of placeholders count here. Elements that `keep_elements` names are not
+        translated. `on_change` gets the line and the text of each placeholder
+        or kept item that a translation has less or more often than its source.
+        Raises InputError for XML that is not well-formed and for another
+        format.
         """
         texts = validate_texts([text], "document")
-        return translate_documents(self, texts, format, on_progress, terms)[0]
+        return translate_documents(
+            self, texts, format, on_progress, terms, keep_elements, on_change
+        )[0]
 
     def sample(self, texts, seeds, config=None, on_progress=None):
         """Samples translations of each sentence.

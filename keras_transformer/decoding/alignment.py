@@ -9,6 +9,7 @@ from keras import ops, tree
 
 from keras_transformer.config import PAD_ID
 from keras_transformer.decoding.beam_search import shift_right
+from keras_transformer.ids import arange, as_ids, bound_ids, nan_unless
 
 
 class AlignmentTrace(typing.NamedTuple):
@@ -46,12 +47,12 @@ class TracingDecoder:
         logits, decoder_state, scores = self._decoder.step(
             tokens, parents, index, decoder_state, return_attention_scores=True
         )
-        newest = ops.arange(ops.shape(trace.tokens)[1]) == index
+        newest = arange(ops.shape(trace.tokens)[1]) == index
         newest = newest[None, :, None]
         batch, _, width = ops.shape(trace.attention)
         alignment = ops.cast(self._alignment(scores), trace.attention.dtype)
         indices = ops.stack(
-            [ops.arange(batch), ops.broadcast_to(index, (batch,))], axis=1
+            [arange(batch), ops.broadcast_to(index, (batch,))], axis=1
         )
         # As large as a cache, so its class writes this too, maybe in place.
         attention = self._decoder.cache_class.scatter_update(
@@ -87,7 +88,7 @@ def gather_alignments(trace, tokens):
     rows = ops.reshape(
         trace.attention, (batch * traced_steps * beams, width // beams)
     )
-    step_indices = ops.arange(batch)[:, None] * traced_steps + ops.arange(steps)
+    step_indices = arange(batch)[:, None] * traced_steps + arange(steps)
     row_indices = step_indices[:, None] * beams + _find_beams(trace, tokens)
     return ops.take(rows, row_indices, axis=0)  # [B, M, T, S]
 
@@ -106,7 +107,7 @@ def _find_beams(trace, tokens):
         matches = step_tokens[:, None] == step_inputs[..., None]  # [B, M, K]
         matches = matches & (step_parents[:, None] == beam[..., None])
         beam = ops.cast(ops.argmax(matches, axis=-1), "int32")
-        newest = ops.arange(steps) == index
+        newest = arange(steps) == index
         return index + 1, beam, ops.where(newest, beam[..., None], beams)
 
     _, _, beams = ops.while_loop(
@@ -141,13 +142,21 @@ def attention_scores(model, source, target):
     on padding; the keys of `decoder` are its inputs, the begin id and
     `target[:, :-1]`.
     """
-    target = ops.convert_to_tensor(target)
+    target = as_ids(target)
     scores = model.attention({"source": source, "target": shift_right(target)})
+    # The last is no input, but its row must not look right either.
+    size = model.config.vocabulary_size
+    _, is_inside = bound_ids(target, size, "target id")
+    is_inside = is_inside[:, None, :, None]
     # After its end a target is padding, but its input is not yet.
     is_token = ops.not_equal(target, PAD_ID)[:, None, :, None]
     for name in ("decoder", "cross"):
         scores[name] = tree.map_structure(
-            lambda weights: weights * ops.cast(is_token, weights.dtype),
+            lambda weights: (
+                ops.cast(is_token, weights.dtype)
+                * nan_unless(is_inside, 1, weights.dtype)
+                * weights
+            ),
             scores[name],
         )
     return scores

@@ -17,6 +17,7 @@ from keras import ops
 
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 from keras_transformer.decoding.ensemble import Ensemble
+from keras_transformer.ids import arange, as_ids, bound_ids
 from keras_transformer.kernels import linear
 from keras_transformer.layers.attention import KVCache
 from keras_transformer.loss import MIN_POSSIBLE_LOGIT
@@ -59,7 +60,10 @@ class OutputVocabulary(abc.ABC):
 
     @abc.abstractmethod
     def to_vocabulary_ids(self, local_ids, source):
-        """Returns int32 [B, ...] ids for the search's source ids [B, S]."""
+        """Returns int32 [B, ...] ids for the search's source ids [B, S].
+
+        For ids outside their vocabularies see `bound_ids`; these give -1.
+        """
 
     @abc.abstractmethod
     def _output_layer(self, model):
@@ -120,6 +124,9 @@ class FixedVocabulary(OutputVocabulary):
 
     def to_vocabulary_ids(self, local_ids, source=None):
         """Returns the vocabulary ids of int32 local ids of any shape."""
+        return _take_inside(local_ids, len(self.ids), self._take)
+
+    def _take(self, local_ids):
         return ops.take(ops.convert_to_tensor(self.ids), local_ids, axis=0)
 
     def _output_layer(self, model):
@@ -154,14 +161,14 @@ class _FixedOutputLayer:
         return ()
 
     def to_vocabulary_ids(self, tokens, prepared):
-        return self._subset.to_vocabulary_ids(tokens)
+        return self._subset._take(tokens)
 
     def logits(self, states, prepared):
         logits = self._projection(states)
         spread = self._excluded.spread(
             self._embedding.append_bias_input(states)
         )
-        is_unknown = ops.arange(logits.shape[-1]) == UNKNOWN_ID
+        is_unknown = arange(logits.shape[-1]) == UNKNOWN_ID
         return ops.where(is_unknown, logits + spread, logits)
 
 
@@ -213,12 +220,14 @@ class LexicalShortlist(OutputVocabulary):
 
     def sentence_ids(self, source):
         """Returns each sentence's subset, ascending ids: int32 [B, L]."""
+        size = self.source_vocabulary_size
+        source, is_inside = bound_ids(as_ids(source), size, "source id")
         targets, probabilities, frequencies = self.weights
         counts = ops.take(probabilities, source, axis=0)
         counts *= ops.cast(ops.not_equal(source, PAD_ID), "float32")[..., None]
         target_ids = ops.take(targets, source, axis=0)  # [B, S, n]
         batch, size = ops.shape(source)[0], self.vocabulary_size
-        indices = ops.arange(batch)[:, None, None] * size + target_ids
+        indices = arange(batch)[:, None, None] * size + target_ids
         expected_counts = ops.scatter(
             ops.reshape(indices, (-1, 1)),
             ops.reshape(counts, (-1,)),
@@ -226,11 +235,15 @@ class LexicalShortlist(OutputVocabulary):
         )
         expected_counts = ops.reshape(expected_counts, (batch, size))
         _, ids = ops.top_k(expected_counts + frequencies, self.size)
-        return ops.sort(ops.cast(ids, "int32"), axis=-1)
+        ids = ops.sort(ops.cast(ids, "int32"), axis=-1)
+        return ops.where(ops.all(is_inside, axis=1, keepdims=True), ids, -1)
 
     def to_vocabulary_ids(self, local_ids, source):
         """Returns the vocabulary ids; see `OutputVocabulary`."""
-        return _take_per_sentence(self.sentence_ids(source), local_ids)
+        ids = self.sentence_ids(source)
+        return _take_inside(
+            local_ids, self.size, functools.partial(_take_per_sentence, ids)
+        )
 
     def _output_layer(self, model):
         config = model.config
@@ -279,7 +292,7 @@ class _ShortlistOutputLayer:
         logits = ops.matmul(states, prepared[1])
         estimates = [excluded.logit(states) for excluded in self._excluded]
         unknown_logit = functools.reduce(ops.logaddexp, estimates)
-        is_unknown = ops.arange(self._shortlist.size) == UNKNOWN_ID
+        is_unknown = arange(self._shortlist.size) == UNKNOWN_ID
         return ops.where(is_unknown, unknown_logit, logits)
 
 
@@ -347,6 +360,12 @@ def _constant(name, values, dtype="float32"):
         autocast=False,
         name=f"output_vocabulary_{name}",
     )
+
+
+def _take_inside(local_ids, count, take):
+    """Returns the ids that `take` returns, -1 outside: int32 [...]."""
+    local_ids, is_inside = bound_ids(as_ids(local_ids), count, "local id")
+    return ops.where(is_inside, take(local_ids), -1)
 
 
 def _take_per_sentence(ids, local_ids):

@@ -22,6 +22,7 @@ from keras_transformer.decoding.search_config import (
     validate_ranges_and_tokens,
 )
 from keras_transformer.decoding.translate import output_limits
+from keras_transformer.ids import arange
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +91,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
         max_lengths = output_limits(source, model.config.max_extra_tokens)
     max_lengths = clip_lengths("max_lengths", max_lengths, max_length)
     shape = (ops.shape(max_lengths)[0], config.samples)
-    sample_indices = ops.broadcast_to(ops.arange(config.samples), shape)
+    sample_indices = ops.broadcast_to(arange(config.samples), shape)
 
     def is_running(sampling):
         return (sampling.index < max_length) & ~ops.all(sampling.finished)
@@ -110,7 +111,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
         log_probs = ops.take_along_axis(logits, tokens[..., None], axis=-1)
         log_probs = log_probs[..., 0] - ops.logsumexp(logits, axis=-1)
         log_probs = ops.where(sampling.finished, 0.0, log_probs)
-        newest = ops.arange(max_length) == index
+        newest = arange(max_length) == index
         new_ids = ops.where(sampling.finished, PAD_ID, tokens)
         return (
             _SamplingState(
@@ -136,7 +137,7 @@ def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
 def _sample_tokens(logits, uniform_noise, config):
     """Samples int32 [B, N] by inverse transform of noise in [0, 1)."""
     vocabulary = logits.shape[-1]
-    ids = ops.arange(vocabulary)
+    ids = arange(vocabulary)
     for token in config.suppress_tokens:
         logits = ops.where(ids == token, -math.inf, logits)
     top_k = min(config.top_k or vocabulary, vocabulary)

@@ -13,6 +13,7 @@ from keras_transformer.config import (
     MAX_ALPHA,
     MAX_BEAMS,
     MAX_EXTRA_TOKENS,
+    MIN_ALPHA,
     PAD_ID,
     validate_choice,
     validate_range,
@@ -121,7 +122,7 @@ class BeamSearchConfig:
 
     Attributes:
         beam_size: K.
-        alpha: exponent of the length penalty, from 0 to 8.
+        alpha: exponent of the length penalty, from -1 to 8.
         length_penalty: "gnmt" or "power"; see the function `length_penalty`.
         max_extra_tokens: default maximum of output length - source length in
             `translate_ids`.
@@ -159,7 +160,7 @@ class BeamSearchConfig:
         validate_ranges_and_tokens(
             self,
             beam_size=(1, MAX_BEAMS),
-            alpha=(0.0, MAX_ALPHA),
+            alpha=(MIN_ALPHA, MAX_ALPHA),
             max_extra_tokens=(0, MAX_EXTRA_TOKENS),
             n_best=(0, self.beam_size),
             num_given_tokens=(0, None),

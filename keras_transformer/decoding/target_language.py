@@ -11,6 +11,7 @@ from keras import ops
 from keras_transformer.config import BEGIN_ID, PAD_ID
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.decoding.translate import BeamDecoder
+from keras_transformer.ids import arange
 from keras_transformer.layers.attention import KVCache
 
 
@@ -75,7 +76,7 @@ class _TargetLanguageDecoder(BeamDecoder):
 
     def start(self, source, capacity, memory=None):
         state = super().start(source, capacity + 1, memory)
-        is_later = ops.arange(ops.shape(source)[1]) > 0
+        is_later = arange(ops.shape(source)[1]) > 0
         # Not `source[:, :1]`, of an unknown width if S is unknown.
         language = ops.cast(source[:, 0], "int32")[:, None]
         state = state._replace(

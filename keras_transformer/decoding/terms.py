@@ -21,6 +21,7 @@ from keras_transformer.decoding.search_config import (
     LEAST_POSSIBLE,
     is_unset,
 )
+from keras_transformer.ids import arange
 
 # Above every number of tokens.
 _MANY = 1 << 24
@@ -49,10 +50,10 @@ class TermState(typing.NamedTuple):
 
 def prepare_terms(constraints, edges):
     """Returns TermPatterns for Constraints, and the first TermState."""
-    tokens = ops.cast(constraints.terms, "int32")
+    tokens = constraints.terms
     is_token = tokens != PAD_ID
     lengths = ops.sum(ops.cast(is_token, "int32"), axis=-1)  # [B, C, A]
-    left = lengths[..., None] - 1 - ops.arange(ops.shape(tokens)[-1])
+    left = lengths[..., None] - 1 - arange(ops.shape(tokens)[-1])
     last = ops.sum(ops.where(left == 0, tokens, 0), axis=-1)
     is_within_word = ops.take(edges.joins_previous, tokens, axis=0)
     is_attached = is_within_word[..., 0]
@@ -105,9 +106,9 @@ class TermBeams:
         """
         patterns, state = _insert_axis(self._patterns), self._state
         length = ops.shape(patterns.tokens)[-1]
-        numbers = ops.arange(1, length + 1)
+        numbers = arange(1, length + 1)
         progress = ops.max(ops.where(state.matched, numbers, 0), axis=-1)
-        is_next = ops.arange(length) == progress[..., None]
+        is_next = arange(length) == progress[..., None]
         tokens = ops.max(ops.where(is_next, patterns.tokens, -1), axis=-1)
         begins = patterns.is_attached & ~state.may_attach[..., None, None]
         is_useful = ~state.is_met[..., None] & ~(begins & (progress == 0))
@@ -120,7 +121,7 @@ class TermBeams:
             added.append(ops.take(ids.astype("int32"), best)[..., None])
         tokens = ops.concatenate(added, axis=-1)
         count, known = ops.shape(tokens)[-1], ops.shape(top_tokens)[-1]
-        is_earlier = ops.arange(count) < ops.arange(known, count)[:, None]
+        is_earlier = arange(count) < arange(known, count)[:, None]
         is_equal = tokens[:, :, None] == tokens[:, :, known:, None]
         is_repeated = ops.any(is_equal & is_earlier, axis=-1)
         new = tokens[:, :, known:]
@@ -178,7 +179,7 @@ class TermBeams:
         is_late |= log_probs <= LEAST_POSSIBLE
         _, terms, _, length = ops.shape(self._patterns.tokens)
         num_banks = terms * length + 1
-        in_bank = bank[..., None] == ops.arange(num_banks)  # [B, N, banks]
+        in_bank = bank[..., None] == arange(num_banks)  # [B, N, banks]
         ranks = ops.cumsum(ops.cast(in_bank, "int32"), axis=1)
         ranks = ops.sum(ops.where(in_bank, ranks, 0), axis=-1)
         key = ranks * num_banks + bank
@@ -187,7 +188,7 @@ class TermBeams:
         is_fullest = (ranks == 1) & (
             bank == ops.min(fits, axis=1, keepdims=True)
         )
-        likeliest = ops.where(is_fullest, 0, 1 + ops.arange(size))
+        likeliest = ops.where(is_fullest, 0, 1 + arange(size))
         is_copied = self._patterns.is_copied | (
             self._patterns.least_tokens == 0
         )
@@ -228,7 +229,7 @@ class TermBeams:
         is_open = (patterns.is_copied & ~state.is_met)[..., None, None]
         is_open &= state.matched
         ends = is_open & is_last & patterns.ends_word[..., None]
-        is_open &= ~is_last & (ops.arange(ops.shape(is_last)[-1]) > 0)
+        is_open &= ~is_last & (arange(ops.shape(is_last)[-1]) > 0)
         may_end, may_go_on = (
             ops.any(each, axis=(2, 3, 4))[..., None] for each in (ends, is_open)
         )

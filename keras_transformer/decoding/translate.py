@@ -12,16 +12,17 @@ from keras_transformer.config import PAD_ID
 from keras_transformer.decoding.alignment import TracingDecoder
 from keras_transformer.decoding.beam_search import (
     advance_search,
-    gather_beams,
     is_running,
     last_tokens,
     shift_right,
     start_search,
 )
+from keras_transformer.decoding.candidates import gather_beams
 from keras_transformer.decoding.search_config import (
     BeamSearchConfig,
     Constraints,
 )
+from keras_transformer.ids import arange
 from keras_transformer.layers.attention import KVCache
 from keras_transformer.layers.masks import padding_mask
 from keras_transformer.loss import LabelSmoothedCrossEntropy
@@ -180,7 +181,7 @@ class BeamDecoder:
 def update_ancestry(ancestry, parents, cache_index):
     """Gives each beam its parent's past and its own newest slot."""
     inherited = gather_beams(ancestry, parents)
-    newest = ops.arange(ops.shape(ancestry)[2]) == cache_index
+    newest = arange(ops.shape(ancestry)[2]) == cache_index
     own = ops.eye(ancestry.shape[-1], dtype="bool")[None, :, None, :]
     return ops.where(newest[None, None, :, None], own, inherited)
 
@@ -292,7 +293,7 @@ def translate_ids(
     result, _, _ = ops.while_loop(
         lambda result, rows, search: is_running(search, max_length),
         run_segment,
-        (to_result(search), ops.arange(ops.shape(search.stopped)[0]), search),
+        (to_result(search), arange(ops.shape(search.stopped)[0]), search),
     )
     return result
 

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transformer.ids import arange
 from keras_transformer.kernels import Dropout, at_least_float32, swap_heads
 from keras_transformer.layers.base import (
     Projection,
@@ -314,7 +315,7 @@ class KVCache(typing.NamedTuple):
         batch, num_heads, steps, _ = ops.shape(self.keys)
         count = batch * num_heads
         indices = ops.stack(
-            [ops.arange(count), ops.broadcast_to(index, (count,))], axis=1
+            [arange(count), ops.broadcast_to(index, (count,))], axis=1
         )
 
         def write(cache, heads):

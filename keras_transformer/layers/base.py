@@ -1,4 +1,4 @@
-"""Base classes of the layers, lookup of ids, and validation of arguments."""
+"""Base classes of the layers, initializers, and validation of arguments."""
 
 import itertools
 import math
@@ -133,45 +133,3 @@ def validate_counts(layer, *names):
     """Raises ValueError unless attributes are integers of at least 1."""
     for name in names:
         validate_range(name, getattr(layer, name), 1)
-
-
-def as_ids(ids):
-    """Converts ids of any numeric dtype, or lists, to int32 or int64."""
-    ids = ops.convert_to_tensor(ids)
-    dtype = keras.backend.standardize_dtype(ids.dtype)
-    return ids if dtype in ("int32", "int64") else ops.cast(ids, "int32")
-
-
-def look_up(table, ids, name):
-    """Returns the rows of a table [n, D] at ids [...]: float [..., D].
-
-    An id outside the table raises ValueError if its value is known. In compiled
-    functions TensorFlow and PyTorch raise their own error on a CPU, and JAX
-    returns NaN. Messages call an id `name`.
-    """
-    count = table.shape[0]
-    validate_ids(ids, count, name)
-    if _known_values(ids) is None:
-        # `count` fails when run; Keras counts negative ids from the end.
-        ids = ops.where(ids < 0, count, ids)
-    return ops.take(table, ids, axis=0)
-
-
-def validate_ids(ids, count, name):
-    """Raises ValueError if a known id is not from 0 to `count` - 1."""
-    values = _known_values(ids)
-    if values is None:
-        return
-    outside = values[(values < 0) | (values >= count)]
-    if outside.size:
-        raise ValueError(
-            f"Each {name} must be from 0 to {count - 1}, not {outside[0]}."
-        )
-
-
-def _known_values(ids):
-    """Returns ids as an array; None while traced, when they have no values."""
-    try:
-        return np.asarray(ids)
-    except (TypeError, ValueError, NotImplementedError, RuntimeError):
-        return None

@@ -7,15 +7,13 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.config import PAD_ID, validate_choice
+from keras_transformer.ids import arange, as_ids, bound_ids, look_up
 from keras_transformer.kernels import at_least_float32, linear
 from keras_transformer.layers.base import (
     Projection,
     SequenceLayer,
-    as_ids,
-    look_up,
     normal_initializer,
     validate_counts,
-    validate_ids,
 )
 
 # Rows of the two tables of sinusoids: position = _FINE * coarse + fine.
@@ -74,9 +72,13 @@ class SharedEmbedding(SequenceLayer):
 
     def call(self, ids):
         """Embeds ids [B, T], of any numeric dtype, as float [B, T, D]."""
-        embedded = look_up(self.embeddings, as_ids(ids), "id")
-        embedded = ops.cast(embedded, self.compute_dtype)
-        return embedded * math.sqrt(self.d_model)
+        return look_up(
+            self.embeddings,
+            as_ids(ids),
+            "id",
+            scale=math.sqrt(self.d_model),
+            dtype=self.compute_dtype,
+        )
 
     def compute_mask(self, ids, mask=None):
         """Returns True where an id is not 0: [B, T]; None without mask_zero."""
@@ -173,7 +175,7 @@ class PositionLayer(SequenceLayer):
                     f"{self.max_positions} positions, not {length}; shorten "
                     "it, or raise max_positions."
                 )
-            positions = ops.expand_dims(ops.arange(ops.shape(inputs)[1]), 0)
+            positions = ops.expand_dims(arange(ops.shape(inputs)[1]), 0)
         return as_ids(positions)
 
 
@@ -209,13 +211,19 @@ class SinusoidalPositionEncoding(PositionLayer):
         rates = 10000.0 ** (-np.arange(pairs) / divisor)
         first = 2 if self.rates == "fairseq" else 0
         self._fine = (first + np.arange(_FINE))[:, None] * rates
-        self._coarse = _FINE * np.arange(_COARSE)[:, None] * rates
+        coarse = _FINE * np.arange(_COARSE)[:, None] * rates
+        # One more, for positions beyond the last.
+        self._coarse = np.pad(coarse, ((0, 1), (0, 0)), constant_values=np.nan)
         self.built = True
 
     def encode(self, positions):
         """Encodes int32 [...] positions as float32 [..., D]."""
-        validate_ids(positions, self.max_positions, "position")
-        fine, coarse = positions % _FINE, positions // _FINE
+        positions, is_inside = bound_ids(
+            positions, self.max_positions, "position"
+        )
+        coarse = positions // _FINE
+        # Beyond its table, where a kernel can raise an error.
+        fine = ops.where(is_inside, positions % _FINE, _FINE)
         sin_fine, cos_fine = _sin_and_cos(self._fine, fine)
         sin_coarse, cos_coarse = _sin_and_cos(self._coarse, coarse)
         sin = sin_coarse * cos_fine + cos_coarse * sin_fine

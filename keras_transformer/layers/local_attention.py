@@ -10,6 +10,8 @@ keys per block: L + 2r, or causal L + r.
 
 from keras import ops
 
+from keras_transformer.ids import arange
+
 # Smaller blocks have fewer masked keys but smaller products: 32 to 128 are
 # equally fast, forward and backward, for windows of 16 and 64.
 _MIN_BLOCK_SIZE = 64
@@ -77,8 +79,8 @@ def _where(condition, if_true, if_false):
 def _block_mask(mask, length, window, size, margins):
     """Returns a mask for the queries of each block: boolean [B, 1, C, L, W]."""
     left, right = margins
-    distance = ops.arange(left + size + right) - left
-    distance = distance - ops.arange(size)[:, None]  # [L, W]
+    distance = arange(left + size + right) - left
+    distance = distance - arange(size)[:, None]  # [L, W]
     farthest = 0 if mask.causal else window
     in_window = ops.logical_and(distance >= -window, distance <= farthest)
     # Margins beyond both ends are filled with 0, that is False.

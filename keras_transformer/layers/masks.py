@@ -11,6 +11,7 @@ import typing
 from keras import ops
 
 from keras_transformer.config import PAD_ID
+from keras_transformer.ids import arange
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +53,7 @@ class AttentionMask:
 
     def materialize(self, length, window=0):
         """Returns the mask for Q = `length` positions: rank 4, or None."""
-        positions = ops.arange(length)
+        positions = arange(length)
         distance = positions[:, None] - positions[None, :]
         segments = self.segments
         return join_masks(

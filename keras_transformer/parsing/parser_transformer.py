@@ -10,8 +10,9 @@ import typing
 import keras
 from keras import ops
 
-from keras_transformer.config import END_ID
+from keras_transformer.config import END_ID, LARGEST_INT
 from keras_transformer.decoding.translate import BeamDecoder, DecoderState
+from keras_transformer.ids import arange
 from keras_transformer.layers.attention import KVCache
 from keras_transformer.layers.embedding import (
     PositionLayer,
@@ -73,9 +74,10 @@ def _count_up_to(begins, positions):
     counts = ops.cumsum(begins, axis=1)
     if positions is None:
         return counts
-    first = ops.arange(ops.shape(begins)[1])[None] - positions
-    counts_before = ops.take_along_axis(counts - begins, first, axis=1)
-    return counts - counts_before
+    first = arange(ops.shape(begins)[1])[None] - positions
+    before = ops.take_along_axis(counts - begins, ops.maximum(first, 0), axis=1)
+    # A position beyond its column gives an index beyond all words.
+    return ops.where(first < 0, LARGEST_INT, counts - before)
 
 
 class WordStates(typing.NamedTuple):

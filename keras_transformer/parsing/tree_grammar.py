@@ -12,6 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.config import END_ID
+from keras_transformer.ids import arange
 
 # The ids of opening brackets, closing brackets and tags follow the special ids.
 FIRST_ID = END_ID + 1
@@ -114,4 +115,4 @@ class TreeGrammar:
 
     def _is_depth(self, depth):
         """Returns the mask of the stack entry at a depth: boolean [B, K, D]."""
-        return ops.arange(self.max_depth) == depth[..., None]
+        return arange(self.max_depth) == depth[..., None]

@@ -50,6 +50,19 @@ def select(translator, target="deu_Latn"):
     return translator.for_languages(has_source and "eng_Latn" or None, target)
 
 
+def test_codes_may_be_spelled_otherwise():
+    languages = Languages(CODES, 2)
+    for code in CODES:
+        for spelling in (code.upper(), code.lower(), code.replace("_", "-")):
+            found = languages.select(spelling, spelling)
+            assert found == languages.select(code, code)
+    english = Languages(source="en", target="pt-BR")
+    assert english.select("EN", "pt_br") == english
+    for other in ("pt", "pt-PT", ""):
+        with pytest.raises(InputError, match="pt-BR"):
+            english.select("en", other)
+
+
 def test_tags_become_ids(kind):
     proto = vocabulary(kind)
     python, _ = load_python_tokenizers(proto)

@@ -1,5 +1,12 @@
+import os
+
 import keras
 import pytest
+
+if keras.backend.backend() == "jax":
+    # Before it counts its devices; see test_devices.
+    flags = "--xla_force_host_platform_device_count=2"
+    os.environ.setdefault("XLA_FLAGS", flags)
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ FROM_1 = (
 )
 FROM_0 = (
     *("num_decoder_layers", "attention_window", "r_drop", "clip_norm"),
-    *("average_checkpoints", "alpha", "max_extra_tokens"),
+    *("average_checkpoints", "alignment_heads", "max_extra_tokens"),
 )
 BELOW_1 = (
     *("dropout", "attention_dropout", "activation_dropout"),
@@ -44,8 +44,10 @@ OUT_OF_RANGE = {
     "learning_rate_scale": [0.0, -1.0],
     "cooldown_steps": [-1, 100_001],  # more than train_steps
     "adam_epsilon": [0.0],
+    "alpha": [-1.1, 8.1],
     "length_penalty": ["none"],
     "stop_criterion": ["never"],
+    "alignment_layer": [-3, 0, 7],  # of 6
 }
 
 INVALID_TYPES = {
@@ -68,6 +70,7 @@ def test_every_field_has_one_role_and_is_documented():
     assert field_names("duration", "decoding") == (
         *("cooldown_steps", "train_steps", "average_checkpoints", "beam_size"),
         *("alpha", "length_penalty", "stop_criterion", "max_extra_tokens"),
+        *("alignment_layer", "alignment_heads"),
     )
     documented = re.findall(r"^ {8}(\w+): ", kt.TransformerConfig.__doc__, re.M)
     assert documented == [*FIELDS]
@@ -91,6 +94,8 @@ def test_invalid_values():
         ("^d_model", {"positions": "words", "d_model": 6}),
         # Of the same size, it is another vocabulary all the same.
         ("^source_vocabulary_size", {"source_vocabulary_size": 9}),
+        ("^alignment_layer", {"alignment_layer": 2, "num_decoder_layers": 1}),
+        ("^alignment_heads", {"alignment_heads": 3, "num_heads": 2}),
     ],
 )
 def test_values_that_do_not_go_together(name, fields):

@@ -82,9 +82,42 @@ def test_serialization_and_invalid_arguments():
     again = keras.losses.deserialize(keras.losses.serialize(loss))
     assert isinstance(again, kt.LabelSmoothedCrossEntropy)
     assert again.get_config() == loss.get_config()
-    for invalid in ({"reduction": "sum"}, {"smoothing": 1.0}):
+    for invalid in ({"reduction": "some"}, {"smoothing": 1.0}):
         with pytest.raises(ValueError):
             kt.LabelSmoothedCrossEntropy(**invalid)
+
+
+@pytest.mark.parametrize(
+    "reduction, divisor",
+    [
+        ("mean_with_sample_weight", None),
+        ("sum_over_batch_size", LABELS.size),
+        ("sum", 1),
+    ],
+)
+def test_reductions_and_keras_masks(reduction, divisor):
+    """A mask of Keras, as that of an embedding, joins padding and weights."""
+    weights = np.array([0.5, 2.0, 1.0], "float32")
+    mask = np.arange(5) != 1
+    logits = keras.layers.Masking()(LOGITS * mask[:, None])
+    loss = kt.LabelSmoothedCrossEntropy(reduction=reduction)
+    found = float(loss(LABELS, logits, sample_weight=weights))
+    each = losses_by_formula(np.float64(LOGITS), LABELS, 0.1)
+    by_token = weights[:, None] * (LABELS != 0) * mask
+    expected = (each * by_token).sum() / (divisor or by_token.sum())
+    if reduction == "sum_over_batch_size":
+        # Keras divides by the positions that are not masked.
+        expected /= mask.mean()
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_16_bits_round_neither_labels_nor_the_loss():
+    logits = np.zeros((1, 1, 3000), "float32")
+    logits[..., 2999] = 5.0
+    loss = kt.LabelSmoothedCrossEntropy(0.1, dtype="bfloat16")
+    expected = reference.mean_loss(logits, np.array([[2999]]), 0.1)
+    found = loss(np.array([[2999]]), logits)
+    assert float(found) == pytest.approx(expected, rel=1e-6)
 
 
 FEW_LABELS = np.array([[4, 1, 3], [6, 0, 0]], "int32")

@@ -80,3 +80,20 @@ def test_each_class_refuses_the_positions_of_the_other():
         kt.Transformer(words)
     with pytest.raises(ValueError, match="Transformer"):
         kt.ParserTransformer(helpers.config())
+
+
+def test_other_inputs_than_a_dict_of_both_sides_are_refused():
+    model = kt.Transformer(helpers.config())
+    ids = np.ones((2, 3), "int32")
+    both = {"source": ids, "target": ids}
+    for inputs in (
+        ids,
+        [ids, ids],
+        (ids, ids),
+        {},
+        *({name: ids} for name in both),
+        {"inputs": ids, "targets": ids},
+    ):
+        for function in (model, model.predict_on_batch, model.attention):
+            with pytest.raises(ValueError, match="dict of source and target"):
+                function(inputs)

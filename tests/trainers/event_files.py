@@ -1,7 +1,9 @@
-"""What training wrote for TensorBoard."""
+"""What training wrote for TensorBoard, as its own loader reads it."""
 
 import tensorflow as tf
-from tensorboard.backend.event_processing import event_accumulator
+from tensorboard.backend.event_processing import (
+    plugin_event_accumulator as event_accumulator,
+)
 
 
 def _events(folder):

@@ -33,18 +33,22 @@ def exceeds_ratio(source_length, target_length, max_ratio):
 class DuplicateFinder:
     """Finds training pairs that occurred before, in 8 bytes per pair.
 
+    Compares the texts that `normalizers`, a function for each side, return.
     `read_pairs` of a Corpus comes first. With 1e9 pairs, two different ones
     have equal hashes with probability 0.03.
     """
 
-    def __init__(self):
+    def __init__(self, normalizers=(str, str)):
         self._hashes = array.array("Q")
+        self._normalizers = normalizers
 
     def read_pairs(self, corpus):
         """Yields the training pairs, and stores their hashes."""
+        normalize_source, normalize_target = self._normalizers
         for (source, target), times in corpus.repeated_pairs("train"):
             # No side contains a line break.
-            content = f"{source}\n{target}".encode()
+            sides = normalize_source(source), normalize_target(target)
+            content = "\n".join(sides).encode()
             digest = hashlib.blake2b(content, digest_size=_HASH_BYTES).digest()
             value = int.from_bytes(digest, "little")
             for _ in range(times):
@@ -78,12 +82,15 @@ def validate_languages(corpus):
             )
 
 
-def has_languages(pair, languages):
-    """Whether no text of a pair is clearly of another of the languages."""
+def has_languages(pair, languages, normalizers=(str, str)):
+    """Whether no text of a pair is clearly of another of the languages.
+
+    `normalizers` has a function of each side, as in TextCodec.
+    """
     classify = _load_identifier().classify
     return all(
-        classify(text)[0] in (_base_code(language), "und")
-        for text, language in zip(pair, languages)
+        classify(normalize(text))[0] in (_base_code(language), "und")
+        for text, language, normalize in zip(pair, languages, normalizers)
     )
 
 

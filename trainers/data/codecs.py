@@ -23,8 +23,8 @@ from trainers.data.cleaning import has_languages
 from trainers.data.prepared_corpus import SYMBOLS_FILE, VOCABULARY_FILE
 from trainers.data.vocabulary import (
     choose_normalization,
-    count_code_points,
     frequent_characters,
+    make_text_normalizer,
     normalization_name,
     train_vocabulary,
 )
@@ -36,7 +36,6 @@ _MAX_SAMPLED_PAIRS = 1_000_000
 _MAX_CHARACTER_SHARE = 0.25
 # In smaller vocabularies, the 256 tokens for bytes cost BLEU.
 _MIN_BYTE_FALLBACK_SIZE = 8000
-_COUNTING_BATCH = 10_000
 # The setting of a mixture by the number of tags of a source.
 _MIXTURE_TAGS = {1: '"target"', 2: '"both"'}
 
@@ -69,6 +68,11 @@ class TextCodec:
 
     def __reduce__(self):
         return _cached_codec, ("text", tuple(self._files.items()))
+
+    @functools.cached_property
+    def normalizers(self):
+        """Functions of a str that return it as each vocabulary sees it."""
+        return [make_text_normalizer(None, model) for model in self.models]
 
     @functools.cached_property
     def sampling_encoders(self):
@@ -139,7 +143,7 @@ class TreeCodec:
         ]
 
 
-_CODECS = {"text": TextCodec, "trees": TreeCodec}
+CODECS = {"text": TextCodec, "trees": TreeCodec}
 
 
 @functools.lru_cache(maxsize=1)
@@ -148,36 +152,30 @@ def _cached_codec(kind, files):
     return make_codec(kind, dict(files))
 
 
-def count_pairs(kind, pairs):
-    """Returns the number of training pairs, and the counts of code points.
-
-    Counts the code points of each side that the vocabulary is trained on, int64
-    [sides, 0x110000]. Finds malformed lines before the slow tokenization.
-    `kind` is that of the Corpus.
-    """
-    num_sides = _CODECS[kind].num_trained_sides
-    num_pairs, counts = 0, 0
-    while batch := list(itertools.islice(pairs, _COUNTING_BATCH)):
-        num_pairs += len(batch)
-        sides = list(zip(*batch))[:num_sides]
-        counts = np.add(counts, [count_code_points(texts) for texts in sides])
-    return num_pairs, counts
-
-
 def make_codec_files(
-    corpus, data_source, is_unique, counts, vocabulary=None, symbols=None
+    corpus, data_source, counts, vocabulary=None, symbols=None
 ):
     """Returns the files of a codec, as a dict of name to bytes.
 
-    Trains a vocabulary unless `vocabulary` is given. `is_unique` is False for
-    training pairs to ignore, and `counts` come from `count_pairs`; `vocabulary`
-    and `symbols` as in `prepare_corpus`.
+    Trains a vocabulary unless `vocabulary` is given. `counts` come from
+    `count_training_pairs`; `vocabulary` and `symbols` as in `prepare_corpus`.
     """
     if vocabulary is None:
-        texts = _sample_texts(corpus, is_unique, data_source.languages)
         size = data_source.vocabulary_size
         print(f"Training a vocabulary of {size:,} tokens.", flush=True)
-        rules = choose_normalization(data_source.normalization, counts)
+        rules = choose_normalization(
+            data_source.normalization, counts.code_points
+        )
+        texts = _sample_texts(
+            corpus, counts.is_unique, data_source.languages, rules
+        )
+        if not texts:
+            languages = " and ".join(data_source.languages)
+            raise InputError(
+                f"None of the {np.count_nonzero(counts.is_unique):,} training "
+                f"pairs is in {languages} by --check_languages; check the "
+                "languages and the data set, or omit the flag."
+            )
         limit = int(_MAX_CHARACTER_SHARE * size)
         characters = frequent_characters(texts, limit, rules)
         byte_fallback = data_source.byte_fallback == "on" or (
@@ -202,16 +200,17 @@ def make_codec_files(
     return files
 
 
-def _sample_texts(corpus, is_unique, languages):
+def _sample_texts(corpus, is_unique, languages, rules):
     """Returns texts to train a vocabulary on, a list."""
+    normalizers = [make_text_normalizer(rules)] * 2
     stride = math.ceil(np.count_nonzero(is_unique) / _MAX_SAMPLED_PAIRS)
     pairs = itertools.compress(corpus.pairs("train"), is_unique)
     sample = itertools.islice(pairs, 0, None, stride)
-    num_sides = _CODECS[corpus.kind].num_trained_sides
+    num_sides = CODECS[corpus.kind].num_trained_sides
     return [
         text
         for pair in sample
-        if not languages or has_languages(pair, languages)
+        if not languages or has_languages(pair, languages, normalizers)
         for text in pair[:num_sides]
     ]
 
@@ -219,7 +218,7 @@ def _sample_texts(corpus, is_unique, languages):
 def make_codec(kind, files):
     """Returns the codec for "text" or "trees"; InputError if files are bad."""
     try:
-        return _CODECS[kind](files)
+        return CODECS[kind](files)
     except ValueError as error:
         raise InputError(f"The vocabulary cannot be used: {error}") from error
 

@@ -9,7 +9,7 @@ import re
 
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors
-from export.lines.files import join_lines
+from export.lines.files import clean_line
 
 SPLITS = ("train", "dev", "test")
 _HEX_DIGITS = 16
@@ -75,8 +75,8 @@ class EvaluationSet:
 class Corpus(abc.ABC):
     """Sentence pairs for one translation direction, in up to three splits.
 
-    Subclasses set `_splits` and yield raw rows, which this class cleans: one
-    line per sentence, stripped, without empty references. `name` is the value
+    Subclasses set `_splits` and yield raw rows, which this class cleans with
+    `clean_line`, and without empty references. `name` is the value
     of --dataset, `attribution` a credit to print, and `kind` "text", or "trees"
     if targets are lines of symbols. `tags` are words that have a token each,
     and `num_tags` says how many of them each source has for its languages;
@@ -145,9 +145,8 @@ class Corpus(abc.ABC):
     def _clean_rows(self, split):
         is_empty = True
         for source, references in self._rows(split):
-            source = join_lines(source).strip()
-            texts = [join_lines(text).strip() for text in references]
-            references = [text for text in texts if text]
+            source = clean_line(source)
+            references = [*filter(None, map(clean_line, references))]
             is_empty = is_empty and not (source and references)
             yield source, tuple(references)
         if is_empty:

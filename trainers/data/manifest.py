@@ -104,6 +104,18 @@ class CleaningCounts:
 
 
 @dataclasses.dataclass(frozen=True)
+class Overlap:
+    """Number of pairs of an evaluation split, and of those that train has.
+
+    `sources` counts those of which train has the source, with any target.
+    """
+
+    total: int
+    sources: int
+    pairs: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Split:
     """Shards of a split in corpus order, and counts of their pairs.
 
@@ -163,11 +175,24 @@ class Manifest:
     splits: dict[str, Split] = dataclasses.field(default_factory=dict)
     complete: bool = False
     symbols_sha256: str = ""
+    overlaps: dict[str, Overlap] = dataclasses.field(default_factory=dict)
 
     @property
     def kind(self):
         """Kind of the corpus, "text" or "trees"."""
         return "trees" if self.symbols_sha256 else "text"
+
+    def print_overlaps(self):
+        """Prints a warning for each evaluation split that is in train."""
+        for name, overlap in self.overlaps.items():
+            if overlap.sources:
+                print(
+                    f"Warning: train has the sources of {overlap.sources:,} of "
+                    f"the {overlap.total:,} pairs of {name}, {overlap.pairs:,} "
+                    "of them with the same target: scores on these are too "
+                    "good. Remove them from train.",
+                    flush=True,
+                )
 
 
 def is_dev(split):
@@ -193,6 +218,7 @@ def read_manifest(folder):
         value["source"] = default_choices(old) | value["source"]
         old = {"direction": []}
         old["cleaning"] = dataclasses.asdict(CleaningCounts())
+        value.setdefault("overlaps", {})
         splits = value["splits"]
         for name in splits:
             splits[name] = old | splits[name]

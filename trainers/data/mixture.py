@@ -6,7 +6,8 @@
     tags = "both"                # "target" by default
 
     [[corpora]]
-    dataset = "text:data/news"   # any name for --dataset, but no mixture
+    dataset = "text:data/news"   # any name for --dataset, but no mixture;
+                                 # its path is relative to the file's folder
     source_language = "en"
     target_language = "de"
     weight = 2                   # 1 by default
@@ -103,8 +104,10 @@ class MixtureCorpus(Corpus):
             content = resolve_path(path).read_bytes()
         try:
             settings = _parse_settings(content)
+            folder = resolve_path(path).parent
             parts = [
-                _open_part(table, open_part) for table in settings["corpora"]
+                _open_part(table, folder, open_part)
+                for table in settings["corpora"]
             ]
         except RecursionError:
             raise InputError(
@@ -223,8 +226,8 @@ class MixtureCorpus(Corpus):
         raise NotImplementedError
 
 
-def _open_part(table, open_part):
-    """Returns the _Part of a table, or raises ValueError."""
+def _open_part(table, folder, open_part):
+    """Returns the _Part of a table in a file of a folder; or ValueError."""
     if not isinstance(table, dict):
         raise ValueError(f"expected [[corpora]] tables, got {table!r}.")
     settings = {"weight": 1, "tag": ""} | table
@@ -245,8 +248,18 @@ def _open_part(table, open_part):
             f"{settings['dataset']} cannot be part of a mixture; give corpora "
             "of text in two languages."
         )
-    corpus = open_part(settings["dataset"], *languages)
-    return _Part(corpus, weight, tag)
+    dataset = _resolve_dataset(settings["dataset"], folder)
+    return _Part(open_part(dataset, *languages), weight, tag)
+
+
+def _resolve_dataset(dataset, folder):
+    """Returns the name of a corpus, with its path relative to a folder."""
+    prefix = dataset.removeprefix("text:")
+    if prefix in ("", dataset) or "://" in prefix or prefix[0] in "/~":
+        return dataset
+    path = str(folder / prefix).removesuffix("/")
+    # The slash of a folder, which paths lose.
+    return f"text:{path}{'/' * prefix.endswith('/')}"
 
 
 def _parse_settings(content):

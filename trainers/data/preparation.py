@@ -16,14 +16,14 @@ from export.common.progress_bar import ProgressBar
 from export.common.storage import atomic_write, remove_temporary_files
 from export.model_directory import ModelDirectory
 from export.translators.languages import Languages
-from trainers.data.cleaning import DuplicateFinder, validate_languages
+from trainers.data.cleaning import validate_languages
 from trainers.data.codecs import (
-    count_pairs,
     make_codec,
     make_codec_files,
     validate_vocabulary,
 )
 from trainers.data.corpus import describe_fingerprint_change
+from trainers.data.counting import count_training_pairs
 from trainers.data.manifest import (
     CLEANING_CHOICES,
     MANIFEST_FILE,
@@ -179,11 +179,12 @@ class _Preparation:
         if manifest and manifest.complete:
             return
         # Counting is much faster than tokenizing, and finds malformed lines.
-        num_train, counts, is_unique = self._count_training_pairs()
-        totals = {"train": num_train}
-        for name in splits:
-            if is_dev(name):
-                totals[name] = sum(1 for _ in self._corpus.pairs(name))
+        counts = count_training_pairs(
+            self._corpus, self._data_source, vocabulary
+        )
+        totals = {"train": counts.num_pairs}
+        for name in filter(is_dev, splits):
+            totals[name] = counts.overlaps[name].total
         is_new = manifest is None
         if is_new and ModelDirectory(folder).config_path.exists():
             raise InputError(
@@ -192,11 +193,9 @@ class _Preparation:
             )
         try:
             if is_new:
-                manifest = self._write_codec_files(
-                    is_unique, counts, vocabulary, symbols
-                )
+                manifest = self._write_codec_files(counts, vocabulary, symbols)
             validate_codec(folder, manifest, vocabulary, symbols)
-            self._write_splits(manifest, totals, is_unique)
+            self._write_splits(manifest, totals, counts.is_unique)
         except InputError as error:
             # A full disk allows resuming. Other errors would occur again, even
             # with another vocabulary.
@@ -204,27 +203,16 @@ class _Preparation:
                 _clear(folder)
             raise
 
-    def _count_training_pairs(self):
-        """Returns `count_pairs`, and whether each pair is the first such."""
-        corpus = self._corpus
-        if not self._data_source.drop_duplicates:
-            num_pairs, counts = count_pairs(corpus.kind, corpus.pairs("train"))
-            return num_pairs, counts, np.broadcast_to(True, num_pairs)
-        finder = DuplicateFinder()
-        num_pairs, counts = count_pairs(corpus.kind, finder.read_pairs(corpus))
-        return num_pairs, counts, finder.find_unique()
-
-    def _write_codec_files(self, is_unique, counts, vocabulary, symbols):
+    def _write_codec_files(self, counts, vocabulary, symbols):
         """Writes vocabulary, symbols and manifest; returns the Manifest."""
         folder, corpus = self._folder, self._corpus
         expected = self._data_source
         _clear(folder)
-        files = make_codec_files(
-            corpus, expected, is_unique, counts, vocabulary, symbols
-        )
+        files = make_codec_files(corpus, expected, counts, vocabulary, symbols)
         codec = make_codec(corpus.kind, files)
         validate_vocabulary(codec, corpus, expected, vocabulary is not None)
-        print(describe_normalization(counts, codec.models), flush=True)
+        normalization = describe_normalization(counts.code_points, codec.models)
+        print(normalization, flush=True)
         digests = {
             name: _write(folder / name, content)
             for name, content in files.items()
@@ -233,6 +221,7 @@ class _Preparation:
             source=expected,
             vocabulary_sha256=digests[VOCABULARY_FILE],
             symbols_sha256=digests.get(SYMBOLS_FILE, ""),
+            overlaps=counts.overlaps,
         )
         write_manifest(folder, manifest)
         return manifest

@@ -9,6 +9,7 @@ are additional references of dev and test. PREFIX may be a URL that fsspec
 supports.
 """
 
+import itertools
 import re
 
 from export.common.errors import InputError
@@ -18,7 +19,7 @@ from export.common.storage import (
     list_names,
     resolve_path,
 )
-from export.lines.files import aligned_lines
+from export.lines.files import aligned_lines, read_lines
 from trainers.data.corpus import (
     SPLITS,
     Corpus,
@@ -55,7 +56,9 @@ class TextCorpus(Corpus):
         self._splits = {split: files for split, files in found.items() if files}
         if not self._splits:
             self._validate_split("train")
-        for split in self._splits:
+        for split, files in self._splits.items():
+            for path in files:
+                _validate_line_ends(path)
             next(self.pairs(split))
 
     def fingerprint(self):
@@ -106,6 +109,16 @@ class TextCorpus(Corpus):
             f"expected {expected}, plain or .gz, and its translation; there "
             f"are {self._prefix.languages() or 'no languages'}. Check the "
             'prefix, which for a folder ends with "/"'
+        )
+
+
+def _validate_line_ends(path):
+    """Raises InputError for a file of one line with carriage returns in it."""
+    lines = [*itertools.islice(read_lines(path, verbatim=True), 2)]
+    if len(lines) == 1 and "\r" in lines[0]:
+        raise InputError(
+            f"The lines of {path} end with carriage returns; convert it first, "
+            "with tr '\\r' '\\n' for example."
         )
 
 

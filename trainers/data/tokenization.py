@@ -124,7 +124,12 @@ def _clean(settings, chunk):
     """Returns the pairs to tokenize, and the CleaningCounts of the others."""
     pairs, languages = chunk.pairs, settings.languages
     if languages:
-        pairs = [pair for pair in pairs if has_languages(pair, languages)]
+        normalizers = settings.codec.normalizers
+        pairs = [
+            pair
+            for pair in pairs
+            if has_languages(pair, languages, normalizers)
+        ]
     balanced = pairs
     if settings.max_ratio:
         balanced = [

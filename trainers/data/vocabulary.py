@@ -20,6 +20,7 @@ from sentencepiece import sentencepiece_model_pb2
 from export.common import processes
 from export.common.errors import InputError
 from export.common.processes import StopSignals
+from export.lines.files import clean_line
 from export.tokenizers.tags import SPACE
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
@@ -34,6 +35,9 @@ _MAX_CHANGED_SHARE = 0.002
 _NUM_CODE_POINTS = 0x110000
 _NUM_EXAMPLES = 8
 _BYTE_ORDER_MARK = "\ufeff"
+# Printable text in NFKC that all rules change: double spaces, and characters
+# that become spaces.
+_REPLACED = re.compile("  |[\u2581\ufffd]")
 
 # Rarer characters occur too seldom to learn their translation.
 _MIN_CHARACTER_COUNT = 3
@@ -49,10 +53,10 @@ _SEGMENT = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
 @functools.cache
 def make_normalizer(name):
     """Returns the SentencePieceNormalizer for a name other than "auto"."""
+    # Otherwise SentencePiece logs the size of the rules, or their absence.
+    sentencepiece.set_min_log_level(2)
     if name != NFC_RULES:
         return sentencepiece.SentencePieceNormalizer(rule_name=name)
-    # Otherwise SentencePiece logs the size of the rules.
-    sentencepiece.set_min_log_level(2)
     rules = sentencepiece.SentencePieceNormalizer(norm_map=_canonical_rules())
     spec = sentencepiece_model_pb2.NormalizerSpec.FromString(
         rules.serialized_normalizer_spec()
@@ -76,6 +80,32 @@ def _canonical_rules():
             if spelling != composed:
                 rules[spelling] = composed
     return list(rules.items())
+
+
+def make_text_normalizer(name, model=None):
+    """Returns a function of a str that returns it as a vocabulary sees it.
+
+    The rules are those of a serialized SentencePiece model, or of a name.
+    """
+    if model is None:
+        rules = make_normalizer(name)
+    else:
+        name = normalization_name(model)
+        rules = sentencepiece.SentencePieceNormalizer(model_proto=model)
+    # These rules change no such text, and most text is such.
+    is_fast = name in (NFKC_RULES, NFC_RULES, "nfkc", "identity")
+
+    def normalize(text):
+        if (
+            is_fast
+            and text.isprintable()
+            and unicodedata.is_normalized("NFKC", text)
+            and not _REPLACED.search(text)
+        ):
+            return text
+        return rules.normalize(text).replace(SPACE, " ").strip()
+
+    return normalize
 
 
 def normalization_name(model):
@@ -185,9 +215,15 @@ def train_vocabulary(
     model, errors = io.BytesIO(), []
     # SentencePiece's callbacks may swallow a KeyboardInterrupt.
     with StopSignals(lambda: None) as signals:
+        segments = _segment(sentences, signals, errors)
+        first = [*itertools.islice(segments, 1)]
+        if not (first or signals.received):
+            raise InputError(
+                "There is no text to train a vocabulary on; check the data set."
+            )
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=_segment(sentences, signals, errors),
+                sentence_iterator=itertools.chain(first, segments),
                 normalizer=make_normalizer(normalization),
                 model_writer=model,
                 model_type="bpe",
@@ -216,17 +252,20 @@ def train_vocabulary(
 
 
 def _segment(sentences, signals, errors):
-    """Yields sentences, long ones in segments, until a signal is received."""
+    """Yields sentences, long ones in segments, until a signal is received.
+
+    Skips those without a visible character.
+    """
     try:
         for sentence in sentences:
             if signals.received:
                 return
             # SentencePiece would skip the sentence.
-            sentence = sentence.replace(_UNKNOWN_MARK, " ")
+            sentence = clean_line(sentence.replace(_UNKNOWN_MARK, " "))
             if len(sentence.encode()) > _MAX_BYTES:
                 # Training counts words only, so sentences may be split.
                 yield from _SEGMENT.findall(sentence)
-            else:
+            elif sentence:
                 yield sentence
     except BaseException as error:
         # SentencePiece hides it.

@@ -19,17 +19,24 @@ from export.common.errors import InputError
 class EventWriter:
     """Writes values of training steps to a run in a `log_dir`.
 
-    Raises InputError if the system refuses to write.
+    Makes TensorBoard drop what the run has after step `first`, from which a
+    training resumes. Raises InputError if the system refuses to write.
     """
 
-    def __init__(self, log_dir, run):
+    def __init__(self, log_dir, run, first=0):
         self._log_dir = log_dir
         # A new file for each process and time, as TensorBoard expects.
         name = f"events.out.tfevents.{time.time_ns():020}.{os.getpid()}"
         self._path = log_dir / run / name
         with self._explain_errors():
             self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._write([event_pb2.Event(file_version="brain.Event:2")])
+        restart = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+        self._write(
+            [
+                event_pb2.Event(file_version="brain.Event:2"),
+                event_pb2.Event(step=first + 1, session_log=restart),
+            ]
+        )
 
     def write(self, step, scalars=(), texts=(), images=()):
         """Writes values of a step, each a dict with tags as keys.

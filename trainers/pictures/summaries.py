@@ -35,7 +35,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         self._sources = sources
         self._references = references
         self._frequency = frequency
-        self._writer = EventWriter(log_dir, "attention")
+        self._writer = EventWriter(log_dir, "attention", counter.first)
 
     def on_train_batch_end(self, batch, logs=None):
         """Writes summaries if they are due."""

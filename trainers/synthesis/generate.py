@@ -8,7 +8,7 @@ import sacrebleu
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.lines.files import join_lines
+from export.lines.files import clean_line
 from trainers.data.cleaning import exceeds_ratio
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis.shards import ShardResult
@@ -70,7 +70,7 @@ def _translate(translator, lines, options):
     """Returns one translation of each line, the best of `options.best_of`."""
     generate = _search if options.decoding == "beam" else _sample
     candidates = [
-        [join_lines(each.text).replace("\t", " ").strip() for each in n_best]
+        [clean_line(each.text.replace("\t", " ")) for each in n_best]
         for n_best in generate(translator, lines, options)
     ]
     if options.best_of == 1:

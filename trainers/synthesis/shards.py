@@ -16,7 +16,7 @@ from export.common.storage import (
     explain_file_errors,
     remove_temporary_files,
 )
-from export.lines.files import read_lines
+from export.lines.files import clean_line, read_lines
 
 
 class Line(typing.NamedTuple):
@@ -38,7 +38,7 @@ def text_source(path):
     """Returns the LineSource of a text file or URL, plain or .gz."""
 
     def read():
-        return ((text.strip(), "") for text in read_lines(path))
+        return ((clean_line(text), "") for text in read_lines(path))
 
     return LineSource(str(path), read)
 

@@ -9,7 +9,12 @@ import keras
 from export.common.progress_bar import ThreadlessBar, format_duration
 from trainers.pictures.event_writer import EventWriter
 from trainers.training.checkpoints import divergence_error
-from trainers.training.dev_scores import SCORE_TITLES, has_plateaued, score_name
+from trainers.training.dev_scores import (
+    SCORE_TITLES,
+    SENTENCES,
+    has_plateaued,
+    score_name,
+)
 
 
 class TokenMeans:
@@ -96,7 +101,8 @@ class Progress(keras.callbacks.Callback):
         self._stop_time = stop_time
         self._stream = stream
         self._writers = {
-            run: EventWriter(log_dir, run) for run in ("train", "dev")
+            run: EventWriter(log_dir, run, counter.first)
+            for run in ("train", "dev")
         }
 
     def on_train_begin(self, logs=None):
@@ -120,13 +126,19 @@ class Progress(keras.callbacks.Callback):
         early = self._counter.step - self._counter.first in (1, 10)
         if early or self._counter.is_multiple_of(self._every_steps):
             self._report(float(logs["learning_rate"]))
+        self._batch_ended = time.monotonic()
 
     def report_dev(self, evaluation):
-        """Reports an evaluation on the dev split."""
+        """Reports an evaluation on the dev split, just after a batch."""
+        # Its time is not that of the training's tokens.
+        self._means_started += time.monotonic() - self._batch_ended
         text = format_metrics(evaluation)
         self._print(f"step {self._counter.step:,}: dev {text}")
-        metrics = dict(evaluation)
-        del metrics["step"]
+        metrics = {
+            name: value
+            for name, value in evaluation.items()
+            if name not in ("step", SENTENCES)
+        }
         self._writers["dev"].write(self._counter.step, metrics)
 
     def on_train_end(self, logs=None):
@@ -134,7 +146,7 @@ class Progress(keras.callbacks.Callback):
         self._bar.close()
 
     def _reset_means(self):
-        self._means_started = time.monotonic()
+        self._means_started = self._batch_ended = time.monotonic()
         self._means = TokenMeans()
 
     def _report(self, learning_rate):
@@ -219,8 +231,8 @@ class EvaluateDev(keras.callbacks.Callback):
 
     With a moving average of the weights, evaluates the average. An evaluation
     is a dict of step, loss, perplexity, accuracy, the scores of `scores`, from
-    `make_dev_scores`, and, of a mixture, their mean; it is appended to
-    `history` and passed to the function `report`. Stops fit when `patience`
+    `make_dev_scores`, their mean, and their number of sentences; it is appended
+    to `history` and passed to the function `report`. Stops fit when `patience`
     evaluations, if not 0, brought no improvement. An evaluation takes
     `num_batches` batches of `data`.
     """
@@ -269,6 +281,9 @@ class EvaluateDev(keras.callbacks.Callback):
         if scores:
             name = next(iter(scores)).partition("/")[0]
             evaluation[name] = statistics.fmean(scores.values())
+            evaluation[SENTENCES] = sum(
+                score.num_sentences for score in self._scores.values()
+            )
         return evaluation | scores
 
 

@@ -4,6 +4,8 @@ With --dev_bleu_sentences or --dev_f1_sentences, the score of the model's
 output decides which step is the best; otherwise the loss of the references.
 """
 
+import itertools
+
 import numpy as np
 
 from export.translators.translator import Translator
@@ -13,6 +15,8 @@ from trainers.scores.bleu_tokenizers import choose_tokenizer, make_bleu
 
 # Keys in an evaluation, and names in reports; higher is better.
 SCORE_TITLES = {"bleu": "BLEU", "f1": "F1"}
+# Key in an evaluation of the number of sentences that its score is of.
+SENTENCES = "sentences"
 
 
 def score_name(evaluation):
@@ -21,22 +25,41 @@ def score_name(evaluation):
 
 
 def has_plateaued(history, patience):
-    """Whether the last `patience` > 0 evaluations brought no improvement."""
+    """Whether the last `patience` > 0 evaluations brought no improvement.
+
+    Equal scores at the start do not count: BLEU may stay 0 for long.
+    """
     if not patience or not history:
         return False
-    best = history.index(rank_evaluations(history)[0])
-    return len(history) - 1 - best >= patience
+    scores = [_comparable_score(each, history[-1]) for each in history]
+    scores = [score for score in scores if score is not None]
+    values = scores or [-each["loss"] for each in history]
+    best = values.index(max(values))
+    if scores and best == 0:
+        best = sum(1 for _ in itertools.takewhile(values[0].__eq__, values)) - 1
+    return len(values) - 1 - best >= patience
 
 
 def rank_evaluations(history):
     """Returns the evaluations, best first, earliest first among equals.
 
-    Compares the score that the latest evaluation has, or else the loss.
+    Compares the score that the latest evaluation has, then the loss. Scores of
+    other sentences than the latest's come last.
     """
-    name = score_name(history[-1]) if history else None
-    if name:
-        return sorted(history, key=lambda each: -each.get(name, 0.0))
-    return sorted(history, key=lambda each: each["loss"])
+
+    def rank(evaluation):
+        score = _comparable_score(evaluation, history[-1])
+        return score is None, -(score or 0.0), evaluation["loss"]
+
+    return sorted(history, key=rank)
+
+
+def _comparable_score(evaluation, other):
+    """Returns the score, or None unless the other has one of the same kind."""
+    name = score_name(other)
+    if name in evaluation and evaluation.get(SENTENCES) == other.get(SENTENCES):
+        return evaluation[name]
+    return None
 
 
 class DevBleu:
@@ -52,6 +75,7 @@ class DevBleu:
         indices = evenly_spaced_indices(pairs, sentences)
         texts = decode_pairs(tokenizer, pairs, indices)
         self._sources, self._references = texts
+        self.num_sentences = len(indices)
 
     def __call__(self):
         """Returns the BLEU of the current weights."""
@@ -77,6 +101,7 @@ class DevF1:
         self._parser = parser
         self._score_brackets = score_brackets
         indices = evenly_spaced_indices(pairs, sentences)
+        self.num_sentences = len(indices)
         self._sources = [pairs.sources([index]) for index in indices]
         self._words = [_name_words(ids, first_word_id) for ids in self._sources]
         targets = [pairs.targets([index]) for index in indices]

@@ -108,7 +108,8 @@ def train(inputs, options, strategy, run_info, initializer=None):
         else:
             if evaluation is None:
                 evaluation = _evaluate_weights(model, inputs, options, step)
-            _report_final_weights(origin, evaluation, history)
+            advice = _advise_weights(options, config)
+            _report_final_weights(origin, evaluation, history, advice)
         directory.write_weights(model)
         log.record_weights(step, origin)
 
@@ -303,16 +304,27 @@ def _evaluate_weights(model, inputs, options, step):
     return dev.evaluate(step)
 
 
-def _report_final_weights(origin, evaluation, history):
+def _advise_weights(options, config):
+    """Returns the flags that choose other final weights, as a clause or ""."""
+    if options.keep_best:
+        return ""
+    if options.ema or config.average_checkpoints < 2:
+        return "; --keep_best takes the best weights"
+    return (
+        "; --average_checkpoints=0 takes the last weights, --keep_best instead "
+        "of averaging the best"
+    )
+
+
+def _report_final_weights(origin, evaluation, history, advice):
     """Prints the dev evaluation of the final weights; warns if it is worse."""
     print(
         f"Final weights: {origin}; dev {format_metrics(evaluation)}.",
         flush=True,
     )
     last = history[-1] if history else evaluation
-    if rank_evaluations([last, evaluation])[0] is not evaluation:
+    if rank_evaluations([evaluation, last])[0] is not evaluation:
         print(
             f"Warning: that is worse than at step {last['step']:,}, dev "
-            f"{format_metrics(last)}; --average_checkpoints=0 takes the last "
-            "weights, --keep_best the best."
+            f"{format_metrics(last)}{advice}."
         )

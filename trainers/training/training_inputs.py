@@ -76,6 +76,7 @@ def load_inputs(directory, config, corpus, options):
                 "drop the flag, or add a dev split."
             )
     test = corpus.test_set()
+    corpus.manifest.print_overlaps()
     return TrainingInputs(
         directory, config, training, dev, test, dev_by_direction
     )

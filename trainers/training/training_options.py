@@ -162,8 +162,8 @@ flags.DEFINE_integer(
     "patience",
     0,
     "Evaluations on dev without a lower loss (with --dev_bleu_sentences a "
-    "higher BLEU, with --dev_f1_sentences a higher F1) after which to stop; 0 "
-    "for no limit.",
+    "higher BLEU, with --dev_f1_sentences a higher F1) after which to stop; "
+    "equal scores at the start do not count. 0 for no limit.",
     lower_bound=0,
 )
 flags.DEFINE_integer(

@@ -6,6 +6,7 @@ results, and get this program's code from the machine that started them.
 
 import contextlib
 import logging
+import os
 import pathlib
 import socket
 
@@ -18,6 +19,7 @@ _PENDING_PER_TASK = 2
 # Maximum retries of a task whose worker or machine died.
 _RETRIES = 10
 _CONNECTION_TIMEOUT = 10  # seconds
+_TOKEN_FILE = "~/.ray/auth_token"
 _ROOT = pathlib.Path(__file__).parents[2]
 _PACKAGES = ("trainers", "export", "keras_transformer")
 
@@ -78,6 +80,7 @@ def connect(address, cpus=1, gpus=0.0):
     Raises InputError if Ray is missing, the cluster cannot be used or is too
     small, a task does, or the workers of a task die repeatedly.
     """
+    _enable_token()
     try:
         import ray
     except ImportError as error:
@@ -88,21 +91,29 @@ def connect(address, cpus=1, gpus=0.0):
     if address != "auto":
         _validate_address(address)
     try:
-        ray.init(
-            address,
-            runtime_env={
-                "py_modules": [str(_ROOT / p) for p in _PACKAGES],
-                # Otherwise each task would use all processors.
-                "env_vars": {"TF_NUM_INTRAOP_THREADS": str(cpus)},
-            },
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        with _discard_stderr():
+            ray.init(
+                address,
+                runtime_env={
+                    "py_modules": [str(_ROOT / p) for p in _PACKAGES],
+                    # Otherwise each task would use all processors.
+                    "env_vars": {"TF_NUM_INTRAOP_THREADS": str(cpus)},
+                },
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+    # Ray raises many types, also of its own.
+    except Exception as error:
+        if "Could not find any running" in str(error):
+            raise InputError(
+                f"--ray={address}: no cluster runs on this machine. Start one "
+                "with ray start --head, or join one with ray start "
+                "--address=HOST:PORT."
+            ) from error
         raise InputError(
-            f"--ray={address} cannot be used: {_first_line(error)} Start one "
-            "on this machine with ray start --head, or join one with ray "
-            "start --address=HOST:PORT."
+            f"--ray={address} cannot be used: {_first_sentence(error)}. This "
+            "machine needs the authentication token of the cluster's head, "
+            f"{_TOKEN_FILE}, if it has one, and the same version of Ray."
         ) from error
     try:
         cluster = RayCluster(ray, cpus, gpus)
@@ -127,6 +138,18 @@ def connect(address, cpus=1, gpus=0.0):
         ray.shutdown()
 
 
+def _enable_token():
+    """Makes Ray use its authentication token, if this machine has one.
+
+    As ray start does, and ray.init for the address auto only. Ray reads the
+    variable when it is imported.
+    """
+    token_path = os.environ.get("RAY_AUTH_TOKEN_PATH", _TOKEN_FILE)
+    has_token = pathlib.Path(token_path).expanduser().exists()
+    if "RAY_AUTH_TOKEN" in os.environ or has_token:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+
 def _validate_address(address):
     """Raises InputError if nobody listens; Ray would retry for minutes."""
     host, _, port = address.rpartition(":")
@@ -139,5 +162,22 @@ def _validate_address(address):
         ) from error
 
 
+@contextlib.contextmanager
+def _discard_stderr():
+    """Discards standard error, where Ray's C++ logs its attempts to connect."""
+    original = os.dup(2)
+    try:
+        with pathlib.Path(os.devnull).open("wb") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(original, 2)
+        os.close(original)
+
+
 def _first_line(error):
     return str(error).strip().splitlines()[0]
+
+
+def _first_sentence(error):
+    return _first_line(error).partition(". ")[0].rstrip(".")

@@ -204,6 +204,10 @@ def test_an_error_releases_it_and_no_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="training.lock"):
         _enter(tmp_path / "file" / "m")
+    (tmp_path / "link").symlink_to("nothing")
+    for name in ("file", "link"):
+        with pytest.raises(InputError, match=f"{name} is not a folder"):
+            _enter(tmp_path / name)
 
 
 def test_data_are_prepared_by_one_at_a_time(tmp_path):

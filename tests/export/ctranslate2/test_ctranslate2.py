@@ -50,6 +50,8 @@ MODELS = {
         "layer_norm_epsilon": 0.1,
         "num_layers": 1,
         "num_decoder_layers": 2,
+        "alignment_layer": -1,
+        "alignment_heads": 1,
     },
     "learned positions": {
         "positions": "learned",
@@ -126,8 +128,21 @@ def test_scores_match_the_model(tmp_path, tokenizer, name):
         vocabulary = join_vocabularies(source_tokenizer.proto, tokenizer.proto)
     save_ctranslate2(model, vocabulary, tmp_path / "folder")
     sources = source_tokenizer.encode(FEW)
-    results = load(tmp_path / "folder").translate_batch(
-        [to_pieces(source_tokenizer, ids[:-1]) for ids in sources],
+    translator = load(tmp_path / "folder")
+    pieces = [to_pieces(source_tokenizer, ids[:-1]) for ids in sources]
+    (greedy,) = translator.translate_batch(
+        pieces[1:2],
+        beam_size=1,
+        max_decoding_length=12,
+        return_attention=True,
+        return_end_token=True,
+    )
+    target = np.array([to_ids(tokenizer, greedy.hypotheses[0])], "int32")
+    aligned = kt.force_align(model, sources[1][None], target).numpy()
+    # CTranslate2 omits the end of the source.
+    np.testing.assert_allclose(greedy.attention, aligned[..., :-1], atol=1e-4)
+    results = translator.translate_batch(
+        pieces,
         beam_size=4,
         num_hypotheses=2,
         length_penalty=ALPHA,

@@ -4,6 +4,7 @@ import collections
 import pathlib
 import re
 import time
+import unicodedata
 from html import unescape
 
 import pytest
@@ -210,6 +211,35 @@ def test_every_tag_comes_out_once_and_well_nested(html):
         assert is_well_nested(found)
 
 
+# Those of bidirectional class BN are invisible, others tell the direction of
+# text; left out are visible ones, and those that spell or separate words.
+FORMAT_CHARACTERS = [
+    char
+    for char in map(chr, range(0x10000))
+    if unicodedata.category(char) == "Cf"
+    and unicodedata.bidirectional(char) not in ("AN", "NSM", "ON")
+    and char not in "\u070f\u180e\u200b\u200c\u200d"
+]
+
+
+def test_the_model_gets_words_without_invisible_characters():
+    for char in FORMAT_CHARACTERS:
+        is_kept = unicodedata.bidirectional(char) != "BN"
+        reference = f"&#{ord(char)};"
+        for document_format, raw in (
+            *(("text", char), ("html", char), ("xml", char)),
+            *(("html", reference), ("xml", reference)),
+        ):
+            text = f"<a>my chil{raw}dren</a>"
+            text = text[3:-4] if document_format == "text" else text
+            translator = RuleTranslator(made_up.reverse)
+            found = translator.translate_document(text, document_format)
+            assert translator.texts == ["my children"], ascii(char)
+            assert found.count(raw) == is_kept
+            same = RuleTranslator(keep)
+            assert same.translate_document(text, document_format) == text
+
+
 def test_placeholders_are_not_swapped():
     translator = RuleTranslator(made_up.reverse)
     text = "see {a} and {b} {c} too"
@@ -256,7 +286,7 @@ def test_tags_are_placed_as_by_a_person():
         )
         found.append(join_flow(flow, "html", {}) == expected)
     assert len(found) == 100
-    assert sum(found) >= 93
+    assert sum(found) >= 94
 
 
 @pytest.mark.parametrize(
@@ -264,6 +294,12 @@ def test_tags_are_placed_as_by_a_person():
     [
         "go " + "<b>" * 10_000 + "to <i>x</i>" + "</b>" * 10_000 + " y",
         *("<b>" * 20_000 + "x", "</b>x" * 5_000, "<b></i>x " * 5_000),
+        # Each crosses all others.
+        "".join(f"<x-{i}>" for i in range(2_000))
+        + "go <b>to</b> x"
+        + "".join(f"</x-{i}>" for i in range(2_000)),
+        *("a <a>b</a>" * 10_000 + "<br>" * 3, "a<img>" * 20_000),
+        "<xliff>" + "<mrk translate=no><mrk translate=yes>" * 5_000,
         *("<!--" * 20_000, "<a b='" * 20_000, "<b" * 20_000, "<" * 50_000),
         *("a." * 25_000, "a.b-c" * 5_000, "{a," * 10_000, "x" * 50_000),
         # Quadratic time would be minutes.
@@ -296,20 +332,21 @@ def test_time_grows_with_the_length(separator):
 def test_the_command_translates_documents(exported, tmp_path):
     path = tmp_path / "in.html"
     path.write_bytes(b"<p>ba <b>ka</b>\r\n</p>7<br>")
-    flags = [f"--input={path}", "--format=html"]
+    flags = [f"--input={path}", "--format=html", "--keep_elements=b"]
     code, lines, err = commands.run(
         "export.translate", exported, [], *flags, f"--output={tmp_path}/out"
     )
     assert (code, lines) == (0, []), err
     found = (tmp_path / "out").read_bytes().decode()
     assert MARK.findall(found) == MARK.findall(path.read_text())
-    assert found.endswith("\r\n</p>7<br>")
+    assert found.endswith(" <b>ka</b>\r\n</p>7<br>")
     old, new = tmp_path / "old", tmp_path / "new"
     old.write_text("kept")
     for flags, content, named, output in (
         (["--format=xml"], b"<p>", "--format=html", old),
         (["--document"], b"ba \xff", "UTF-8", new),
         (["--document", "--scores"], b"", "--scores", old),
+        (["--keep_elements=b"], b"", "--format=html", new),
         (["--format=html", "--n_best=2"], b"", "--n_best", new),
     ):
         code, lines, err = commands.run(

@@ -1,16 +1,19 @@
 """A running server with a made-up model that answers by rule."""
 
 import contextlib
+import inspect
 import json
+import re
 import socket
 import threading
 import urllib.error
 import urllib.request
 
 import numpy as np
-import uvicorn
 
+from export.http_server import app
 from export.http_server.app import ServerLimits, create_app
+from export.http_server.connections import create_server
 from export.http_server.models import LoadedModel
 from export.translators.languages import Languages
 
@@ -88,14 +91,19 @@ def as_bytes(rows):
     )
 
 
+def fields_of_translate():
+    """Returns the names of the fields that the code of /translate reads."""
+    code = inspect.getsource(app)
+    pattern = r'(?:fields\.get\(|read_option\(\s*fields,\s*)"(\w+)"'
+    return sorted(set(re.findall(pattern, code)))
+
+
 @contextlib.contextmanager
 def run_server(model, api_key=None, **limits):
     """Runs a server in a thread; yields its address."""
-    application = create_app(
-        model.load(), limits=ServerLimits(**limits), api_key=api_key
-    )
-    config = uvicorn.Config(application, log_level="error")
-    server = uvicorn.Server(config)
+    limits = ServerLimits(**limits)
+    application = create_app(model.load(), limits=limits, api_key=api_key)
+    server = create_server(application, limits)
     listener = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()

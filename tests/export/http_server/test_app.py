@@ -51,8 +51,8 @@ def test_libretranslate(url):
     assert request(path, fields | {"alternatives": 2}) == (
         200,
         {
-            "translatedText": ["B A", "", "\U0001f600 CAF\u00c9"],
-            "alternatives": [["B A!"], [], ["\U0001f600 CAF\u00c9!"]],
+            "translatedText": ["B A", "", "CAF\u00c9 \U0001f600"],
+            "alternatives": [["B A!"], [], ["CAF\u00c9! \U0001f600"]],
         },
     )
     assert request(f"{url}/health") == (200, {"status": "ok"})
@@ -76,9 +76,6 @@ def test_documents_are_translated_sentence_by_sentence(url):
             ]
         },
     )
-    fields["alternatives"] = 1
-    status, response = request(path, fields)
-    assert (status, "alternatives" in response["error"]) == (400, True)
 
 
 def test_tensorflow_serving(url):
@@ -138,7 +135,7 @@ def test_tensorflow_serving(url):
                 400,
                 "alternatives",
             )
-            for bad in (-1, 3, "x", None, [])
+            for bad in (-1, 3, "x", [], True, "9" * 5_000)
         ),
         ("/translate", {"q": "a" * 10_000, "target": "fr"}, 413, "bytes"),
         (PREDICT, {}, 400, "inputs"),

@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import contextlib
+import errno
+import os
 import signal
 import socket
 import subprocess
@@ -22,13 +24,15 @@ def running(model):
     """Starts the command; yields its process and address."""
     process = processes.start(
         {"module": "export.serve"},
-        [f"--model={model}", "--port=0"],
+        [f"--model={model}", "--port=0", "--host=::"],
         stdout=subprocess.PIPE,
         imported=False,
     )
     try:
         line = process.stdout.readline().decode()
-        yield process, line.split(" on ")[1].strip().rstrip("/")
+        url = line.split(" on ")[1].strip().rstrip("/")
+        # All addresses, those of IPv4 too.
+        yield process, url.replace("[::]", "127.0.0.1")
     finally:
         process.kill()
         process.wait(60)
@@ -91,11 +95,18 @@ def test_what_is_no_model_is_one_line(tmp_path, model_path, kind):
 
 
 def test_a_busy_port_and_a_wrong_name_are_one_line(model_path):
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        code, _, err = serve(f"--model={model_path}", f"--port={port}")
-    assert code == 2
-    assert str(port) in err[-1]
+    for host, family, shown in (
+        ("127.0.0.1", socket.AF_INET, "127.0.0.1"),
+        ("::1", socket.AF_INET6, "[::1]"),
+    ):
+        with socket.create_server((host, 0), family=family) as other:
+            port = other.getsockname()[1]
+            code, _, err = serve(
+                f"--model={model_path}", f"--host={host}", f"--port={port}"
+            )
+        assert code == 2
+        assert f"{shown}:{port}" in err[-1]
+        assert os.strerror(errno.EADDRINUSE) in err[-1]
     code, _, err = serve(f"--model={model_path}", "--model_name=a/b")
     assert code == 2
     assert "a/b" in err[-1]

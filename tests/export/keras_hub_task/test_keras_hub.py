@@ -116,6 +116,30 @@ def test_samplers_keep_lengths_and_prefixes(searching, eager):
             assert text.startswith(prompt)
 
 
+def test_samplers_stay_within_learned_positions(tmp_path, eager):
+    """Fewer than the preprocessor's default, which the user never gave."""
+    tiny.write(tmp_path, positions="learned", max_positions=20)
+    task = TransformerSeq2SeqLM.from_preset(str(tmp_path))
+    search = TranslationSearch(beam_size=1, stop_criterion="k_finished")
+    found = []
+    for sampler in ("greedy", search):
+        task.compile(sampler=sampler, run_eagerly=True)
+        found.append(task.generate(TEXTS[:2]))
+    assert found[0] == found[1]
+    task.compile(sampler="greedy", run_eagerly=True)
+    with pytest.raises(ValueError, match="max_length must be at most 20"):
+        task.generate(TEXTS[:2], max_length=30)
+    task.preprocessor = None
+    ids = np.array([[4, 200, 3]])
+    inputs = {
+        f"{side}_{name}": ids
+        for side in ("encoder", "decoder")
+        for name in ("token_ids", "padding_mask")
+    }
+    with pytest.raises(ValueError, match="199, not 200"):
+        task.generate(inputs)
+
+
 def test_ids_are_the_models_own(task):
     found, labels, weights = task.preprocessor(PAIRS)
     encode = Tokenizer(made_up_text.vocabulary()).encode
@@ -170,13 +194,16 @@ def test_bad_arguments_are_refused(task):
     enable_lora = task.backbone.enable_lora
     two = {"encoder_text": ["a", "b"], "decoder_text": ["c"]}
     task.compile()
+    without_preprocessor = TransformerSeq2SeqLM(task.backbone, None)
     for name, call, *arguments in (
         ("200", TransformerSeq2SeqLM, backbone, task.preprocessor),
         ("'value'", enable_lora, 4, ["value"]),
         ("decoder_text", task.generate, two),
+        ("encoder_text", task.generate, {"decoder_text": ["c"]}),
         ("SentencePiece", TransformerTokenizer, b"a few bytes"),
         ("got 3", task.generate, [3]),
         ("max_length", task.generate, "ba", 1),
+        ("decoder_token_ids", without_preprocessor.generate, {}, 9, None),
         ("stop_token_ids", task.generate, "ba", None, [4]),
         ("sampler", lambda: task.compile(sampler="contrastive")),
     ):

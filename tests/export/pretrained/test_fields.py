@@ -9,68 +9,67 @@ import pytest
 import safetensors.numpy
 
 from export.common.errors import InputError
-from export.pretrained import hugging_face_reader
+from export.pretrained import hugging_face_reader, m2m_reader
 from export.pretrained.config_files import (
+    ANY,
     HF_CONFIG_FIELDS,
+    HF_GENERATION_FIELDS,
     HF_TOKENIZER_FIELDS,
+    IGNORED,
     validate_fields,
 )
-from export.pretrained.hugging_face_reader import (
-    read_generation,
-    read_hugging_face,
-)
+from export.pretrained.hugging_face_reader import read_hugging_face
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from tests.export.pretrained.conftest import Recorded
 from tests.export.pretrained.test_hugging_face import assert_same_weights
 
-# Fields of transformers' GenerationConfig that may change what is generated.
-GENERATION = (
-    "max_length max_new_tokens min_length early_stopping do_sample num_beams "
-    "repetition_penalty length_penalty no_repeat_ngram_size bad_words_ids "
-    "renormalize_logits forced_bos_token_id forced_eos_token_id "
-    "suppress_tokens begin_suppress_tokens eos_token_id "
-    "decoder_start_token_id diversity_penalty made_up"
-)
-# The same of MarianConfig and its base class, and of a MarianTokenizer.
+# Fields of GenerationConfig, and of MarianConfig, of transformers 5.24.
+GENERATION = """
+max_length max_new_tokens min_length min_new_tokens early_stopping max_time
+stop_strings do_sample num_beams use_mtp use_cache cache_implementation
+cache_config max_cache_len temperature top_k top_p min_p top_h typical_p
+epsilon_cutoff eta_cutoff repetition_penalty encoder_repetition_penalty
+length_penalty no_repeat_ngram_size bad_words_ids renormalize_logits
+forced_bos_token_id forced_eos_token_id remove_invalid_values
+exponential_decay_length_penalty suppress_tokens begin_suppress_tokens
+sequence_bias token_healing guidance_scale watermarking_config
+num_return_sequences output_attentions output_hidden_states output_scores
+output_logits return_dict_in_generate pad_token_id bos_token_id eos_token_id
+encoder_no_repeat_ngram_size decoder_start_token_id is_assistant
+num_assistant_tokens num_assistant_tokens_schedule
+assistant_confidence_threshold prompt_lookup_num_tokens max_matching_ngram_size
+assistant_early_exit assistant_lookbehind target_lookbehind
+assistant_ensemble_weight speculation_type compile_config disable_compile
+continuous_batching_config low_memory penalty_alpha dola_layers
+diversity_penalty num_beam_groups constraints force_words_ids
+prefill_chunk_size _from_model_config transformers_version
+"""
+MARIAN = """
+transformers_version architectures output_hidden_states return_dict dtype
+chunk_size_feed_forward is_encoder_decoder id2label label2id problem_type
+vocab_size decoder_vocab_size max_position_embeddings encoder_layers
+encoder_ffn_dim encoder_attention_heads decoder_layers decoder_ffn_dim
+decoder_attention_heads encoder_layerdrop decoder_layerdrop use_cache
+activation_function d_model dropout attention_dropout activation_dropout
+init_std decoder_start_token_id scale_embedding pad_token_id eos_token_id
+bos_token_id forced_eos_token_id share_encoder_decoder_embeddings is_decoder
+tie_word_embeddings _name_or_path model_type output_attentions
+"""
+# The tables of a MarianTokenizer's files have its fields, and older ones.
 FILES = {
-    "config.json": (
-        "vocab_size decoder_vocab_size encoder_layers encoder_ffn_dim "
-        "encoder_attention_heads decoder_layers decoder_ffn_dim "
-        "decoder_attention_heads normalize_before activation_function d_model "
-        "scale_embedding eos_token_id share_encoder_decoder_embeddings "
-        "hidden_size num_hidden_layers num_attention_heads dropout "
-        "tie_word_embeddings prefix decoder_start_token_id made_up"
-    ),
-    "tokenizer_config.json": (
-        "eos_token unk_token pad_token additional_special_tokens bos_token "
-        "added_tokens_decoder sp_model_kwargs tokenizer_class made_up"
-    ),
-    "special_tokens_map.json": "eos_token additional_special_tokens made_up",
-    "added_tokens.json": "odd",
+    "config.json": HF_CONFIG_FIELDS,
+    "generation_config.json": HF_GENERATION_FIELDS,
+    "tokenizer_config.json": HF_TOKENIZER_FIELDS,
+    # Other fields have a meaning in the file before.
+    "special_tokens_map.json": {
+        name: HF_TOKENIZER_FIELDS[name]
+        for name in HF_TOKENIZER_FIELDS
+        if name.endswith(("_token", "_tokens"))
+    },
+    "added_tokens.json": {"odd": ANY},
 }
 ODD = (7, 0.5, "odd", [5], [[5, 6]], {"odd": 1})
 IDS = {"pad_token_id": 79, "eos_token_id": 0, "decoder_start_token_id": 79}
-
-
-def generation_settings(**changes):
-    """Returns the settings; None if they are refused in one line."""
-    try:
-        return read_generation(IDS, IDS | {"max_length": 512} | changes)
-    except InputError as error:
-        assert len(str(error).splitlines()) == 1
-
-
-def test_no_setting_of_a_search_is_ignored():
-    base = generation_settings()
-    for name in GENERATION.split():
-        is_switch = name in ("do_sample", "renormalize_logits")
-        for value in (*ODD, 10**9, 8.5, *([True] if is_switch else [])):
-            settings = generation_settings(**{name: value})
-            assert settings != base, (name, value)
-            if settings and settings._replace(warnings=[]) == base:
-                assert name in "".join(settings.warnings)
-        assert generation_settings(**{name: None}) is None or name not in IDS
-    assert generation_settings(use_cache=False, top_k=7) == base
 
 
 def change(folder, name, **changes):
@@ -79,8 +78,15 @@ def change(folder, name, **changes):
     path.write_text(json.dumps(fields | changes), "utf-8")
 
 
+def test_every_field_of_transformers_has_a_verdict():
+    assert {*GENERATION.split()} <= HF_GENERATION_FIELDS.keys()
+    for fields in (HF_CONFIG_FIELDS, m2m_reader._CONFIG_FIELDS):
+        assert {*MARIAN.split()} <= fields.keys()
+
+
 @pytest.mark.parametrize("folder", ["separate"], indirect=True)
 def test_no_field_of_a_file_is_ignored(folder, monkeypatch):
+    """Others than those that the tables call so."""
     # The configuration takes the place of a model, which takes time to build.
     monkeypatch.setattr(
         hugging_face_reader, "load_transformer", lambda config, *others: config
@@ -88,24 +94,51 @@ def test_no_field_of_a_file_is_ignored(folder, monkeypatch):
     monkeypatch.setattr(
         hugging_face_reader, "set_embeddings", lambda *others: None
     )
-    base = read_hugging_face(folder)
-    for file, names in FILES.items():
+
+    def read():
+        try:
+            pretrained = read_hugging_face(folder)
+        except InputError as error:
+            return str(error)
+        return *pretrained, read_biases[-1]
+
+    read_biases = []
+    read_bias = hugging_face_reader.read_bias
+
+    def record_bias(*arguments):
+        bias, warnings = read_bias(*arguments)
+        read_biases.append(bias.tolist())
+        return bias, warnings
+
+    monkeypatch.setattr(hugging_face_reader, "read_bias", record_bias)
+    base = read()
+    for file, table in FILES.items():
         path = folder / file
         before = path.read_bytes() if path.exists() else b"{}"
-        for name in names.split():
+        ignored = {name for name in table if table[name] is IGNORED}
+        for value in ODD[::4]:
+            change(folder, file, **dict.fromkeys(ignored, value))
+            assert read() == base, (file, value)
+            path.write_bytes(before)
+        for name in [*table.keys() - ignored, "made_up"]:
             stored = json.loads(before).get(name)
             switched = [not stored] if type(stored) is bool else []
+            # Not read, as there is a generation_config.json with all ids.
+            is_search = name in HF_GENERATION_FIELDS and file == "config.json"
+            if is_search or name == "bos_token_id":
+                continue
             for value in (*ODD, *switched):
                 change(folder, file, **{name: value})
-                try:
-                    changed = read_hugging_face(folder)
-                except InputError as error:
-                    assert len(str(error).splitlines()) == 1
-                else:
-                    has_warning = changed.warnings != base.warnings
-                    is_obeyed = changed.model != base.model
-                    assert has_warning or is_obeyed, (name, value)
-                path.write_bytes(before)
+                result = read()
+                case = file, name, value
+                assert result != base, case
+                if isinstance(result, str):
+                    assert "\n" not in result, case
+                    is_named = name in result and file in result
+                    # Or it does not fit the vocab, or the weights.
+                    others = "vocab_size", "added tokens", "safetensors"
+                    assert is_named or any(each in result for each in others)
+            path.write_bytes(before)
 
 
 def load_arrays(folder):
@@ -133,6 +166,15 @@ def test_null_is_the_default_of_transformers(folder):
     # `generate` ends after 20 tokens by default.
     assert config.max_extra_tokens == 20
     assert "after 20 tokens" in "".join(pretrained.warnings)
+    file = "generation_config.json"
+    # Where no other id begins an output, it is that of the beginning.
+    ids = {"bos_token_id": 79, "eos_token_id": 0, "length_penalty": -1}
+    change(folder, file, **ids)
+    assert read_hugging_face(folder).model.config.alpha == -1.0
+    change(folder, file, length_penalty=-2)
+    with pytest.raises(InputError, match=f"{file}: .* -1 .*length_penalty"):
+        read_hugging_face(folder)
+    (folder / file).unlink()
     change(folder, "config.json", scale_embedding=None)
     with pytest.raises(InputError, match="scale_embedding"):
         read_hugging_face(folder)

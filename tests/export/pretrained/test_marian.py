@@ -163,7 +163,7 @@ DECODERS = [
     ({"models": [".."]}, "models"),
     ({"models": {"a": "b"}}, "models"),
     ({"vocabs": ["a.yml"]}, "vocabs"),
-    ({"vocabs": ["source.spm", "target.spm"]}, "source.spm"),
+    ({"vocabs": ["source.spm", "target.spm"]}, "one vocabulary"),
     ({"vocabs": ["none.yml", "none.yml"]}, "none.yml"),
     ({"beam-size": 0}, "beam-size"),
     ({"normalize": "nan"}, "normalize"),

@@ -30,12 +30,15 @@ from tests.export import commands, tiny
         # Single digits, times, dates, parts of words.
         ("5 2:30 1.2.2020 12/5/2020 x12 12kg 1,23,456", ""),
         ("555-1234-56 2010-2015", "555-1234-56 2010 2015"),
+        # Versions, in which no comma may be written.
+        ("v 0.85.x, 1.20.X. 3.x", "0.85.x 1.20.X"),
         ("https://a.b/1234 is 1234", "https://a.b/1234 1234"),
         ("https://a.b|c/d", ""),
     ],
 )
 def test_items_of_a_text(text, items):
-    found = find_items(text, KINDS, {"ǯa", "ǯe", "ǯ"})
+    kinds = {*KINDS} - {"placeholders"}
+    found = find_items(text, kinds, {"ǯa", "ǯe", "ǯ"})
     assert [*found] == items.split()
     assert all(variants[0] == item for item, variants in found.items())
     assert not find_items(text, ())
@@ -113,12 +116,18 @@ def test_what_the_vocabulary_cannot_spell_is_left_to_the_model(
             "export.translate", model, texts, "--keep=emoji,urls"
         )
         assert (code, lines) == (0, plain), err
+        assert "1: '😀'" in err[-1]
 
 
 def test_what_cannot_keep_items_says_so(model_path):
-    for flag, words in ("--keep=faces", "faces"), ("--keep=urls", "--keep"):
+    for given, words in (
+        *(("--keep=faces", "faces"), ("--keep=urls", "--keep")),
+        ("--keep=placeholders --placeholder=(", "'('"),
+        ("--keep=placeholders --placeholder=a*", "'a*'"),
+        ("--placeholder=a", "--document"),
+    ):
         code, _, err = commands.run(
-            "export.translate", model_path, TEXTS, flag, "--compiled"
+            "export.translate", model_path, TEXTS, *given.split(), "--compiled"
         )
         assert code == 2 and words in err[-1]
     with pytest.raises(InputError, match="rare"):

@@ -268,7 +268,7 @@ def test_samples_have_the_maximum_length_of_all_outputs(eager):
 
 
 def test_numbers_out_of_range_are_refused(translator):
-    for name in ("MAX_BEAMS", "MAX_EXTRA_TOKENS", "MAX_ALPHA"):
+    for name in ("MAX_BEAMS", "MAX_EXTRA_TOKENS", "MIN_ALPHA", "MAX_ALPHA"):
         assert getattr(search_flags, name) == getattr(model_config, name)
     assert search_flags.STOP_CRITERIA == search_config.STOP_CRITERIA
     for name, value in (

@@ -49,6 +49,28 @@ def test_given_translations_against_the_attention_of_the_model():
             kt.force_align(model, SOURCE, TARGET, layer)
 
 
+def test_layer_and_heads_are_those_of_the_configuration():
+    """Of each model of an ensemble, too."""
+    shape = {"num_layers": 3, "num_heads": 3, "d_model": 4, "d_ff": 4}
+    scores = np.random.default_rng(1).random((3, 2, 3, 5, 4), "float32")
+    models, expected = [], []
+    for layer, index, heads in ((-2, 1, 0), (-1, 2, 1), (1, 0, 2), (3, 2, 3)):
+        models.append(
+            kt.Transformer(
+                helpers.config(
+                    **shape, alignment_layer=layer, alignment_heads=heads
+                )
+            )
+        )
+        expected.append(scores[index][:, : heads or 3].mean(axis=1))
+        found = models[-1].alignment(scores)
+        np.testing.assert_allclose(found, expected[-1], atol=1e-6)
+    found = kt.Ensemble(models).alignment([scores] * 4)
+    np.testing.assert_allclose(found, np.mean(expected, 0), atol=1e-6)
+    one_layer = helpers.config(num_layers=1)
+    assert one_layer.alignment_attention == (1, one_layer.num_heads)
+
+
 @pytest.mark.skipif(helpers.JITTED, reason="JAX has no float64 by default")
 def test_a_search_of_float64_is_aligned():
     model = kt.Transformer(helpers.config(), dtype="float64")

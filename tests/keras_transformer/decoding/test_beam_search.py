@@ -17,7 +17,7 @@ from tests.keras_transformer.decoding import beam_tables as bt
 
 @pytest.mark.parametrize(
     "alpha, kind, grammar",
-    [(0.0, "gnmt", None), (0.6, "gnmt", bt.AUTOMATON), (1.0, "power", None)],
+    [(-1.0, "power", None), (0.6, "gnmt", bt.AUTOMATON), (1.0, "power", None)],
 )
 @settings(max_examples=2)
 @given(seed=bt.SEEDS)
@@ -45,6 +45,7 @@ def test_a_wide_beam_finds_the_very_best(alpha, kind, grammar, seed):
         (1, 0.6, "gnmt", None),
         (2, 0.0, "gnmt", bt.AUTOMATON),
         (2, 8.0, "power", None),
+        (2, -0.5, "power", None),
         (4, 1.0, "gnmt", bt.AUTOMATON),
     ],
 )

@@ -217,7 +217,8 @@ def test_one_graph_of_a_shrinking_batch_for_all_shapes():
 @pytest.mark.parametrize("several", [False, True])
 def test_every_hypothesis_has_its_own_alignment(several, monkeypatch):
     monkeypatch.setattr(translate_module, "_BUCKETS", (2,))
-    model = kt.Ensemble(two_models()) if several else model_with(num_layers=2)
+    model = model_with(num_layers=2, alignment_layer=-1, alignment_heads=1)
+    model = kt.Ensemble(two_models()) if several else model
     found = kt.translate_ids(
         model, ops.convert_to_tensor(SOURCE), CAPACITY, trace_alignments=True
     )

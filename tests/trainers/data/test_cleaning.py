@@ -19,12 +19,19 @@ from tests.trainers.data.memory_corpus import (
     prepare,
     rows,
     splits,
+    vocabulary,
 )
 from trainers.batches.token_pairs import decode_pairs
 from trainers.data import cleaning
 from trainers.data.cleaning import DuplicateFinder
+from trainers.data.codecs import make_codec
 from trainers.data.copies import add_copies
 from trainers.data.manifest import CleaningCounts
+from trainers.data.vocabulary import (
+    make_normalizer,
+    make_text_normalizer,
+    normalization_name,
+)
 
 pytestmark = pytest.mark.usefixtures("small_shards")
 
@@ -52,6 +59,54 @@ def test_duplicates_are_found(pairs):
         expected += [pair not in seen] * pair[1]
         seen.add(pair)
     assert finder.find_unique().tolist() == expected
+
+
+TEXTS = st.text("ab \u200b\u3000\uff21²é\u0301\u2581\ufffd").map(str.strip)
+
+
+@pytest.mark.parametrize("name", ["nmt_nfkc", "nmt_nfc", "nfkc_cf", "identity"])
+@given(text=TEXTS)
+def test_rules_see_the_text_that_the_model_sees(name, text):
+    normalized = make_normalizer(name).normalize(text).replace("\u2581", " ")
+    assert make_text_normalizer(name)(text) == normalized.strip()
+
+
+@pytest.mark.parametrize(
+    ("choice", "squares", "rules"),
+    # Many squares choose nmt_nfc, for which m² is not m2.
+    [
+        ("auto", 1, "nmt_nfkc"),
+        ("auto", 40, "nmt_nfc"),
+        ("nmt_nfc", 1, "nmt_nfc"),
+        ("identity", 1, "identity"),
+    ],
+)
+def test_duplicates_are_those_of_normalized_text(
+    tmp_path, choice, squares, rules
+):
+    train = cipher.sentences(300, 1)
+    train += [(" ".join(["m²"] * squares), "y"), ("m² b", "y"), ("m2 b", "y")]
+    train += [("m2  b", "y"), ("m2\u3000b", "y"), ("m2 b", "\u001by")]
+    normalizer = make_normalizer(rules)
+    unique = {tuple(normalizer.normalize([*pair])) for pair in train}
+    prepared = prepare(
+        tmp_path,
+        MemoryCorpus({"train": [(source, (t,)) for source, t in train]}),
+        vocabulary=None,
+        normalization=choice,
+        cleaning={"drop_duplicates": True},
+        max_unknown=1,
+    )
+    assert normalization_name(prepared.vocabulary) == rules
+    counts = prepared.manifest.splits["train"].cleaning
+    assert counts.duplicate == len(train) - len(unique)
+
+
+def test_languages_are_those_of_normalized_text(languages):
+    codec = make_codec("text", {"vocabulary.model": vocabulary()})
+    pair, codes = ("\ufeff\u2581ba", "yz"), (cipher.SOURCE, cipher.TARGET)
+    assert cleaning.has_languages(pair, codes, codec.normalizers)
+    assert not cleaning.has_languages(pair, codes)
 
 
 @pytest.fixture

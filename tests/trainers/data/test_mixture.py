@@ -9,6 +9,7 @@ from export.tokenizers import load_tokenizer
 from tests.trainers.data.memory_corpus import prepare
 from trainers.batches.token_pairs import decode_pairs
 from trainers.data import open_corpus
+from trainers.data.manifest import Overlap
 
 # Of the letters in train.
 SETS = {"train": "train", "dev": "air", "test": "rain"}
@@ -317,3 +318,50 @@ def test_the_languages_are_those_of_the_file(folder):
         open_corpus("mixture:m.toml", "en", None)
     with pytest.raises(InputError, match="missing.toml"):
         open_corpus("mixture:missing.toml", None, None)
+
+
+def test_paths_are_relative_to_the_file(folder, write_text, monkeypatch):
+    for language in ("en", "nl"):
+        for split in ("train", "dev"):
+            write_text(folder / f"nl/{split}.{language}", ["a rain"])
+    parts = [part("de"), part("nl", dataset="text:nl/")]
+    here = mixture(folder, *parts)
+    content = [[*here.pairs(split)] for split in here.splits()]
+    fingerprint = here.fingerprint()
+    # An absolute path and a URL are none of the file's.
+    parts[1:] = [part("nl", dataset=f"text:{folder}/nl/")]
+    absolute = mixture(folder, *parts)
+    assert [[*absolute.pairs(each)] for each in absolute.splits()] == content
+    mixture(folder, part("de"), part("nl", dataset=f"text:file://{folder}/nl/"))
+    elsewhere = folder / "elsewhere" / "below"
+    elsewhere.mkdir(parents=True)
+    mixture(folder, part("de"), part("nl", dataset="text:nl/"))
+    for where, path in (
+        (folder.parent, f"{folder.name}/m.toml"),
+        (elsewhere, "../../m.toml"),
+        (elsewhere, f"file://{folder}/m.toml"),
+    ):
+        monkeypatch.chdir(where)
+        there = open_corpus(f"mixture:{path}", None, None)
+        assert there.fingerprint() == fingerprint
+        assert [[*there.pairs(each)] for each in there.splits()] == content
+
+
+def test_evaluation_pairs_in_train_are_counted_without_tags(
+    folder, write_text, capsys
+):
+    for split, source in (("dev", "rain en 1"), ("test", "rain en 2")):
+        write_text(folder / f"fr.{split}.en", [f"train en {split}", source] * 2)
+        write_text(folder / f"fr.{split}.fr", ["rain", "train", "train", "x"])
+    for language in ("en", "fr"):
+        write_text(folder / f"bt.train.{language}", ["rain en 1", "train"])
+    data = mixture(
+        folder, part("fr"), part("fr", dataset="text:bt", tag="<bt>")
+    )
+    settings = {"vocabulary": None, "vocabulary_size": 40, "max_unknown": 1}
+    prepared = prepare(folder / "data", data, **settings)
+    overlaps = prepared.manifest.overlaps
+    assert overlaps == {"dev-1": Overlap(4, 2, 0), "test": Overlap(4, 0, 0)}
+    capsys.readouterr()
+    prepared.manifest.print_overlaps()
+    assert "2 of the 4 pairs of dev-1, 0 of them" in capsys.readouterr().out

@@ -5,6 +5,8 @@ import errno
 import functools
 import itertools
 import os
+import pathlib
+import tempfile
 import threading
 
 import numpy as np
@@ -28,6 +30,7 @@ from tests.trainers.data.memory_corpus import (
 )
 from trainers.batches.token_pairs import decode_pairs
 from trainers.data import codecs
+from trainers.data.manifest import read_manifest
 from trainers.data.tokenization import (
     Settings,
     cut_into_chunks,
@@ -413,3 +416,25 @@ def test_segmentations_are_random_and_of_the_same_text(tmp_path, monkeypatch):
     assert any((tmp_path / "resumed").glob("train-*.npy"))
     prepare(tmp_path / "resumed", segmentations=3)
     assert contents(tmp_path / "resumed") == contents(prepared.folder)
+
+
+@settings(max_examples=20, suppress_health_check=[*HealthCheck])
+@given(st.lists(st.tuples(*[st.sampled_from("abn")] * 2), max_size=9))
+def test_evaluation_pairs_in_train_are_counted(tmp_path, chosen):
+    train = rows(40, 1)
+    known = [(source, target) for source, (target,) in train]
+    others = [("ba", "yz"), *((known[0][0], known[1][1]), known[2]), *chosen]
+    parts = splits(test=[(s, (t, "zy")) for s, t in others])
+    parts["dev"] = [(source, (target,)) for source, target in others]
+    parts["train"] = train + [(source, (source,)) for source, _ in chosen]
+    with tempfile.TemporaryDirectory(dir=tmp_path) as name:
+        prepared = prepare(name, MemoryCorpus(parts), max_unknown=1)
+        manifest = read_manifest(pathlib.Path(name))
+    assert prepared.manifest == manifest
+    train = [(source, target) for source, (target,) in parts["train"]]
+    for split, overlap in manifest.overlaps.items():
+        pairs = [(s, t) for s, ts in parts[split] for t in ts]
+        sources = {source for source, _ in train}
+        assert overlap.total == len(pairs)
+        assert overlap.sources == sum(source in sources for source, _ in pairs)
+        assert overlap.pairs == sum(pair in train for pair in pairs)

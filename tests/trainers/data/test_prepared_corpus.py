@@ -134,7 +134,7 @@ def test_any_other_manifest_is_refused(tmp_path):
         # Older manifests lack some.
         optional = ("train", "byte_fallback", "copy_rate", "direction")
         optional += ("segmentations", "max_ratio", "drop_duplicates")
-        optional += ("check_languages", "cleaning")
+        optional += ("check_languages", "cleaning", "overlaps")
         if isinstance(last, str) and last not in optional:
             del inner[last]
             _assert_manifest_refused(tmp_path, json.dumps(changed).encode())

@@ -16,6 +16,7 @@ from tensorboard.backend.event_processing import event_accumulator
 from export.common.errors import InputError
 from export.tokenizers.tokenizer import Tokenizer
 from tests import made_up_text
+from tests.trainers import event_files
 from tests.trainers.helpers import (
     batches_of,
     largest_difference,
@@ -154,6 +155,20 @@ def test_pictures_show_the_weights(events, logs):
             pixels, end = np.asarray(shown), picture.height
             assert np.array_equal(pixels[:end], np.asarray(picture))
             assert (pixels[end:] == 255).all()
+
+
+def test_steps_after_a_resume_replace_those_before(tmp_path):
+    for first, last in ((0, 7), (0, 5), (3, 9)):
+        writer = EventWriter(tmp_path, "run", first)
+        for step in range(first + 1, last + 1):
+            writer.write(step, {"value": 10 * first + step})
+    expected = [*range(1, 4), *range(34, 40)]
+    values = event_files.scalars(tmp_path / "run")["value"]
+    assert values == list(enumerate(expected, 1))
+    # Also before the first value of the run.
+    EventWriter(tmp_path, "run", 2)
+    values = event_files.scalars(tmp_path / "run")["value"]
+    assert values == [(1, 1), (2, 2)]
 
 
 def test_a_full_disk_is_an_input_error(tmp_path):

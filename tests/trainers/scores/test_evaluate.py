@@ -100,6 +100,7 @@ def test_another_search_other_references_and_fewer_lines(
     assert record["signature"] == str(metric.get_signature())
     assert "|pretok:zh|" in record["compound_split_bleu"]["signature"]
     assert (record["sentences"], record["references"]) == (2, 3)
+    assert record["split"] == "test with one, two"
     assert (record["beam_size"], record["alpha"]) == (3, 8.0)
     assert "Not scored: 2 of 4 lines" in result.out
 

@@ -77,6 +77,7 @@ def test_what_is_refused(command, model_path, tmp_path):
         'source_language = "en"\ntarget_language = "de"\n'
     )
     made_up_model(tmp_path / "reverse", made_up_text.vocabulary())
+    made_up_model(tmp_path / "other", made_up_text.vocabulary(seed=2))
     run = {"source_language": "bb", "target_language": "aa"}
     (tmp_path / "reverse" / "run.json").write_text(json.dumps(run))
     for flags, named in (
@@ -94,6 +95,7 @@ def test_what_is_refused(command, model_path, tmp_path):
         ((*TEXT, "--ray=auto", "--workers=2"), "--workers"),
         ((*TEXT, "--model=missing"), "missing/config.json"),
         ((*TEXT, "--model=reverse"), "reverse"),
+        ((*TEXT, "--model=other"), "vocabulary, and those of .*, other differ"),
         (("--dataset=trees:trees",), "trees"),
         (("--dataset=mixture:m.toml",), "mixture"),
     ):

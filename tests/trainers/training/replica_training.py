@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tests.keras_transformer import device_fits
 from tests.trainers.helpers import (
     batches_of,
     made_up_pairs,
@@ -124,6 +125,10 @@ def main(devices, out):
     for name, arguments in {"one": (one, 1), "mirrored": (mirrored, 2)}.items():
         for key, value in train(*arguments).items():
             results[f"{name}/{key}"] = value
+    for name, strategy in {"one": one, "mirrored": mirrored}.items():
+        with strategy.scope():
+            fits = device_fits.fit_all(run_eagerly=True)
+        results |= {f"{name} keras/{key}": value for key, value in fits.items()}
     np.savez(out, **results, **draw_dropout(mirrored))
 
 

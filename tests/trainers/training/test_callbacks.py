@@ -168,6 +168,16 @@ def test_means_are_over_tokens_since_the_last_report(tmp_path, clock):
     }
 
 
+def test_the_speed_is_without_the_time_of_evaluations(tmp_path, clock):
+    run = _Run(tmp_path, clock, every=5)
+    run.steps(STEPS[:3])
+    clock.seconds += 1000
+    run.progress.report_dev({"step": 3, **dict.fromkeys(NAMES, 1.0)})
+    run.steps(STEPS[3:])
+    tokens = sum(row[3] for row in STEPS[1:])
+    assert f" {tokens / 8:,.0f} tokens/s, " in run.lines()[-1]
+
+
 def test_evaluations_are_printed_and_written(tmp_path, clock):
     run = _Run(tmp_path, clock)
     run.steps(STEPS[:3])

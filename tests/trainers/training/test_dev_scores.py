@@ -1,7 +1,13 @@
 """Scores of dev sentences while training, against sacreBLEU and by hand."""
 
+import itertools
+import re
+import types
+
 import pytest
 import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
 
 from export.parsing.linearization import (
     SymbolVocabulary,
@@ -10,7 +16,7 @@ from export.parsing.linearization import (
 )
 from export.parsing.trees import read_tree
 from tests.trainers.helpers import END, token_pairs
-from trainers.training import dev_scores
+from trainers.training import dev_scores, fit
 from trainers.training.dev_scores import (
     DevBleu,
     DevF1,
@@ -120,5 +126,55 @@ def test_a_score_decides_about_a_plateau():
     assert not has_plateaued(history, 3)
     history[2]["f1"] = 20.1
     assert not has_plateaued(history, 1)
-    # Evaluations without the score count as 0.
-    assert not has_plateaued([{"step": 5, "loss": 0.5}, *history], 1)
+    # Evaluations without the score, or of other sentences, come last.
+    others = [{"step": 5, "loss": 0.5}]
+    others += [{"step": 7, "loss": 3.0, "f1": 99, "sentences": 7}]
+    assert not has_plateaued([*others, *history], 1)
+    assert rank_evaluations([*others, *history])[3:] == others
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.1, 7.0]), st.integers(1, 3))),
+    st.integers(0, 3),
+)
+def test_the_loss_decides_among_equal_scores(values, patience):
+    history = [
+        {"step": step, "bleu": bleu, "loss": loss}
+        for step, (bleu, loss) in enumerate(values)
+    ]
+    ranked = rank_evaluations(history)
+    for better, worse in itertools.pairwise(ranked):
+        is_tie = better["bleu"] == worse["bleu"]
+        assert is_tie or better["bleu"] > worse["bleu"]
+        assert not is_tie or better["loss"] <= worse["loss"]
+    # Counted one by one, from the first score that differs.
+    best, waited, is_tied = 0.0, 0, True
+    for bleu, _ in values:
+        is_tied = is_tied and bleu == values[0][0]
+        waited = 0 if is_tied or bleu > best else waited + 1
+        best = max(bleu, best)
+    assert has_plateaued(history, patience) == (0 < patience <= waited)
+
+
+@pytest.mark.parametrize(
+    ("keep_best", "ema", "average", "named"),
+    [
+        (True, 0.0, 5, set()),
+        (False, 0.9, 5, {"--keep_best"}),
+        (False, 0.0, 0, {"--keep_best"}),
+        (False, 0.0, 5, {"--keep_best", "--average_checkpoints=0"}),
+    ],
+)
+def test_advice_for_worse_weights_knows_the_flags(
+    capsys, keep_best, ema, average, named
+):
+    options = types.SimpleNamespace(keep_best=keep_best, ema=ema)
+    config = types.SimpleNamespace(average_checkpoints=average)
+    advice = fit._advise_weights(options, config)
+    last = {"step": 9, "loss": 5.0, "perplexity": 9.0, "accuracy": 0.1}
+    last |= {"bleu": 0.0, "sentences": 7}
+    for loss, is_worse in ((5.0, False), (4.0, False), (5.1, True)):
+        fit._report_final_weights("x", {**last, "loss": loss}, [last], advice)
+        _, *warning = capsys.readouterr().out.splitlines()
+        assert len(warning) == is_worse
+    assert {*re.findall(r"--\w+(?:=\d)?", warning[0])} == named

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests import processes
+from tests.keras_transformer import device_fits
 from tests.trainers.training import replica_training
 
 
@@ -66,3 +67,16 @@ def test_replicas_have_dropout_masks_of_their_own(made):
         assert len({mask.tobytes() for mask in masks}) == len(masks)
     # The training step uses them: the same batch has another loss on each.
     assert len(set(made["loss"].tolist())) == len(made["loss"])
+
+
+def test_keras_fits_are_the_same_on_one_device_and_several(made):
+    """Of every public layer and model, with the loss of Keras' users."""
+    one, other = (
+        {
+            name.removeprefix(f"{strategy} keras/"): value
+            for name, value in made.items()
+            if name.startswith(f"{strategy} keras/")
+        }
+        for strategy in ("one", "mirrored")
+    )
+    device_fits.assert_same(other, one, 1e-4)

@@ -1,0 +1,88 @@
+"""What the elements of HTML are in a text: a table of all of them.
+
+From the HTML standard's index of elements, its rendering section (the default
+value of CSS' `display`) and its section on obsolete elements.
+"""
+
+import enum
+
+
+class Role(enum.Enum):
+    """What an element is in the text around it."""
+
+    # Its text is a part of the sentence around it; so are unknown elements.
+    INLINE = enum.auto()
+    # Its tags end a sentence.
+    BLOCK = enum.auto()
+    # A line break.
+    BREAK = enum.auto()
+    # The contents of the others are not translated. It stands for words.
+    WORDS = enum.auto()
+    # It is seen, and separates words.
+    OBJECT = enum.auto()
+    # It is not seen, or takes no place in the line.
+    HIDDEN = enum.auto()
+    # It begins, or ends, what another element ends or begins.
+    FIRST_HALF = enum.auto()
+    LAST_HALF = enum.auto()
+    # It ends a sentence.
+    KEPT = enum.auto()
+    # It is HTML within XML, as text with entities or a CDATA section.
+    HTML = enum.auto()
+
+
+def _names(text):
+    return frozenset(text.split())
+
+
+# Roles of elements whose content is not translated.
+OPAQUE = tuple(
+    role for role in Role if role not in (Role.INLINE, Role.BLOCK, Role.HTML)
+)
+
+
+def tabulate(names_of_roles):
+    """Returns a dict of names to Roles for one of Roles to names."""
+    return {
+        name: role
+        for role, names in names_of_roles.items()
+        for name in names.split()
+    }
+
+
+# Readings above or beside the text of <ruby>, which have no tags here.
+RUBY_TEXT = _names("rp rt rtc")
+# Elements whose content has no tags.
+RAW_TEXT = _names("iframe noembed noframes script style textarea xmp")
+# Elements without an end tag.
+NO_END_TAGS = _names(
+    "area base basefont bgsound br col command embed frame hr image img input "
+    "keygen link meta nextid param source spacer track wbr"
+)
+HTML = tabulate(
+    {
+        Role.INLINE: "a abbr acronym b bdi bdo big blink cite content data del "
+        "dfn em font i ins map mark nobr output picture q rb ruby s shadow "
+        "slot small span strike strong sub sup time tt u",
+        # Besides blocks: parts of tables and lists, form fields and their
+        # labels, and text that is shown elsewhere or only sometimes.
+        Role.BLOCK: "address article aside blockquote body button caption "
+        "center col colgroup datalist dd details dialog dir div dl dt "
+        "fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 "
+        "h6 head header hgroup hr html input isindex keygen label legend li "
+        "main marquee menu menuitem meter multicol nav noscript ol optgroup "
+        "option p plaintext progress search section select selectedcontent "
+        "summary table tbody td template tfoot th thead title tr ul",
+        Role.BREAK: "br",
+        # Besides HTML's: those of XLIFF, in pages made of it.
+        Role.WORDS: "code kbd math ph samp var x",
+        Role.OBJECT: "applet audio canvas embed fencedframe iframe image img "
+        "object portal spacer svg video",
+        Role.HIDDEN: "area base basefont bgsound command it link meta nextid "
+        " noembed noframes param rp rt rtc script source style track "
+        "wbr",
+        Role.FIRST_HALF: "bpt bx",
+        Role.LAST_HALF: "ept ex",
+        Role.KEPT: "listing pre textarea xmp",
+    }
+)

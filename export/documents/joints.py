@@ -1,0 +1,88 @@
+"""What stands between two sentences, as their script has it."""
+
+import re
+
+from export.documents.flow import LINE_END, cut_items
+from export.documents.items import TAG_STARTS, Kind
+from export.documents.patterns import CHINESE, NO_SPACES, WIDE_MARKS
+
+_CHINESE, _NO_SPACE = re.compile(f"[{CHINESE}]"), re.compile(f"[{NO_SPACES}]")
+_WIDE_MARK = re.compile(f"[{WIDE_MARKS}]")
+
+
+def write_gap(items, before, after):
+    """Returns the raw text between two sentences, with or without a space.
+
+    `items` are those between, `before` and `after` pairs of the text of a
+    sentence and of its translation. A space is added where only the source has
+    a script without spaces between sentences, and removed where only the
+    translation has such a script. Line ends stay.
+    """
+    text = "".join([item.text for item in items])
+    texts = (*before, *after)
+    if all([each.isascii() for each in texts]) or not all(texts):
+        return _join_raw(items)
+    visible = text.strip()
+    if visible:
+        # A sentence that stays as it is, such as a number.
+        start = text.index(visible)
+        left, middle, right = cut_items(items, [(start, start + len(visible))])
+        return "".join(
+            [
+                write_gap(left, before, (visible, visible)),
+                _join_raw(middle.items),
+                write_gap(right, (visible, visible), after),
+            ]
+        )
+    (source, target), (next_source, next_target) = before, after
+    is_unspaced = _has_no_space(target, next_target, _CHINESE)
+    if is_unspaced and not _has_no_space(source, next_source, _CHINESE):
+        return _join_raw([item for item in items if not _is_space(item)])
+    has_space = any(
+        [
+            item.kind is Kind.SPACE
+            or (item.text and item.kind is not Kind.OBJECT)
+            for item in items
+        ]
+    )
+    if (
+        has_space
+        or is_unspaced
+        or not _has_no_space(source, next_source, _NO_SPACE)
+    ):
+        return _join_raw(items)
+    # End tags before the space, start tags after it, and emoji between two.
+    index = 0
+    while index < len(items) and items[index].kind is Kind.CLOSE:
+        index += 1
+    raw = f"{_join_raw(items[:index])} {_join_raw(items[index:])}"
+    is_cut = index < len(items)
+    ends_with_word = is_cut and not items[-1].raw.startswith(TAG_STARTS)
+    return f"{raw} " if ends_with_word else raw
+
+
+def _join_raw(items):
+    return "".join([item.origin for item in items])
+
+
+def _is_space(item):
+    """Whether an item is space without a line end, tag or emoji."""
+    is_space = item.text.isspace()
+    is_space &= not any(start in item.raw for start in TAG_STARTS)
+    is_space &= item.kind is not Kind.OBJECT
+    return is_space and not LINE_END.search(item.raw)
+
+
+def _has_no_space(text, following, letter):
+    """Whether two sentences of scripts with such letters have no space."""
+    if not (letter.search(text) or letter.search(following)):
+        return False
+    # The last and the first character, and letter.
+    last, first = text.rstrip()[-1:], following.lstrip()[:1]
+    last_letter = next(filter(str.isalpha, reversed(text)), "")
+    first_letter = next(filter(str.isalpha, following), "")
+    is_wide = _WIDE_MARK.match(last)
+    return bool(
+        (is_wide or letter.match(last_letter))
+        and (is_wide or _WIDE_MARK.match(first) or letter.match(first_letter))
+    )
