@@ -17,8 +17,8 @@ from export.translators.translator import Translator
 
 # What JaxBackend takes.
 _JAX_SETTINGS = (
-    *("beam_size", "alpha", "max_extra_tokens", "stop_criterion"),
-    *("min_length", "batch_tokens", "max_source_tokens"),
+    *("beam_size", "alpha", "length_penalty", "max_extra_tokens"),
+    *("stop_criterion", "min_length", "batch_tokens", "max_source_tokens"),
 )
 
 

@@ -22,6 +22,12 @@ END_ID = 3
 # token is of no use to a reader.
 FORBIDDEN_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
 
+# The fields of a TransformerConfig that decide how it translates.
+SEARCH_FIELDS = (
+    *("beam_size", "alpha", "length_penalty"),
+    *("max_extra_tokens", "stop_criterion"),
+)
+
 # Uses of the fields.
 ROLES = (
     # Weights and their computation: equal in models that exchange weights.
@@ -371,6 +377,18 @@ class TransformerConfig:
     def replace(self, **changes):
         """Returns a copy with some fields changed, or raises ValueError."""
         return self._from_fields({**dataclasses.asdict(self), **changes})
+
+    def with_search(self, **settings):
+        """Returns a copy with other SEARCH_FIELDS; None for no change.
+
+        Raises TypeError for other names and ValueError for wrong values.
+        """
+        if unknown := {*settings} - {*SEARCH_FIELDS}:
+            raise TypeError(
+                f"A search has no {min(unknown)}; expected {SEARCH_FIELDS}."
+            )
+        changes = {k: v for k, v in settings.items() if v is not None}
+        return dataclasses.replace(self, **changes)
 
 
 def field_names(*roles):

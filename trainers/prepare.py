@@ -31,7 +31,10 @@ flags.DEFINE_string(
     "trees parsing-small.",
 )
 flags.DEFINE_integer(
-    "vocabulary_size", None, "Number of tokens; by default the preset's."
+    "vocabulary_size",
+    None,
+    "Number of tokens; by default the preset's.",
+    lower_bound=5,
 )
 flags.DEFINE_string(
     "vocabulary",

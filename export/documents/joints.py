@@ -7,6 +7,8 @@ from export.documents.items import TAG_STARTS, Kind
 from export.documents.patterns import CHINESE, NO_SPACES, WIDE_MARKS
 
 _CHINESE, _NO_SPACE = re.compile(f"[{CHINESE}]"), re.compile(f"[{NO_SPACES}]")
+# Of India, Ethiopia, Arabic, Burmese and Khmer: they need no space after them.
+_FULL_STOP = re.compile("[\u0964\u0965\u1362\u06d4\u104b\u17d4]\\s*$")
 _WIDE_MARK = re.compile(f"[{WIDE_MARKS}]")
 
 
@@ -48,7 +50,10 @@ def write_gap(items, before, after):
     if (
         has_space
         or is_unspaced
-        or not _has_no_space(source, next_source, _NO_SPACE)
+        or not (
+            _FULL_STOP.search(source)
+            or _has_no_space(source, next_source, _NO_SPACE)
+        )
     ):
         return _join_raw(items)
     # End tags before the space, start tags after it, and emoji between two.

@@ -210,7 +210,7 @@ SYNTAXES = (
     ),
     Syntax(
         "tags without content, as text",
-        ("<0/>", '<img src="a.png"/>'),
+        ("<0/>", '<x id="1"/>'),
         (rf"<[A-Za-z\d][\w.-]*+{_ATTRIBUTE}*+\s*+/>",),
         is_word=False,
     ),
@@ -249,7 +249,7 @@ PAIRS = (
     ),
     Pair(
         "tags, as text",
-        ("<0>text</0>", '<a href="b">text</a>'),
+        ("<0>text</0>", '<b class="c">text</b>'),
         (rf"<[A-Za-z\d][\w.-]*+{_ATTRIBUTE}*+\s*+>",),
         r"</[A-Za-z\d][\w.-]*+\s*+>",
     ),

@@ -10,7 +10,13 @@ from export.keras_hub_task.backbone import mask_ids
 from export.translators.batches import BATCH_TOKENS, truncation_limit
 from export.translators.model_backend import ModelBackend
 from export.translators.translation import Translation
-from keras_transformer.config import BEGIN_ID, END_ID, FORBIDDEN_IDS, PAD_ID
+from keras_transformer.config import (
+    BEGIN_ID,
+    END_ID,
+    FORBIDDEN_IDS,
+    PAD_ID,
+    SEARCH_FIELDS,
+)
 from keras_transformer.decoding.translate import output_capacity, output_limits
 from keras_transformer.ids import arange
 
@@ -25,29 +31,17 @@ class TranslationSearch(keras_hub.samplers.Sampler):
     """Beam search with a length penalty (section 6.1 of the paper).
 
     Gives the translations of `export.translate`; KerasHub's "beam" sampler has
-    no length penalty and drops finished hypotheses. The arguments override
-    fields of the model's TransformerConfig, unless None. Unlike KerasHub's
+    no length penalty and drops finished hypotheses. The arguments are those of
+    `TransformerConfig.with_search` and of the base class. Unlike KerasHub's
     samplers it is not called: TransformerSeq2SeqLM runs `search`.
 
     Examples:
         >>> task.compile(sampler=TranslationSearch(beam_size=8))
     """
 
-    def __init__(
-        self,
-        beam_size=None,
-        alpha=None,
-        max_extra_tokens=None,
-        stop_criterion=None,
-        **kwargs,
-    ):
+    def __init__(self, **kwargs):
+        self.settings = {name: kwargs.pop(name, None) for name in SEARCH_FIELDS}
         super().__init__(**kwargs)
-        self.settings = {
-            "beam_size": beam_size,
-            "alpha": alpha,
-            "max_extra_tokens": max_extra_tokens,
-            "stop_criterion": stop_criterion,
-        }
 
     def get_config(self):
         """Returns the arguments of the constructor."""
@@ -59,8 +53,7 @@ class TranslationSearch(keras_hub.samplers.Sampler):
 
     def resolve_config(self, model):
         """Returns the model's TransformerConfig with this search's settings."""
-        fields = {k: v for k, v in self.settings.items() if v is not None}
-        return model.config.replace(**fields)
+        return model.config.with_search(**self.settings)
 
     def search(self, model, inputs):
         """Returns int32 [B, T]: the begin id, the best translation, padding.
@@ -73,17 +66,14 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         source = mask_ids(inputs, "encoder")
         prompt = mask_ids(inputs, "decoder")
         capacity = ops.shape(prompt)[1] - 1
-        max_lengths = output_limits(source, config.max_extra_tokens)
-        max_lengths = ops.minimum(max_lengths, capacity)
-        # At least one token and the end.
-        min_lengths = ops.minimum(max_lengths, 2)
+        limits = output_limits(source, config.max_extra_tokens)
         output = kt.translate_ids(
             model,
             source,
             capacity,
-            kt.Constraints(max_lengths, min_lengths, prompt[:, 1:]),
+            kt.Constraints(limits, prefix=prompt[:, 1:]),
             kt.BeamSearchConfig.from_config(
-                config, num_given_tokens=model.num_given_tokens
+                config, num_given_tokens=model.num_given_tokens, min_length=1
             ),
         )
         begin = ops.full_like(prompt[:, :1], BEGIN_ID)
@@ -173,7 +163,6 @@ def sample_translations(task, model, inputs, stop_token_ids):
     state = _decode_prompt(decoder, state, prompt, first_index)
     has_text = ops.any((source != PAD_ID) & (source != END_ID), axis=1)
     max_lengths = output_limits(source, model.config.max_extra_tokens)
-    max_lengths = ops.where(has_text, max_lengths, 1)
     # Lengths do not count the begin id.
     max_lengths = ops.minimum(max_lengths, ops.shape(prompt)[1] - 1)
 

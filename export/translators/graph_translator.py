@@ -10,7 +10,6 @@ import tensorflow as tf
 import keras_transformer as kt
 from export.translators.int8 import quantize_model
 from export.translators.text_ops import trim
-from keras_transformer.config import MAX_EXTRA_TOKENS
 from keras_transformer.decoding.alignment import gather_alignments
 from keras_transformer.decoding.translate import (
     output_capacity,
@@ -43,13 +42,8 @@ class GraphTranslator:
 
     Args:
         model: Transformer or Ensemble.
-        beam_size: field of TransformerConfig, as the next two and
-            `stop_criterion`; None for the model's.
-        alpha: exponent of the length penalty.
-        max_extra_tokens: maximum of output length - source length.
         min_length: minimum number of tokens of an output, excluding the end
             id; a lower maximum wins. With 0 the best output may be empty.
-        stop_criterion: see BeamSearchConfig.
         max_output_tokens: maximum number of tokens of any output, the end id
             included; None for no such limit.
         target_pieces: ids that a search without a prefix may generate; None
@@ -57,6 +51,7 @@ class GraphTranslator:
         shortlist: instead, a kt.OutputVocabulary that selects the ids for each
             sentence.
         quantization: "int8" to quantize the model, in place; None for float32.
+        **search: see `TransformerConfig.with_search`.
 
     Attributes:
         model: the model.
@@ -73,37 +68,24 @@ class GraphTranslator:
     def __init__(
         self,
         model,
-        beam_size=None,
-        alpha=None,
-        max_extra_tokens=None,
         min_length=1,
-        stop_criterion=None,
         max_output_tokens=None,
         target_pieces=None,
         shortlist=None,
         quantization=None,
+        **search,
     ):
-        settings = {
-            "beam_size": beam_size,
-            "alpha": alpha,
-            "max_extra_tokens": max_extra_tokens,
-            "stop_criterion": stop_criterion,
-        }
-        changes = {k: v for k, v in settings.items() if v is not None}
-        self.config = dataclasses.replace(model.config, **changes)
+        self.config = model.config.with_search(**search)
         self._search_config = kt.BeamSearchConfig.from_config(
-            self.config, num_given_tokens=model.num_given_tokens
+            self.config,
+            num_given_tokens=model.num_given_tokens,
+            min_length=min_length,
         )
-        if not 0 <= min_length <= MAX_EXTRA_TOKENS:
-            raise ValueError(
-                f"Expected min_length from 0 to {MAX_EXTRA_TOKENS:,}, got "
-                f"{min_length}."
-            )
         if quantization not in (None, "int8"):
             raise ValueError(f"quantization must be int8, not {quantization}.")
         self.quantization = quantization
         self.int8_weights = quantize_model(model) if quantization else []
-        self.model, self._min_length = model, min_length
+        self.model = model
         self._max_output_tokens = max_output_tokens
         self.target_pieces, self.shortlist = None, shortlist
         self._output_vocabulary = shortlist
@@ -168,20 +150,13 @@ class GraphTranslator:
             max_length = tf.maximum(max_length, tf.reduce_max(limits))
             if self.config.positions == "learned":
                 max_length = tf.minimum(max_length, self.config.max_positions)
-        min_lengths = ()
-        if self._min_length:
-            # Not a constant: TensorFlow 2.21 cannot compile a third loop with
-            # a constant input.
-            min_lengths = tf.minimum(limits, self._min_length + 1)
         shrink_batch = decoder is None
         tokens, scores, trace = kt.translate_ids(
             model,
             source,
             max_length,
             constraints=kt.Constraints(
-                *(limits, min_lengths, prefix),
-                terms=terms,
-                copied_terms=copied_terms,
+                limits, prefix=prefix, terms=terms, copied_terms=copied_terms
             ),
             config=search_config,
             shrink_batch=shrink_batch,

@@ -1,11 +1,8 @@
 """Runs a model on JAX for a Translator."""
 
-import dataclasses
-
 import jax
 import keras
 import numpy as np
-from keras import ops
 
 import keras_transformer as kt
 from export.common.errors import InputError
@@ -15,7 +12,8 @@ from export.translators.model_backend import (
     model_for_tokenizer,
 )
 from export.translators.translation import drop_impossible
-from keras_transformer.config import END_ID, PAD_ID
+from keras_transformer.config import END_ID
+from keras_transformer.decoding.translate import output_limits
 
 _MIN_WIDTH = 16
 
@@ -33,8 +31,7 @@ class JaxBackend(ModelBackend):
         max_source_tokens: maximum number of ids of a source, the end id
             included; 512 by default.
         min_length: minimum number of tokens of a translation.
-        **search: fields of TransformerConfig: beam_size, alpha,
-            max_extra_tokens and stop_criterion.
+        **search: see `TransformerConfig.with_search`.
     """
 
     has_alignments = False
@@ -50,14 +47,15 @@ class JaxBackend(ModelBackend):
         min_length=1,
         **search,
     ):
-        config = dataclasses.replace(model.config, **search)
+        config = model.config.with_search(**search)
         super().__init__(tokenizer, config, max_source_tokens)
         self.model = model = model_for_tokenizer(model, tokenizer)
         self.batch_tokens = batch_tokens
         self._search_config = kt.BeamSearchConfig.from_config(
-            config, num_given_tokens=self.model.num_given_tokens
+            config,
+            num_given_tokens=self.model.num_given_tokens,
+            min_length=min_length,
         )
-        self._min_length = min_length
         self._translate = compile_for_model(model, self._translate_ids)
 
     def _search_best(self, sentences):
@@ -89,17 +87,11 @@ class JaxBackend(ModelBackend):
         return [np.asarray(each)[: len(sentences)] for each in results]
 
     def _translate_ids(self, source, prefix):
-        num_tokens = ops.sum(ops.cast(source != PAD_ID, "int32"), axis=1)
-        limits = num_tokens - 1 + self._config.max_extra_tokens
-        # Blank sentences end at once.
-        limits = ops.maximum(ops.where(num_tokens == 1, 1, limits), 1)
-        minima = ()
-        if self._min_length:
-            minima = ops.minimum(limits, self._min_length + 1)
+        limits = output_limits(source, self._config.max_extra_tokens)
         result = kt.translate_ids(
             self.model,
             source,
-            constraints=kt.Constraints(limits, minima, prefix),
+            constraints=kt.Constraints(limits, prefix=prefix),
             config=self._search_config,
         )
         return result.tokens, result.scores

@@ -1,7 +1,8 @@
 """Beam search with a length penalty: section 6.1.
 
-`beam_search` repeats a step in one loop; `translate_ids` has faster loops for a
-Transformer. Letters: B sentences, K beams, V vocabulary, T capacity for tokens.
+`beam_search` is the whole search of any `step`; `translate_ids` runs the same
+loop in parts, between which it makes room for a Transformer's caches. Letters:
+B sentences, K beams, V vocabulary, T capacity for tokens.
 """
 
 import math
@@ -95,6 +96,14 @@ def beam_search(step, state, constraints, max_length, config=None):
     """
     config = config or BeamSearchConfig()
     search = start_search(config, constraints, max_length, state)
+    search = run_search(
+        step, search, lambda search: is_running(search, max_length), config
+    )
+    return search.result(search.step_state)
+
+
+def run_search(step, search, condition, config):
+    """Repeats a step while a function of the BeamSearchState is true."""
 
     def advance(search):
         tokens = last_tokens(search.live_tokens, search.index)
@@ -103,10 +112,8 @@ def beam_search(step, state, constraints, max_length, config=None):
         )
         return (advance_search(config, search, logits, step_state),)
 
-    (search,) = ops.while_loop(
-        lambda search: is_running(search, max_length), advance, (search,)
-    )
-    return search.result(search.step_state)
+    (search,) = ops.while_loop(condition, advance, (search,))
+    return search
 
 
 def start_search(config, constraints, max_length, step_state):

@@ -15,6 +15,8 @@ from keras_transformer.config import (
     MAX_EXTRA_TOKENS,
     MIN_ALPHA,
     PAD_ID,
+    SEARCH_FIELDS,
+    TransformerConfig,
     validate_choice,
     validate_range,
 )
@@ -120,6 +122,8 @@ class Constraints(typing.NamedTuple):
 class BeamSearchConfig:
     """Scoring and stopping of a beam search; invalid values raise ValueError.
 
+    The defaults of SEARCH_FIELDS are those of a TransformerConfig.
+
     Attributes:
         beam_size: K.
         alpha: exponent of the length penalty, from -1 to 8.
@@ -143,18 +147,21 @@ class BeamSearchConfig:
             `Constraints.terms`; or None.
         num_given_tokens: number of tokens that the length penalty counts beside
             those that are generated, such as that of the target's language.
+        min_length: minimum number of tokens of a hypothesis before the end, for
+            all without `Constraints.min_lengths`; the maximum length wins.
     """
 
-    beam_size: int = 4
-    alpha: float = 0.6
-    length_penalty: str = "gnmt"
-    max_extra_tokens: int = 50
-    stop_criterion: str = "exact"
+    beam_size: int = TransformerConfig.beam_size
+    alpha: float = TransformerConfig.alpha
+    length_penalty: str = TransformerConfig.length_penalty
+    max_extra_tokens: int = TransformerConfig.max_extra_tokens
+    stop_criterion: str = TransformerConfig.stop_criterion
     n_best: int = 0
     suppress_tokens: tuple[int, ...] = FORBIDDEN_IDS
     grammar: Grammar | None = None
     word_edges: WordEdges | None = None
     num_given_tokens: int = 0
+    min_length: int = 0
 
     def __post_init__(self):
         validate_ranges_and_tokens(
@@ -164,6 +171,7 @@ class BeamSearchConfig:
             max_extra_tokens=(0, MAX_EXTRA_TOKENS),
             n_best=(0, self.beam_size),
             num_given_tokens=(0, None),
+            min_length=(0, MAX_EXTRA_TOKENS),
         )
         validate_choice("stop_criterion", self.stop_criterion, STOP_CRITERIA)
         validate_choice("length_penalty", self.length_penalty, PENALTIES)
@@ -171,14 +179,8 @@ class BeamSearchConfig:
     @classmethod
     def from_config(cls, config, **fields):
         """Creates it from a TransformerConfig, and other fields."""
-        return cls(
-            **fields,
-            beam_size=config.beam_size,
-            alpha=config.alpha,
-            length_penalty=config.length_penalty,
-            max_extra_tokens=config.max_extra_tokens,
-            stop_criterion=config.stop_criterion,
-        )
+        own = {name: getattr(config, name) for name in SEARCH_FIELDS}
+        return cls(**own, **fields)
 
     @property
     def end_rank(self):
@@ -251,6 +253,10 @@ def prepare_constraints(constraints, config, max_length):
     max_lengths = clip_lengths("max_lengths", max_lengths, max_length)
     if not is_unset(min_lengths):
         min_lengths = clip_lengths("min_lengths", min_lengths, max_length)
+    elif config.min_length:
+        # Not a constant: TensorFlow 2.21 cannot compile a third loop with a
+        # constant input.
+        min_lengths = ops.minimum(max_lengths, config.min_length + 1)
     if not is_unset(prefix):
         # Ensures that each prefix ends with padding.
         prefix = ops.cast(prefix, "int32")

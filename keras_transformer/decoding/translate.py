@@ -11,9 +11,8 @@ from keras import ops, tree
 from keras_transformer.config import PAD_ID
 from keras_transformer.decoding.alignment import TracingDecoder
 from keras_transformer.decoding.beam_search import (
-    advance_search,
     is_running,
-    last_tokens,
+    run_search,
     shift_right,
     start_search,
 )
@@ -252,13 +251,7 @@ def translate_ids(
         capacities = [*buckets, max_length]
     decoder_state = decoder.start(source, capacities[0], memory)
     search = start_search(config, constraints, max_length, decoder_state)
-
-    def advance(search):
-        tokens = last_tokens(search.live_tokens, search.index)
-        logits, state = decoder.step(
-            tokens, search.parents, search.index, search.step_state
-        )
-        return (advance_search(config, search, logits, state),)
+    run = functools.partial(run_search, decoder.step, config=config)
 
     def to_result(search):
         if not trace_alignments:
@@ -270,14 +263,15 @@ def translate_ids(
         for index, capacity in enumerate(capacities):
             if index:
                 search = _extend_search(decoder, search, capacity)
-            condition = functools.partial(is_running, capacity=capacity)
-            (search,) = ops.while_loop(condition, advance, (search,))
+            search = run(
+                search, functools.partial(is_running, capacity=capacity)
+            )
         return to_result(search)
 
     def run_segment(result, rows, search):
         capacity = ops.minimum(search.index + _SEGMENT_STEPS, max_length)
         condition = functools.partial(_continue_segment, capacity=capacity)
-        (search,) = ops.while_loop(condition, advance, (search,))
+        search = run(search, condition)
         result = tree.map_structure(
             lambda old, new: ops.scatter_update(old, rows[:, None], new),
             result,
@@ -325,9 +319,14 @@ def _select_sentences(search, rows):
 
 
 def output_limits(source, extra_tokens):
-    """Returns max(source length without end id + extra, 1): int32 [B]."""
+    """Returns the maximum lengths of outputs, int32 [B].
+
+    That is max(source length without the end id + extra, 1), and 1 for blank
+    sources.
+    """
     non_padding = ops.cast(ops.not_equal(source, PAD_ID), "int32")
-    return ops.maximum(ops.sum(non_padding, axis=1) - 1 + extra_tokens, 1)
+    lengths = ops.sum(non_padding, axis=1) - 1
+    return ops.where(lengths > 0, ops.maximum(lengths + extra_tokens, 1), 1)
 
 
 def output_capacity(source, config, extra_tokens=None):

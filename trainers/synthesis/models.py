@@ -10,6 +10,7 @@ import tempfile
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors
 from export.tokenizers.python_tokenizers import load_python_tokenizer
+from export.translators import search_flags
 from export.translators.languages import Languages
 
 # The files that determine the output of a translator.
@@ -143,10 +144,8 @@ def load_translator(job):
     from export.translators.model_backend import MAX_SOURCE_TOKENS
 
     options = job.options
-    names = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
-    search = {name: getattr(options, name) for name in names}
     # Unset options keep the model's own value.
-    search = {name: each for name, each in search.items() if each is not None}
+    search = {name: getattr(options, name) for name in search_flags.SEARCH}
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
     tf.config.threading.set_inter_op_parallelism_threads(options.threads)
     for gpu in tf.config.list_physical_devices("GPU"):

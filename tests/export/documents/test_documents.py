@@ -93,7 +93,6 @@ def test_long_sentences_are_split_at_clauses_and_not_truncated(is_server):
 
 def sentences(text, document_format="text"):
     translator = RuleTranslator(keep)
-    translator.source_language = "en"
     translator.translate_document(text, document_format)
     return translator.texts
 
@@ -246,7 +245,7 @@ def test_placeholders_are_not_swapped():
     found = translator.translate_document(text)
     assert found == "too {c} {b} and {a} see"
     # An export has no alignments of sentences with terms.
-    translator.aligns_terms = False
+    translator.backend.aligns_terms = False
     terms = Terms([("too", "x")])
     text = f"{text}<p>{{a}} sees my <b>{{b}}</b>"
     found = translator.translate_document(text, "html", terms=terms)

@@ -26,7 +26,6 @@ some = settings(max_examples=60, deadline=None, database=None)
 def translate(document, document_format="html", change=keep, **options):
     """Returns the translation and the texts that reached the translator."""
     translator = RuleTranslator(change)
-    translator.source_language = "en"
     found = translator.translate_document(document, document_format, **options)
     return found, sorted(translator.texts)
 

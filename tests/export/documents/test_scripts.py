@@ -137,3 +137,8 @@ def _any():
             return "Any."
 
     return Any()
+
+
+def test_a_full_stop_of_india_is_followed_by_a_space():
+    hindi = {"नमस्ते।": "Hello.", "अलविदा।": "Goodbye."}
+    assert translate("नमस्ते।अलविदा। नमस्ते।", hindi)[0] == "Hello. Goodbye. Hello."

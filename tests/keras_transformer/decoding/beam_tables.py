@@ -96,7 +96,9 @@ AUTOMATON = Automaton()
 
 def config(*args, **kwargs):
     """A BeamSearchConfig that suppresses no token of the tables."""
-    return kt.BeamSearchConfig(*args, **{"suppress_tokens": (), **kwargs})
+    return kt.BeamSearchConfig(
+        *args, **{"suppress_tokens": (), "stop_criterion": "exact", **kwargs}
+    )
 
 
 def step_of(tables):
