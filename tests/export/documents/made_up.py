@@ -44,6 +44,9 @@ class _RuleBackend(Backend):
             for text in texts
         ]
 
+    def validate_terms(self, terms):
+        pass
+
     def search(self, sentences, n, align):
         rows = []
         for sentence in sentences:
