@@ -39,7 +39,7 @@ ALIGN = ONE | {
 
 def ask_rest(address, timeout=5, scheme="http"):
     server = RestServer(f"{scheme}://{address}", MODEL, timeout)
-    return server.predict("serving_default", ["a", "b"])
+    return server.predict("serving_default", {"text": ["a", "b"]})
 
 
 def ask_https(address, timeout=5):
@@ -47,7 +47,8 @@ def ask_https(address, timeout=5):
 
 
 def ask_grpc(address, timeout=5):
-    return GrpcServer(address, MODEL, timeout).predict("serving_default", ["a"])
+    server = GrpcServer(address, MODEL, timeout)
+    return server.predict("serving_default", {"text": ["a"]})
 
 
 @pytest.mark.parametrize("ask", [ask_rest, ask_grpc])
