@@ -56,8 +56,8 @@ class Backend(abc.ABC):
     def encode_prefixes(self, prefixes):
         """Returns a Sentence for each, without the end id, as it is spelled."""
         raise InputError(
-            "Only model directories translate with prefixes; omit the "
-            f"{len(prefixes)} prefixes."
+            "Only model directories take --prefixes, the beginnings of "
+            "translations; omit them."
         )
 
     def tokenize_targets(self, translations):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
+import keras_transformer as kt
 from export.common.errors import InputError
 from export.loading import load_translator
 from export.pretrained.fast_tokenizer import read_fast_tokenizer
@@ -95,7 +96,7 @@ def test_logits_and_scores_match(recorded):
     begin = np.full_like(target[:, :1], BEGIN_ID)
     given = np.concatenate([begin, target[:, :-1]], axis=1)
     logits = translator.model({"source": source, "target": given})
-    scores = translator._traced_score(source, target).numpy()
+    scores = kt.score_ids(translator.model, source, target).numpy()
     for ours, score, answer in zip(np.asarray(logits), scores, answers):
         theirs = np.array(answer["logits"])[: len(recorded.our_ids)]
         np.testing.assert_allclose(
@@ -231,7 +232,7 @@ def test_commands_and_output_vocabularies(recorded, tmp_path):
     limited = Translator.from_model(
         recorded.pretrained.model, recorded.tokenizer, **arguments
     )
-    assert len(limited.target_pieces) < 900
+    assert len(limited.backend.target_pieces) < 900
     limited.languages = translator.languages
     assert len(limited.translate(texts)) == len(texts)
     pieces = recorded.our_ids

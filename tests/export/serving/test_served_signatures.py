@@ -165,10 +165,11 @@ def test_lengths_are_those_of_both_vocabularies():
         tiny.MAX_SOURCE_TOKENS,
     )
     texts = [*TEXTS[:-1], "ba bi " * 40]
-    found = served.lengths(texts)
+    found, limits = served.lengths(texts), served.limits()
+    longest = limits["max_source_tokens"] + limits["max_extra_tokens"]
     for name, tokenizer, limit in (
         ("", source, tiny.MAX_SOURCE_TOKENS),
-        ("translation_", target, served.max_target_tokens),
+        ("translation_", target, longest),
     ):
         expected = np.array([*map(len, tokenizer.encode(texts))])
         np.testing.assert_array_equal(found[f"{name}length"], expected)

@@ -65,7 +65,7 @@ def test_translations_have_only_the_chosen_tokens(
     restricted, translator, settings
 ):
     for pair in restricted.translate_to_pairs(TEXTS[:-1]):
-        allowed = restricted.target_pieces
+        allowed = restricted.backend.target_pieces
         if allowed is None:
             shortlist = settings["shortlist"]
             allowed = np.asarray(shortlist.sentence_ids(pair.source[None]))[0]

@@ -247,7 +247,7 @@ def test_perplexity_equals_numpy_over_all_references_that_fit(monkeypatch):
     translator = Translator.from_model(
         tiny.model(), Tokenizer(made_up_text.vocabulary())
     )
-    monkeypatch.setattr(translator, "max_source_tokens", 14)
+    monkeypatch.setattr(translator.backend, "max_source_tokens", 14)
     long = "ba doké fà luno te né " * 3
     scored = {
         "ba doké.": ("doké ba", "ba."),
