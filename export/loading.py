@@ -47,18 +47,35 @@ def load_translator(
         'Bonjour.'
     """
     paths = [pathlib.Path(each) for each in (model, *others)]
-    for path in paths:
-        if not path.is_dir():
-            raise InputError(
-                f"There is no folder {path}; expected a model directory or an "
-                "exported version."
-            )
-    versions = [*filter(None, map(newest_version, paths))]
-    if versions:
-        translator = _open_version(versions[0], len(paths) > 1, **settings)
+    refused = [f"--{name}" for name in settings if name != "batch_tokens"]
+    refused += ["the other models"] * bool(others)
+    versions = [find_version(path, refused) for path in paths]
+    if any(versions):
+        translator = _open_version(versions[0], **settings)
     else:
         translator = _open_directories(paths, settings)
     return translator.for_languages(source_language, target_language)
+
+
+def find_version(path, refused=()):
+    """Returns the newest exported version at a path, or None without one.
+
+    Raises InputError if there is no folder, or if there is an export although
+    `refused` has names of what an export does not take.
+    """
+    path = pathlib.Path(path)
+    if not path.is_dir():
+        raise InputError(
+            f"There is no folder {path}; expected a model directory or an "
+            "exported version."
+        )
+    version = newest_version(path)
+    if version is not None and refused:
+        raise InputError(
+            f"{version} is an export, whose search cannot be changed: give its "
+            f"model directory, or omit {', '.join(refused)}."
+        )
+    return version
 
 
 def open_session(version):
@@ -82,13 +99,7 @@ def open_session(version):
         ) from error
 
 
-def _open_version(version, has_others, batch_tokens=BATCH_TOKENS, **search):
-    if search or has_others:
-        given = ", ".join(f"--{name}" for name in search)
-        raise InputError(
-            f"{version} is an export, whose search cannot be changed: give its "
-            f"model directory, or omit {given or 'the other models'}."
-        )
+def _open_version(version, batch_tokens=BATCH_TOKENS):
     session = open_session(version)
     signatures, languages = session.signatures, Languages()
     # Not there without a description of the export.

@@ -43,15 +43,13 @@ def main(arguments):
     )
 
     def score(pairs, on_progress):
-        texts, translations = zip(*pairs)
-        scores = translator.score(texts, translations)
-        lengths = translator.lengths(texts)
-        target_lengths = translator.target_lengths(translations)
+        pairs = translator.pairs(*zip(*pairs))
+        scores = translator.score_pairs(pairs)
         if on_progress is not None:
             on_progress(len(pairs))
         return [
-            [Translation("", score, source_truncated=None in each)]
-            for score, *each in zip(scores, lengths, target_lengths)
+            [Translation("", score, source_truncated=pair.truncated)]
+            for score, pair in zip(scores, pairs)
         ]
 
     def format_score(index, translations):

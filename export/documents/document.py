@@ -126,8 +126,10 @@ def _translate_segments(translator, segments, on_progress, terms):
             else:
                 segment.surrogate = surrogate
         while segments:
-            segments = _split_long(translator, segments)
-            translations = _translate(translator, segments, on_progress, terms)
+            segments, sentences = _split_long(translator, segments)
+            translations = _translate(
+                translator, segments, sentences, on_progress, terms
+            )
             # Only then does a server tell that it truncated a sentence.
             halves = []
             for segment, translation in zip(segments, translations):
@@ -142,21 +144,26 @@ def _translate_segments(translator, segments, on_progress, terms):
 
 
 def _split_long(translator, segments):
-    """Splits Segments until the model takes them; returns all of them."""
-    fitting = []
+    """Splits Segments until the model takes them.
+
+    Returns all of them, and a dict of each of their sources to its Sentence.
+    """
+    fitting, sentences = [], {}
     while segments:
-        lengths = translator.lengths([each.source for each in segments])
+        sources = [*dict.fromkeys([each.source for each in segments])]
+        sentences |= zip(sources, translator.sentences(sources))
         halves = []
-        for segment, length in zip(segments, lengths):
-            found = segment.split() if length is None else ()
+        for segment in segments:
+            is_long = sentences[segment.source].truncated
+            found = segment.split() if is_long else ()
             halves += found
             if not found:
                 fitting.append(segment)
         segments = halves
-    return fitting
+    return fitting, sentences
 
 
-def _translate(translator, segments, on_progress, terms):
+def _translate(translator, segments, sentences, on_progress, terms):
     """Returns the Translations of Segments, with alignments if needed."""
     aligned = {
         segment.source for segment in segments if segment.needs_alignment
@@ -167,18 +174,18 @@ def _translate(translator, segments, on_progress, terms):
         aligned = {source for source in aligned if not terms.find(source)}
     # Each sentence once.
     translations = dict.fromkeys([segment.source for segment in segments])
-    for is_aligned, translate in (
-        (False, translator.translate),
-        (True, translator.align),
-    ):
+    for is_aligned in False, True:
         sources = [
             source
             for source in translations
             if (source in aligned) == is_aligned
         ]
         if sources:
-            found = translate(sources, on_progress, terms=terms)
-            translations |= zip(sources, found)
+            found = translator.search(
+                [sentences[source] for source in sources],
+                *(1, on_progress, terms, is_aligned),
+            )
+            translations |= zip(sources, [row[0] for row in found])
     return [translations[segment.source] for segment in segments]
 
 

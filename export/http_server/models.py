@@ -1,13 +1,11 @@
 """Models that run the signatures of an export."""
 
-import pathlib
 import typing
 
 from export.common.errors import InputError
-from export.loading import open_session
+from export.loading import find_version, open_session
 from export.model_directory import ModelDirectory
 from export.serving.export_directory import (
-    newest_version,
     read_description,
     read_export_languages,
 )
@@ -39,20 +37,9 @@ def load_model(path, search, languages=(None, None)):
     and target, None for the model's own. Raises InputError if the path has no
     translator or it lacks a language, or if an export gets arguments.
     """
-    path = pathlib.Path(path)
-    if not path.is_dir():
-        raise InputError(
-            f"There is no folder {path}; expected a model directory or an "
-            "exported version."
-        )
-    version = newest_version(path)
+    version = find_version(path, [f"--{name}" for name in search])
     if version is None:
         return _load_directory(ModelDirectory(path), search, languages)
-    if search:
-        raise InputError(
-            f"{version} is an export, whose search cannot be changed: give its "
-            f"model directory, or omit --{', --'.join(search)}."
-        )
     return _load_export(version, languages)
 
 

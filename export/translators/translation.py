@@ -70,6 +70,11 @@ class SentencePair(typing.NamedTuple):
             return 1
         return max(self.source.length, self.target.length)
 
+    @property
+    def truncated(self):
+        """Whether a side is above the model's limit."""
+        return self.source.truncated or self.target.truncated
+
 
 class UnknownCharacterError(ValueError):
     """`prefixes[index]` has a `character` that the vocabulary lacks."""

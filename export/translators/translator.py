@@ -99,7 +99,8 @@ class Translator:
                 f"Expected n from 1 to the beam size, {self.beam_size}, got "
                 f"{n}."
             )
-        return self._search(texts, n, on_progress, prefixes, terms)
+        sentences = self._sentences(texts, prefixes)
+        return self.search(sentences, n, on_progress, terms)
 
     def align(self, texts, on_progress=None, prefixes=None, terms=None):
         """Translates with word alignments and confidence; see `translate`.
@@ -107,7 +108,8 @@ class Translator:
         Each token of a translation is aligned to the source token with the
         largest attention (`Transformer.alignment`).
         """
-        rows = self._search(texts, 1, on_progress, prefixes, terms, align=True)
+        sentences = self._sentences(texts, prefixes)
+        rows = self.search(sentences, 1, on_progress, terms, align=True)
         return [translations[0] for translations in rows]
 
     def translate_document(
@@ -161,7 +163,10 @@ class Translator:
         truncated as in `translate`, translations to their maximum length. With
         a blank source a blank translation scores 0, any other -1e9.
         """
-        pairs = self.pairs(texts, translations)
+        return self.score_pairs(self.pairs(texts, translations))
+
+    def score_pairs(self, pairs):
+        """Scores a list of SentencePair; see `score`."""
         scores = self._map_batches(
             lambda batch: self.backend.score(*zip(*batch)), pairs
         )
@@ -197,14 +202,6 @@ class Translator:
             for prefix, sentence in zip(prefixes, sentences)
         ]
 
-    def lengths(self, texts):
-        """Returns the number of ids of each text; None above the limit."""
-        return _lengths(self.sentences(texts))
-
-    def target_lengths(self, translations):
-        """Returns numbers of ids of translations; None above the limit."""
-        return _lengths(self.target_sentences(translations))
-
     def sentences(self, texts):
         """Returns a list of Sentence for a list of str, with their tags."""
         texts = validate_texts(texts)
@@ -221,15 +218,20 @@ class Translator:
         pairs = zip(self.sentences(texts), targets, strict=True)
         return [SentencePair(*pair) for pair in pairs]
 
-    def _search(self, texts, n, on_progress, prefixes, terms, align=False):
+    def _sentences(self, texts, prefixes):
         sentences = self.sentences(texts)
-        if prefixes is not None:
-            prefixes = validate_texts(prefixes, "prefixes")
-            encoded = self.backend.encode_prefixes(prefixes)
-            sentences = [
-                sentence._replace(prefix=prefix.ids)
-                for sentence, prefix in zip(sentences, encoded, strict=True)
-            ]
+        if prefixes is None:
+            return sentences
+        encoded = self.backend.encode_prefixes(
+            validate_texts(prefixes, "prefixes")
+        )
+        return [
+            sentence._replace(prefix=prefix.ids)
+            for sentence, prefix in zip(sentences, encoded, strict=True)
+        ]
+
+    def search(self, sentences, n, on_progress=None, terms=None, align=False):
+        """Finds the n best translations of Sentences; see `n_best`."""
         if terms is not None:
             sentences = self._add_terms(sentences, terms)
 
@@ -307,10 +309,3 @@ class Translator:
             backend.num_threads,
             backend.batch_size,
         )
-
-
-def _lengths(sentences):
-    return [
-        None if sentence.truncated else sentence.length
-        for sentence in sentences
-    ]

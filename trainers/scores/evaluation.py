@@ -149,23 +149,20 @@ class Perplexity:
 
 def measure_perplexity(translator, evaluation_set):
     """Returns the references' Perplexity; None if all pairs are skipped."""
-    pairs = [
+    texts = [
         (evaluation_set.sources[index], reference)
         for index in evaluation_set.scored_indices
         for reference in evaluation_set.references[index]
     ]
-    sources, references = map(list, zip(*pairs))
-    lengths = translator.lengths(sources)
-    target_lengths = translator.target_lengths(references)
-    rows = zip(sources, references, lengths, target_lengths)
-    # The length of a text that is too long is None, of one without tokens, such
-    # as a joiner alone, 1.
-    fitting = [row for row in rows if None not in row and row[2] > 1]
+    pairs = translator.pairs(*zip(*texts))
+    # A source without tokens, such as a joiner alone, has the end id.
+    fitting = [
+        pair for pair in pairs if not pair.truncated and pair.source.length > 1
+    ]
     if not fitting:
         return None
-    sources, references, _, target_lengths = map(list, zip(*fitting))
-    scores = translator.score(sources, references)
-    tokens = sum(target_lengths)
+    scores = translator.score_pairs(fitting)
+    tokens = sum([pair.target.length for pair in fitting])
     per_token = math.exp(-math.fsum(scores) / tokens)
     return Perplexity(per_token, tokens, len(pairs) - len(fitting))
 

@@ -20,13 +20,12 @@ _NUM_SEEDS = 2**31
 def generate_pairs(translator, lines, options):
     """Translates Lines and filters the pairs; returns a ShardResult."""
     counts = collections.Counter(read=len(lines), translated=0)
-    lengths = translator.lengths([line.text for line in lines])
+    sentences = translator.sentences([line.text for line in lines])
     accepted, pairs = [], []
-    for line, length in zip(lines, lengths):
+    for line, sentence in zip(lines, sentences):
         if not line.text:
             counts["blank"] += 1
-        # Lines longer than the model's maximum have length None.
-        elif length is None or length > options.max_pieces:
+        elif sentence.truncated or sentence.length > options.max_pieces:
             counts["too_long"] += 1
         else:
             accepted.append(line)
@@ -37,7 +36,7 @@ def generate_pairs(translator, lines, options):
     sentence_pairs = translator.pairs(texts, translations)
     scores = [None] * len(accepted)
     if options.min_score is not None:
-        scores = translator.score(texts, translations)
+        scores = translator.score_pairs(sentence_pairs)
     for line, translation, pair, score in zip(
         accepted, translations, sentence_pairs, scores
     ):
