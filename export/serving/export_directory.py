@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors
 from export.tokenizers.tags import split_tags
+from export.translators.batches import pad_ids
 from export.translators.languages import Languages
 from export.translators.terms import Term, request_inputs
 
@@ -201,7 +202,7 @@ def make_warm_up_requests(tokenizer, signatures, languages):
     for lengths in _REQUEST_LENGTHS:
         texts = random_texts(tokenizer.source.proto, lengths)
         translations = random_texts(tokenizer.target.proto, lengths[::-1])
-        ids = tokenizer.source.tokenize(texts).to_tensor().numpy()
+        ids = pad_ids(tokenizer.source.encode([*texts]))
         for name, function in signatures.items():
             names = [spec.name for spec in function.input_signature]
             codes = language_pairs(languages, len(texts))

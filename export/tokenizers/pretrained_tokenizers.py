@@ -6,11 +6,9 @@ import tensorflow as tf
 
 from export.tokenizers.python_tokenizers import (
     LANGUAGE_PAIR,
-    OPUS_CONTROL,
     OPUS_MT,
-    OPUS_PUNCTUATION,
-    OPUS_SPACES,
     TAG,
+    opus_rules,
     read_kind,
     read_languages,
     read_vocab_size,
@@ -72,9 +70,7 @@ class VocabTokenizer(Tokenizer):
 
     def tokenize_with_offsets(self, text):
         """Splits text into ids with their byte offsets."""
-        pieces, *offsets = self._string_tokenizer.tokenize_with_offsets(
-            self.clean_text(text)
-        )
+        pieces, *offsets = self._string_tokenizer.tokenize_with_offsets(text)
         return self._look_up(pieces), *offsets
 
     def _look_up(self, pieces):
@@ -104,14 +100,13 @@ class TaggedTokenizer(VocabTokenizer):
 
     def tokenize(self, text):
         """Splits text into ids."""
-        tags, _, rest = self._split_tags(self.clean_text(text))
+        tags, _, rest = self._split_tags(text)
         pieces = self._string_tokenizer.tokenize(rest)
         counts = self._count_tags(tags, pieces)
         return _prepend(self._tag_ids(tags), counts, self._look_up(pieces))
 
     def tokenize_with_offsets(self, text):
         """Splits text into ids with their byte offsets."""
-        text = self.clean_text(text)
         tags, tag_ends, rest = self._split_tags(text)
         pieces, starts, ends = self._string_tokenizer.tokenize_with_offsets(
             rest
@@ -133,7 +128,7 @@ class TaggedTokenizer(VocabTokenizer):
 
     def split(self, text):
         """Splits text into pieces."""
-        tags, _, rest = self._split_tags(self.clean_text(text))
+        tags, _, rest = self._split_tags(text)
         pieces = self._string_tokenizer.tokenize(rest)
         return _prepend(tags, self._num_given(tags), pieces)
 
@@ -207,7 +202,6 @@ class OpusTokenizer(TaggedTokenizer):
         """Cleans the text and normalizes it; NUL becomes a space."""
         text = tf.strings.regex_replace(text, r"\x00", " ")
         text = super().clean_text(text)
-        rules = [*OPUS_PUNCTUATION, (OPUS_CONTROL, " "), *OPUS_SPACES]
-        for pattern, replacement in rules:
+        for pattern, replacement in opus_rules():
             text = tf.strings.regex_replace(text, pattern, replacement)
         return text

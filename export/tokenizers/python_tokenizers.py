@@ -11,7 +11,10 @@ source, as in M2M-100 and NLLB-200, begins with the tags of its own and its
 target's language; the ids begin with the target's (`TargetLanguageModel`).
 """
 
+import functools
+import itertools
 import re
+import sys
 import typing
 import unicodedata
 
@@ -27,7 +30,7 @@ from export.tokenizers.tags import SPACE, TAG, split_tags
 # control and unassigned characters become spaces, and spaces are collapsed, as
 # in the training text of its models. Hugging Face's tokenizer skips it.
 OPUS_MT = "opus-mt"
-# Regular expressions for both RE2 and Python, applied in order. Like Moses'
+# Regular expressions, applied in order. Like Moses'
 # script for the training text, it maps a full-width 1 to a quotation mark.
 OPUS_PUNCTUATION = (
     ("[，、]", ","),
@@ -39,9 +42,6 @@ OPUS_PUNCTUATION = (
     ("…", "..."),
     *zip("？）！（；～’━〈〉【】％", "?)!(;~'-<>[]%"),
 )
-# Perl's \p{C} without line feeds; RE2's excludes unassigned characters.
-OPUS_CONTROL = r"[^\p{L}\p{M}\p{N}\p{P}\p{S}\p{Z}\n]"
-OPUS_SPACES = ((" +", " "), ("^ | $", ""))
 # Kind of sources that begin with two tags.
 LANGUAGE_PAIR = "language-pair"
 # Fields of a protocol buffer, and the wire type of bytes.
@@ -198,21 +198,37 @@ def load_python_source_tokenizer(proto):
 
 
 def normalize_opus(text):
-    """Normalizes a str as OPUS-MT's scripts do.
-
-    RE2's results differ for characters that only one Unicode version has.
-    """
-    for pattern, replacement in OPUS_PUNCTUATION:
-        text = re.sub(pattern, replacement, text)
-    text = "".join(" " if _is_control(each) else each for each in text)
-    for pattern, replacement in OPUS_SPACES:
+    """Normalizes a str as OPUS-MT's scripts do."""
+    for pattern, replacement in opus_rules():
         text = re.sub(pattern, replacement, text)
     return text
 
 
-def _is_control(character):
-    is_other = unicodedata.category(character).startswith("C")
-    return is_other and character != "\n"
+@functools.cache
+def opus_rules():
+    """Returns (regular expression, replacement) pairs for Python and RE2."""
+    # Perl's \p{C} without line feeds, as ranges: RE2's has no unassigned
+    # characters, and knows another version of Unicode.
+    is_control = [
+        unicodedata.category(chr(i))[0] == "C" and chr(i) != "\n"
+        for i in range(sys.maxunicode + 1)
+    ]
+    # Text has no surrogates.
+    is_control[0xD800:0xE000] = [False] * 0x800
+    ranges = [
+        [i for i, _ in group]
+        for is_in, group in itertools.groupby(
+            enumerate(is_control), lambda pair: pair[1]
+        )
+        if is_in
+    ]
+    control = "".join(f"{chr(each[0])}-{chr(each[-1])}" for each in ranges)
+    return (
+        *OPUS_PUNCTUATION,
+        (f"[{control}]", " "),
+        (" +", " "),
+        ("^ | $", ""),
+    )
 
 
 def join_vocabularies(source, target):

@@ -112,22 +112,23 @@ class Tokenizer(tf.Module):
     def tokenize(self, text):
         """Tokenizes text, string [B], to ragged int32 [B, None] with end ids.
 
-        A run of unknown characters becomes one unknown id, in time that grows
+        The text is one of `clean_text`, here and in the next two methods. A
+        run of unknown characters becomes one unknown id, in time that grows
         with the square of its length.
         """
-        return self._id_tokenizer.tokenize(self.clean_text(text))
+        return self._id_tokenizer.tokenize(text)
 
     def tokenize_with_offsets(self, text):
         """Tokenizes text, string [B], to ids with their byte offsets.
 
         Returns the ids of `tokenize`, and start and end of each token in the
-        bytes of `clean_text(text)`, ragged [B, None].
+        bytes of the text, ragged [B, None].
         """
-        return self._id_tokenizer.tokenize_with_offsets(self.clean_text(text))
+        return self._id_tokenizer.tokenize_with_offsets(text)
 
     def split(self, text):
         """Tokenizes text [B] to strings, ragged; unknown text is unchanged."""
-        return self._string_tokenizer.tokenize(self.clean_text(text))
+        return self._string_tokenizer.tokenize(text)
 
     def detokenize(self, ids):
         """Joins ids, int32 [B, T], to text, string [B].
@@ -161,7 +162,7 @@ class Tokenizer(tf.Module):
         if not texts:
             return []
         self.restore_resources()
-        ragged = self.tokenize(tf.constant(texts))
+        ragged = self.tokenize(self.clean_text(tf.constant(texts)))
         values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
         return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]
 

@@ -194,7 +194,8 @@ def _ids_after(tokenizer, context, texts):
 
     Texts that share a token with the context have none.
     """
-    ids = tokenizer.tokenize(tf.strings.join([context, texts]))
+    text = tokenizer.clean_text(tf.strings.join([context, texts]))
+    ids = tokenizer.tokenize(text)
     first = tokenizer.ids_to_tokens(ids[:, :2].to_tensor(shape=[None, 2]))
     is_context = tf.reduce_any(first[..., None] == _CONTEXT_TOKENS, axis=-1)
     is_space = first[:, 0] == "▁"

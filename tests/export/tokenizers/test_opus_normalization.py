@@ -1,6 +1,7 @@
 """Sources of Marian's directories are normalized as by OPUS-MT's scripts."""
 
 import re
+import sys
 import unicodedata
 
 import pytest
@@ -16,6 +17,7 @@ from export.tokenizers.python_tokenizers import (
     add_kind,
     join_vocabularies,
     load_python_tokenizers,
+    normalize_opus,
     split_vocabulary,
 )
 from tests.export.pretrained import marian_directory
@@ -79,6 +81,16 @@ def test_text_is_normalized_as_by_the_scripts(pair):
     # SentencePiece handles new lines.
     assert pair.source.clean_text(["a\nb"]).numpy()[0] == b"a\nb"
     assert pair.target.clean_text(["。"]).numpy()[0].decode() == "。"
+
+
+def test_all_of_unicode_is_normalized_alike_in_both_engines(pair):
+    characters = [
+        *map(chr, range(1, 0xD800)),
+        *map(chr, range(0xE000, sys.maxunicode + 1)),
+    ]
+    texts = ["".join(characters[start::1000]) + " x" for start in range(1000)]
+    cleaned = pair.source.clean_text(texts).numpy()
+    assert [text.decode() for text in cleaned] == [*map(normalize_opus, texts)]
 
 
 def test_a_tag_stays_in_front_of_normalized_text(pair):
