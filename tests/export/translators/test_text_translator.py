@@ -73,7 +73,7 @@ def test_what_is_no_list_of_texts_is_refused(translator):
     reader = AttentionReader(translator)
     for refused in (
         *(translator.translate, translator.normalize_prefixes),
-        *(exported.translate, exported.lengths, reader.read),
+        *(exported.translate, exported.sentences, reader.read),
         lambda texts: translator.score(two, texts),
         lambda texts: translator.translate(two, None, texts),
         lambda texts: exported.score(texts, two),

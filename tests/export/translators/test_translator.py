@@ -2,6 +2,7 @@
 
 import random
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -39,6 +40,12 @@ def close(one, other):
     np.testing.assert_allclose(
         [t.score for t in one], [t.score for t in other], atol=1e-4
     )
+
+
+def test_a_new_seed_changes_nothing(translator, translations):
+    # TensorFlow clears the vocabulary's resource.
+    keras.utils.set_random_seed(1)
+    close(translator.translate(TEXTS[:2]), translations[:2])
 
 
 def search(translator, ids, extra=None, *arguments):
