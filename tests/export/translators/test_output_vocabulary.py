@@ -68,8 +68,15 @@ def test_translations_have_only_the_chosen_tokens(
         allowed = restricted.backend.target_pieces
         if allowed is None:
             shortlist = settings["shortlist"]
-            allowed = np.asarray(shortlist.sentence_ids(pair.source[None]))[0]
-        assert {*pair.target.tolist()} <= {*map(int, allowed)} | {0, 1, 2, 3}
+            allowed = np.asarray(shortlist.sentence_ids(pair.source.ids[None]))[
+                0
+            ]
+        assert {*pair.target.ids.tolist()} <= {*map(int, allowed)} | {
+            0,
+            1,
+            2,
+            3,
+        }
     texts = [each.text for each in restricted.translate(TEXTS)]
     assert texts != [each.text for each in translator.translate(TEXTS)]
     # A sentence alone gives what it gives among others.

@@ -160,9 +160,11 @@ def test_the_maximum_length_is_raised_for_terms(translator):
     assert words in long.text
 
 
-def test_a_restricted_vocabulary_does_not_restrict_terms(model_path, eager):
+def test_a_restricted_vocabulary_does_not_restrict_terms(translator, eager):
     search = {"target_pieces": [10, 11, 12], "max_extra_tokens": 2}
-    restricted = load_translator(model_path, **search)
+    restricted = Translator.from_model(
+        translator.model, translator.tokenizer, **search
+    )
     terms = Terms(TERMS)
     for source, found in zip(TEXTS, restricted.translate(TEXTS, terms=terms)):
         assert targets_in(terms, source, found.text)
@@ -183,7 +185,7 @@ def test_what_takes_no_terms_says_so(model_path, tmp_path):
 
 def test_an_ensemble_has_its_terms(model_path, translator, eager):
     models = [translator.model, tiny.model(seed=6, num_layers=2)]
-    ensemble = Translator(kt.Ensemble(models), translator.tokenizer)
+    ensemble = Translator.from_model(kt.Ensemble(models), translator.tokenizer)
     terms = Terms(TERMS)
     for row, source in zip(ensemble.n_best(TEXTS, 4, terms=terms), TEXTS):
         for each in row:

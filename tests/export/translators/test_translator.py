@@ -158,7 +158,7 @@ def test_translations_are_empty_only_on_request(translator, eager):
     for options, length in (({}, 1), ({"min_length": 0}, 0)):
         ending = Translator.from_model(model, translator.tokenizer, **options)
         (pair,) = ending.translate_to_pairs(TEXTS[:1])
-        assert len(pair.target) - 1 == length
+        assert pair.target.length - 1 == length
 
 
 def test_alignment_is_the_attention_of_the_search(translator, translations):
@@ -179,9 +179,9 @@ def test_words_and_the_end_have_the_probability_of_the_score(translator):
     for text, found in zip(TEXTS[:2], translator.align(TEXTS[:2])):
         (pair,) = translator.translate_to_pairs([text])
         end = kt.token_log_probs(
-            translator.model, pair.source[None], pair.target[None]
+            translator.model, pair.source.ids[None], pair.target.ids[None]
         )[0, -1]
-        penalty = ((5 + len(pair.target)) / 6) ** 0.6
+        penalty = ((5 + pair.target.length) / 6) ** 0.6
         total = sum(found.word_log_probs) + float(end)
         assert total / penalty == pytest.approx(found.score, abs=1e-5)
         assert max(found.word_log_probs) < 0
@@ -190,13 +190,14 @@ def test_words_and_the_end_have_the_probability_of_the_score(translator):
 def links(translator, text):
     """From the layer's own weights."""
     (pair,) = translator.translate_to_pairs([text])
-    target = np.append([2], pair.target[:-1])
+    source, given = pair.source.ids, pair.target.ids
+    target = np.append([2], given[:-1])
     attention = translator.model.attention(
-        {"source": pair.source[None], "target": target[None]}
+        {"source": source[None], "target": target[None]}
     )["cross"][0]
     best = np.mean(attention, axis=1)[0, :-1, :-1].argmax(axis=1)
     words = []
-    for ids in (pair.source, pair.target):
+    for ids in (source, given):
         pieces = map(translator.tokenizer.id_to_token, ids[:-1].tolist())
         begins = np.array([piece.startswith("\u2581") for piece in pieces])
         # A first piece without a space before it begins a word, too.
