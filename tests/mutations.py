@@ -534,8 +534,8 @@ MUTATIONS = [
         (
             "a new seed clears a translator's vocabulary",
             "export/translators/graph_backend.py",
-            "            tokenizer.restore_resources()\n",
-            "            pass\n",
+            "key = (key, *(each.restore_resources() for each in sides))",
+            "pass",
             "tests/export/translators/test_translator.py",
         ),
         (

@@ -35,6 +35,7 @@ class Tokenizer(tf.Module):
         super().__init__(name=f"tokenizer_{digest}")
         self.proto = proto
         self._model_name = f"sentencepiece_{digest}"
+        self._num_loads = 0
         try:
             model = sentencepiece_model_pb2.ModelProto.FromString(proto)
             if has_crashing_piece(each.piece for each in model.pieces):
@@ -87,6 +88,7 @@ class Tokenizer(tf.Module):
                 )
 
     def _load_model(self):
+        self._num_loads += 1
         self._id_tokenizer = tf_text.SentencepieceTokenizer(
             model=self.proto, add_eos=True, name=self._model_name
         )
@@ -95,11 +97,16 @@ class Tokenizer(tf.Module):
         self._string_tokenizer.out_type = tf.string
 
     def restore_resources(self):
-        """Reloads the model if `tf.random.set_seed` has cleared it."""
+        """Reloads the model if `tf.random.set_seed` has cleared it.
+
+        Returns the number of times that it was loaded: graphs of earlier ones
+        fail.
+        """
         try:
             self._id_tokenizer.vocab_size()
         except tf.errors.NotFoundError:
             self._load_model()
+        return self._num_loads
 
     def clean_text(self, text):
         """Replaces bytes that are not UTF-8 by U+FFFD, and drops NUL."""

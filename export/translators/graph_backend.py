@@ -195,10 +195,9 @@ class GraphBackend(ModelBackend):
 
     def _graph(self, key, function, specs):
         """Returns the graph of a function, traced once for each key."""
-        # `tf.random.set_seed` clears what graphs read.
-        for tokenizer in self.tokenizer.source, self.tokenizer.target:
-            tokenizer.restore_resources()
+        sides = self.tokenizer.source, self.tokenizer.target
         with self._lock:
+            key = (key, *(each.restore_resources() for each in sides))
             if key not in self._graphs:
                 self._graphs[key] = trace_once(function, *specs)
         return self._graphs[key]

@@ -214,9 +214,11 @@ class Translator:
 
     def pairs(self, texts, translations):
         """Returns texts and translations as a list of SentencePair."""
+        sources = self.sentences(texts)
         targets = self.target_sentences(translations)
-        pairs = zip(self.sentences(texts), targets, strict=True)
-        return [SentencePair(*pair) for pair in pairs]
+        return [
+            SentencePair(*pair) for pair in zip(sources, targets, strict=True)
+        ]
 
     def _sentences(self, texts, prefixes):
         sentences = self.sentences(texts)
