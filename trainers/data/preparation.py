@@ -97,7 +97,7 @@ def prepare_corpus(
     Resumes an interrupted preparation, and only opens a complete one.
     `data_source` comes from `make_data_source`; pairs with more than its
     `max_tokens` ids on a side are skipped and counted. `workers` is a context
-    manager of `trainers.workers.ordered`, entered if there is something to do,
+    of a map such as `map_in_threads`, entered if there is something to do,
     `vocabulary` the bytes of a SentencePiece model and `symbols` a
     SymbolVocabulary for trees, both by default made from the train split.
     `max_unknown` is the maximum share of unknown tokens on a side of a split.

@@ -5,7 +5,7 @@ Tasks receive lines and return pairs; models are sent once to each machine.
 
 import concurrent.futures
 import contextlib
-import itertools
+import functools
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -14,11 +14,9 @@ import threading
 from concurrent.futures.process import BrokenProcessPool
 
 from export.common.errors import InputError
+from export.common.parallel import PENDING_PER_WORKER, map_futures
 from trainers.synthesis.models import localize_job, read_model_files
 from trainers.workers import ray_cluster
-
-# Submitted shards per worker, so that no worker is idle.
-_SHARDS_PER_WORKER = 2
 
 
 def run_local(job, shards, num_workers):
@@ -28,10 +26,11 @@ def run_local(job, shards, num_workers):
     """
     with _process_pool(num_workers) as pool:
         try:
-            yield from _run_bounded(
+            yield from map_futures(
+                functools.partial(pool.submit, _translate, job),
                 shards,
-                lambda lines: pool.submit(job, lines),
-                lambda: _SHARDS_PER_WORKER * num_workers,
+                lambda: PENDING_PER_WORKER * num_workers,
+                in_order=False,
             )
         except BrokenProcessPool as error:
             raise InputError(
@@ -41,20 +40,8 @@ def run_local(job, shards, num_workers):
             ) from error
 
 
-def _run_bounded(shards, submit, max_pending):
-    """Yields (shard, result) as they finish; `max_pending()` are submitted."""
-    shards, pending = iter(shards), {}
-    while True:
-        num_new = max(max_pending() - len(pending), 0)
-        for shard in itertools.islice(shards, num_new):
-            pending[submit(shard.lines)] = shard
-        if not pending:
-            return
-        done, _ = concurrent.futures.wait(
-            pending, return_when=concurrent.futures.FIRST_COMPLETED
-        )
-        for future in done:
-            yield pending.pop(future), future.result()
+def _translate(job, shard):
+    return shard, job(shard.lines)
 
 
 @contextlib.contextmanager
@@ -100,18 +87,13 @@ def run_on_ray(job, shards, address, gpus=0.0):
     """
     threads = job.options.threads
     with ray_cluster.connect(address, cpus=threads, gpus=gpus) as cluster:
-        submit = cluster.remote(_translate_on_ray)
-        # In a list, so that each process fetches it once, not each task.
-        files = [cluster.put(read_model_files(job.models))]
-        yield from _run_bounded(
-            shards,
-            lambda lines: submit(job, files, lines),
-            cluster.max_pending,
-        )
+        # As a reference, which each process fetches once, not each task.
+        files = cluster.put(read_model_files(job.models))
+        translate = functools.partial(_translate_on_ray, job, files)
+        yield from cluster.map(translate, shards, in_order=False)
 
 
-def _translate_on_ray(job, files, lines):
+def _translate_on_ray(job, files, shard):
     import ray
 
-    local_job = localize_job(job, lambda: ray.get(files[0]))
-    return local_job(lines)
+    return _translate(localize_job(job, lambda: ray.get(files)), shard)

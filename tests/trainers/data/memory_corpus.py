@@ -1,16 +1,17 @@
 """A corpus in memory, and preparation of its data."""
 
+import contextlib
 import functools
 import pathlib
 
 import pytest
 
 from export.common.errors import InputError
+from export.common.parallel import map_in_threads
 from tests.trainers import cipher
 from trainers.data.corpus import Corpus
 from trainers.data.preparation import make_data_source, prepare_corpus
 from trainers.data.vocabulary import train_vocabulary
-from trainers.workers.ordered import threads
 
 SIZE = 64
 
@@ -87,7 +88,10 @@ def prepare(
         **cleaning or {},
     )
     arguments = {"vocabulary": vocabulary()} | changes
-    return prepare_corpus(folder, corpus, source, threads(workers), **arguments)
+    threads = functools.partial(map_in_threads, num_threads=workers)
+    return prepare_corpus(
+        folder, corpus, source, contextlib.nullcontext(threads), **arguments
+    )
 
 
 def contents(folder):

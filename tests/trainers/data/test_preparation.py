@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from export.common.errors import InputError
+from export.common.parallel import map_in_threads
 from export.tokenizers.tokenizer import Tokenizer
 from tests.trainers import cipher
 from tests.trainers.data.interruptions import Killed, at_write
@@ -36,7 +37,6 @@ from trainers.data.tokenization import (
     cut_into_chunks,
     tokenize_chunk,
 )
-from trainers.workers import ordered
 
 pytestmark = pytest.mark.usefixtures("small_shards")
 
@@ -60,8 +60,7 @@ class _Letters:
 def _tokenize(pairs, codec, max_tokens, workers):
     """A generator of the chunks of pairs."""
     tokenize = functools.partial(tokenize_chunk, Settings(codec, max_tokens))
-    with ordered.threads(workers) as ordered_map:
-        return ordered_map(tokenize, cut_into_chunks(pairs))
+    return map_in_threads(tokenize, cut_into_chunks(pairs), workers)
 
 
 def _texts(chunks):

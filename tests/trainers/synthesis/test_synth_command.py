@@ -150,7 +150,7 @@ def test_ray_nodes_and_workers_may_die(ray_cluster, text, model_path, tmp_path):
     at = f"--ray={ray_cluster.address}"
     process = start(text, model_path, output, at)
     wait_until(lambda: count_shards(output) > 1)
-    wait_until(lambda: kill_busy_ray_worker("_translate"))
+    wait_until(lambda: kill_busy_ray_worker("_call"))
     ray_cluster.remove_node(ray_cluster.added[0], allow_graceful=False)
     assert 1 < count_shards(output) < 100
     finish(process)
