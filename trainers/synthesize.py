@@ -201,8 +201,9 @@ def _validate_flags():
     if FLAGS.decoding == "beam":
         requirements = dict.fromkeys(search_flags.SAMPLING, "--decoding=sample")
     else:
-        names = ("beam_size", "alpha", "stop_criterion")
-        requirements = dict.fromkeys(names, "--decoding=beam")
+        requirements = dict.fromkeys(search_flags.SEARCH, "--decoding=beam")
+        # Samples have a maximum length, too.
+        del requirements["max_extra_tokens"]
     if FLAGS.best_of == 1:
         requirements["metric"] = requirements["tokenize"] = "--best_of above 1"
     elif FLAGS.text is not None:

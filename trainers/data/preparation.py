@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import itertools
 import json
 import pathlib
@@ -13,7 +12,7 @@ import numpy as np
 from export.common.errors import InputError
 from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
-from export.common.storage import atomic_write, remove_temporary_files
+from export.common.storage import remove_temporary_files, write_bytes
 from export.model_directory import ModelDirectory
 from trainers.data.cleaning import validate_languages
 from trainers.data.codecs import (
@@ -39,6 +38,7 @@ from trainers.data.prepared_corpus import (
     VOCABULARY_FILE,
     PreparedCorpus,
     read_codec_files,
+    sha256,
     validate_codec,
     write_shard,
 )
@@ -216,10 +216,9 @@ class _Preparation:
         validate_vocabulary(codec, corpus, expected, vocabulary is not None)
         normalization = describe_normalization(counts.code_points, codec.models)
         print(normalization, flush=True)
-        digests = {
-            name: _write(folder / name, content)
-            for name, content in files.items()
-        }
+        for name, content in files.items():
+            write_bytes(folder / name, content)
+        digests = {name: sha256(content) for name, content in files.items()}
         manifest = Manifest(
             source=expected,
             vocabulary_sha256=digests[VOCABULARY_FILE],
@@ -237,8 +236,8 @@ class _Preparation:
         if "test" in corpus.splits():
             content = dataclasses.asdict(corpus.evaluation_set("test"))
             text = json.dumps(content, ensure_ascii=False).encode("utf-8")
-            digest = _write(folder / TEST_FILE, text)
-            manifest = dataclasses.replace(manifest, test_sha256=digest)
+            write_bytes(folder / TEST_FILE, text)
+            manifest = dataclasses.replace(manifest, test_sha256=sha256(text))
             chunks = self._tokenize("test", codec)
             test = functools.reduce(Split.with_chunk, chunks, Split())
             self._validate_unknown_share("test", test)
@@ -355,10 +354,3 @@ def _clear(folder):
         for pattern in ("train-*.npy", "dev-*.npy", *names):
             for path in folder.glob(pattern):
                 path.unlink()
-
-
-def _write(path, content):
-    """Writes a file atomically; returns its SHA-256 in hex."""
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(content)
-    return hashlib.sha256(content).hexdigest()

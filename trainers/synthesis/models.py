@@ -19,18 +19,23 @@ FILES = ("config.json", "vocabulary.model", "model.weights.h5")
 _LOCAL_JOBS = {}
 
 
+# The settings of a search; those that are None keep the model's own.
+_SearchOptions = dataclasses.make_dataclass(
+    "_SearchOptions",
+    [(name, object, None) for name in search_flags.SEARCH],
+    frozen=True,
+    kw_only=True,
+)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SynthesisOptions:
+class SynthesisOptions(_SearchOptions):
     """The flags of trainers.synthesize that determine the pairs."""
 
     direction: str
     source_language: str
     target_language: str
     decoding: str = "beam"
-    beam_size: int | None = None
-    alpha: float | None = None
-    max_extra_tokens: int | None = None
-    stop_criterion: str | None = None
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
@@ -144,7 +149,6 @@ def load_translator(job):
     from export.translators.model_backend import MAX_SOURCE_TOKENS
 
     options = job.options
-    # Unset options keep the model's own value.
     search = {name: getattr(options, name) for name in search_flags.SEARCH}
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
     tf.config.threading.set_inter_op_parallelism_threads(options.threads)
