@@ -27,13 +27,13 @@ from trainers.data.corpus import validate_direction, validate_language_code
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis import workers
 from trainers.synthesis.job import format_counts, synthesize
-from trainers.synthesis.models import (
+from trainers.synthesis.shards import corpus_source, text_source
+from trainers.synthesis.workers import (
     FILES,
     SynthesisOptions,
     hash_model_files,
     validate_model_direction,
 )
-from trainers.synthesis.shards import corpus_source, text_source
 from trainers.workers import ray_cluster
 
 FLAGS = flags.FLAGS
