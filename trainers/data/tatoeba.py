@@ -31,6 +31,7 @@ configuration, so this module passes it on.
 """
 
 import ast
+import functools
 import hashlib
 import io
 import os
@@ -89,6 +90,7 @@ class TatoebaCorpus(Corpus):
                 for name, pairs in splits.items()
             }
         self._splits = drop_shared_sources(splits)
+        variant_key.cache_clear()
 
     def fingerprint(self):
         """Returns a hash of archive, rules and direction, as 16 hex digits."""
@@ -118,6 +120,7 @@ def parse_pairs(text):
     ]
 
 
+@functools.cache
 def variant_key(sentence):
     """Returns the key that a sentence shares with its variants (rule 2)."""
     folded = unicodedata.normalize("NFKC", sentence).casefold()
