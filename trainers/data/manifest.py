@@ -13,7 +13,7 @@ NUM_EXAMPLES = 8
 
 # The choices of a DataSource that remove training pairs.
 CLEANING_CHOICES = ("max_ratio", "drop_duplicates", "check_languages")
-# Older manifests and trainings lack these.
+# Older trainings lack these.
 NEW_CHOICES = ("copy_rate", "segmentations", *CLEANING_CHOICES)
 
 

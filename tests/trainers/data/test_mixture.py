@@ -191,7 +191,7 @@ def test_tags_of_both_languages(folder):
     tuned = prepare(folder / "tuned", single, **given)
     assert decoded(tuned, "dev")[0] == (">>en<<>>de<<air en 0", "air de 0")
     # Random segmentations have the tags, too.
-    sampled = prepare(folder / "k", corpus, **options, segmentations=2)
+    sampled = prepare(folder / "k", corpus, **given, segmentations=2)
     assert {source[:15] for source, _ in decoded(sampled, "train")} == {
         ">>en<<>>de<<<bt",
         ">>en<<>>fr<<tra",
