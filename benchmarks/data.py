@@ -18,10 +18,9 @@ from absl import flags
 from benchmarks.harness import report
 from benchmarks.harness.turns import parse_numbers
 from export.common import command
-from trainers.batches import input_pipeline
+from trainers.batches import PlannedBatches, input_pipeline
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
-from trainers.batches.planned_batches import PlannedBatches
 from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.training.strategies import make_strategy
 

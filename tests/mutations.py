@@ -45,6 +45,7 @@ _LAYERS = f"tests/{_KT}/test_transformer.py tests/{_KT}/layers"
 _SEARCH = f"tests/{_KT}/decoding"
 _LOSS = f"tests/{_KT}/test_loss.py"
 _BATCHES = "tests/trainers/batches"
+_PREPARATION = "tests/trainers/data/test_preparation.py"
 _STEP = "tests/trainers/training/test_training_model.py"
 _CHECKPOINTS = "tests/trainers/training/test_checkpoints.py"
 
@@ -370,6 +371,35 @@ MUTATIONS = [
             "fits = longer <= max_tokens",
             "fits = longer < max_tokens",
             _BATCHES,
+        ),
+        # Prepared data.
+        (
+            "shards in the order in which threads finish",
+            "export/common/parallel.py",
+            "        if not in_order:\n",
+            "        if in_order:\n",
+            _PREPARATION,
+        ),
+        (
+            "parallel maps hold an item too many",
+            "export/common/parallel.py",
+            "max(max_pending() - len(pending), 0)",
+            "max(max_pending() - len(pending) + 1, 0)",
+            _PREPARATION,
+        ),
+        (
+            "data of another vocabulary are used",
+            "trainers/data/preparation.py",
+            "        validate_codec(folder, manifest, vocabulary, symbols)\n",
+            "",
+            _PREPARATION,
+        ),
+        (
+            "all segmentations are the same",
+            "trainers/data/preparation.py",
+            "samples=times > 1,",
+            "samples=False,",
+            _PREPARATION,
         ),
         # The training step.
         (

@@ -38,7 +38,7 @@ from trainers.distillation.steps import (
     student_config,
 )
 from trainers.scores import bleu_tokenizers
-from trainers.synthesis.models import hash_model_files
+from trainers.synthesis.workers import hash_model_files
 from trainers.training import config_flags
 from trainers.training.training_inputs import DEV_FLAGS
 

@@ -15,7 +15,7 @@ from trainers.data.preparation import (
 )
 from trainers.data.prepared_corpus import MAX_SENTENCE_LENGTH
 from trainers.training import config_flags
-from trainers.workers import ordered, ray_cluster
+from trainers.workers import ray_cluster
 
 FLAGS = flags.FLAGS
 dataset_flags.define_preparation_flags()
@@ -114,12 +114,12 @@ def main(arguments):
 
 def _workers():
     if FLAGS.ray is None:
-        return ordered.threads(dataset_flags.workers())
+        return dataset_flags.thread_map()
     if FLAGS["workers"].present:
         raise InputError(
             "--workers is for this machine alone, not for --ray; omit it."
         )
-    return ordered.ray_tasks(FLAGS.ray)
+    return ray_cluster.task_map(FLAGS.ray)
 
 
 def _read_symbols(kind):

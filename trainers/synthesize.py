@@ -27,13 +27,13 @@ from trainers.data.corpus import validate_direction, validate_language_code
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis import workers
 from trainers.synthesis.job import format_counts, synthesize
-from trainers.synthesis.models import (
+from trainers.synthesis.shards import corpus_source, text_source
+from trainers.synthesis.workers import (
     FILES,
     SynthesisOptions,
     hash_model_files,
     validate_model_direction,
 )
-from trainers.synthesis.shards import corpus_source, text_source
 from trainers.workers import ray_cluster
 
 FLAGS = flags.FLAGS
@@ -201,8 +201,9 @@ def _validate_flags():
     if FLAGS.decoding == "beam":
         requirements = dict.fromkeys(search_flags.SAMPLING, "--decoding=sample")
     else:
-        names = ("beam_size", "alpha", "stop_criterion")
-        requirements = dict.fromkeys(names, "--decoding=beam")
+        requirements = dict.fromkeys(search_flags.SEARCH, "--decoding=beam")
+        # Samples have a maximum length, too.
+        del requirements["max_extra_tokens"]
     if FLAGS.best_of == 1:
         requirements["metric"] = requirements["tokenize"] = "--best_of above 1"
     elif FLAGS.text is not None:

@@ -65,28 +65,18 @@ def run_subcommand(module, arguments):
         start_new_session=True,
         stderr=sys.stderr,
     )
-    previous_handlers = {each: signal.getsignal(each) for each in _STOP_SIGNALS}
-
-    def forward_signal(number, frame):
-        del frame
-        process.send_signal(number)
-        signal.signal(signal.SIGINT, previous_handlers[signal.SIGINT])
-        # The default handler would end this process without the `finally`.
-        signal.signal(signal.SIGTERM, exit_now)
-
-    def exit_now(number, frame):
-        del frame
-        sys.exit(128 + number)
-
+    signals = StopSignals(lambda: process.send_signal(signals.received))
+    # The default handler would end this process without the `finally`.
+    previous_handler = signal.signal(
+        signal.SIGTERM, lambda number, frame: sys.exit(128 + number)
+    )
     try:
-        for number in _STOP_SIGNALS:
-            signal.signal(number, forward_signal)
-        code = process.wait()
+        with signals:
+            code = process.wait()
     finally:
         process.kill()
         process.wait()
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGTERM, previous_handler)
     # A negative code is minus the number of the signal that ended the process.
     return code if code >= 0 else 128 - code
 

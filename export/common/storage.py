@@ -43,15 +43,20 @@ def atomic_write(path):
         ) from error
 
 
+def write_bytes(path, content):
+    """Writes a file atomically; raises as `atomic_write`."""
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(content)
+
+
 def write_json(path, content):
     """Writes dicts, lists, strings and numbers as indented JSON, atomically.
 
     `path` may be a UPath. Raises InputError if the system refuses to write.
     """
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    with atomic_write(path) as temporary:
-        # Surrogates, of paths that are not UTF-8, become JSON escapes.
-        temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
+    # Surrogates, of paths that are not UTF-8, become JSON escapes.
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 @contextlib.contextmanager

@@ -1,11 +1,11 @@
 """Batches of similar lengths; limits, padding and validation of texts."""
 
-import concurrent.futures
 import contextlib
 
 import numpy as np
 
 from export.common.errors import InputError
+from export.common.parallel import map_in_threads
 
 # One batch computes matrix products while another runs single-threaded code.
 NUM_THREADS = 2
@@ -43,19 +43,13 @@ def map_in_batches(
 
 
 def parallel_map(function, items, num_threads=NUM_THREADS):
-    """Maps in threads; yields the results in the order of the items.
+    """As `map_in_threads`; a single thread is the caller's.
 
-    After an error or `close` no further item is started. If `num_threads` is 1
-    the caller's thread runs the function, so that Ctrl-C acts at once.
+    So that Ctrl-C acts at once.
     """
     if num_threads == 1:
-        yield from map(function, items)
-        return
-    threads = concurrent.futures.ThreadPoolExecutor(num_threads)
-    try:
-        yield from threads.map(function, items)
-    finally:
-        threads.shutdown(cancel_futures=True)
+        return (function(item) for item in items)
+    return map_in_threads(function, items, num_threads)
 
 
 def batch_by_length(lengths, batch_tokens, batch_size=None):

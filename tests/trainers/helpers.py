@@ -6,8 +6,8 @@ import keras
 import numpy as np
 
 import keras_transformer as kt
+from trainers.batches import PlannedBatches
 from trainers.batches.by_length import plan_by_length
-from trainers.batches.planned_batches import PlannedBatches
 from trainers.batches.token_pairs import TokenPairs
 from trainers.training.backend import new_training_model
 

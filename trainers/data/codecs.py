@@ -1,12 +1,13 @@
-"""Codecs: they encode corpora of text, or of trees, as token ids.
+"""Codecs encode corpora of text, or of trees, as token ids.
 
 The files of a codec are stored with the shards. Every sequence of ids ends with
-the end id. A codec is pickled as its files.
+the end id.
 """
 
 import functools
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -40,22 +41,59 @@ _MIN_BYTE_FALLBACK_SIZE = 8000
 _MIXTURE_TAGS = {1: '"target"', 2: '"both"'}
 
 
-class TextCodec:
-    """Encodes both sides with SentencePiece (section 5.1).
+class Codec:
+    """Encodes pairs; base class, made of the files of `make_codec_files`.
 
-    Both sides share a vocabulary, unless a pretrained model has one for each.
-    `files` come from `make_codec_files`; invalid files raise ValueError.
-    `encode_sources` and `encode_targets` turn a list of str into a list of
-    int32 arrays. `models` has the bytes of each SentencePiece model, the source
-    model first. `has_byte_fallback` is whether no character is unknown, and
-    `num_tags` the number of tags of a source, as in Languages. The vocabulary
-    is trained on the first `num_trained_sides` of (source, target).
+    Subclasses set the attributes; their constructors raise ValueError if the
+    files are invalid. `encode_sources` and `encode_targets` turn a list of str
+    into a list of int32 arrays. `models` has the bytes of each SentencePiece
+    model, the source model first. `has_byte_fallback` is whether no character
+    is unknown, and `num_tags` the number of tags of a source, as in Languages.
+    The vocabulary is trained on the first `num_trained_sides` of (source,
+    target).
     """
 
+    kind: str  # That of the Corpus.
+    encode_sources: Callable
+    encode_targets: Callable
+    models: tuple[bytes, ...]
+    source_vocabulary_size: int
+    target_vocabulary_size: int
     num_trained_sides = 2
+    num_tags = 0
+    has_byte_fallback = False
 
     def __init__(self, files):
         self._files = files
+
+    def __reduce__(self):
+        return _cached_codec, (self.kind, tuple(self._files.items()))
+
+    def explain_unencodable(self, target):
+        """Returns why a target cannot be encoded, or "" if it can."""
+        del target
+        return ""
+
+    def languages(self, source, target):
+        """Returns the Languages of the vocabulary, for texts of these two."""
+        return Languages((), 0, source, target)
+
+    @functools.cached_property
+    def normalizers(self):
+        """Functions of a str that return it as each vocabulary sees it."""
+        return [make_text_normalizer(None, model) for model in self.models]
+
+
+class TextCodec(Codec):
+    """Encodes both sides with SentencePiece (section 5.1).
+
+    Both sides share a vocabulary, unless a pretrained model has one for each.
+    """
+
+    kind = "text"
+
+    def __init__(self, files):
+        super().__init__(files)
         tokenizer = load_tokenizer(files[VOCABULARY_FILE])
         self._tokenizer = tokenizer
         self.num_tags = tokenizer.source.num_tags
@@ -65,14 +103,6 @@ class TextCodec:
         self.encode_targets = tokenizer.target.encode
         self.source_vocabulary_size = tokenizer.source.vocabulary_size
         self.target_vocabulary_size = tokenizer.target.vocabulary_size
-
-    def __reduce__(self):
-        return _cached_codec, ("text", tuple(self._files.items()))
-
-    @functools.cached_property
-    def normalizers(self):
-        """Functions of a str that return it as each vocabulary sees it."""
-        return [make_text_normalizer(None, model) for model in self.models]
 
     @functools.cached_property
     def sampling_encoders(self):
@@ -87,32 +117,26 @@ class TextCodec:
         ]
 
     def languages(self, source, target):
-        """Returns the Languages of the vocabulary, for texts of these two."""
+        """See Codec."""
         return Languages.from_tokenizer(self._tokenizer, source, target)
 
-    def explain_unencodable(self, target):
-        """Returns why a target cannot be encoded, or "" if it can."""
-        del target
-        return ""
 
-
-class TreeCodec:
+class TreeCodec(Codec):
     """Encodes sources with SentencePiece and targets as tree symbols.
 
     The vocabulary is trained on words only, so that ids mark word beginnings;
-    the symbols come from the train split. Has the interface of `TextCodec`.
+    the symbols come from the train split.
     """
 
+    kind = "trees"
     num_trained_sides = 1
-    num_tags = 0
-    has_byte_fallback = False
 
     def __init__(self, files):
+        super().__init__(files)
         # nltk takes seconds to import.
         from export.parsing.linearization import SymbolVocabulary
         from export.parsing.word_tokenizer import WordTokenizer
 
-        self._files = files
         tokenizer = WordTokenizer(files[VOCABULARY_FILE])
         self.models = (files[VOCABULARY_FILE],)
         self._symbols = SymbolVocabulary.from_json(files[SYMBOLS_FILE].decode())
@@ -120,15 +144,8 @@ class TreeCodec:
         self.source_vocabulary_size = tokenizer.vocabulary_size
         self.target_vocabulary_size = self._symbols.vocabulary_size
 
-    def __reduce__(self):
-        return _cached_codec, ("trees", tuple(self._files.items()))
-
-    def languages(self, source, target):
-        """Returns the Languages of a model of one pair."""
-        return Languages((), 0, source, target)
-
     def explain_unencodable(self, target):
-        """Returns why a target cannot be encoded, or "" if it can."""
+        """See Codec."""
         try:
             self._symbols.encode(target.split())
         except ValueError as error:
@@ -136,14 +153,14 @@ class TreeCodec:
         return ""
 
     def encode_targets(self, texts):
-        """Encodes lines of symbols as a list of int32 arrays."""
+        """See Codec; texts are lines of symbols."""
         return [
             np.array([*self._symbols.encode(text.split()), END_ID], np.int32)
             for text in texts
         ]
 
 
-CODECS = {"text": TextCodec, "trees": TreeCodec}
+CODECS = {each.kind: each for each in (TextCodec, TreeCodec)}
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,12 +1,15 @@
 """Flags that select a corpus, and functions that open it."""
 
 import concurrent.futures
+import contextlib
+import functools
 import multiprocessing
 
 from absl import flags
 
 from export.common import command, processes
 from export.common.errors import InputError
+from export.common.parallel import map_in_threads
 from trainers.data import open_corpus
 from trainers.data.manifest import NEW_CHOICES
 
@@ -134,6 +137,13 @@ def preparation_choices(source=None):
 def workers():
     """Returns the number of threads or worker processes."""
     return FLAGS.workers or processes.processor_count()
+
+
+def thread_map():
+    """Returns the `workers` of `prepare_corpus` for threads."""
+    return contextlib.nullcontext(
+        functools.partial(map_in_threads, num_threads=workers())
+    )
 
 
 def corpus(defaults=None):

@@ -13,7 +13,7 @@ NUM_EXAMPLES = 8
 
 # The choices of a DataSource that remove training pairs.
 CLEANING_CHOICES = ("max_ratio", "drop_duplicates", "check_languages")
-# Older manifests and trainings lack these.
+# Older trainings lack these.
 NEW_CHOICES = ("copy_rate", "segmentations", *CLEANING_CHOICES)
 
 
@@ -91,16 +91,13 @@ class CleaningCounts:
     ratio: int = 0
 
     def __add__(self, other):
-        return CleaningCounts(
-            self.duplicate + other.duplicate,
-            self.language + other.language,
-            self.ratio + other.ratio,
-        )
+        counts = zip(dataclasses.astuple(self), dataclasses.astuple(other))
+        return CleaningCounts(*map(sum, counts))
 
     @property
     def total(self):
         """Number of pairs that were removed."""
-        return self.duplicate + self.language + self.ratio
+        return sum(dataclasses.astuple(self))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,24 +210,15 @@ def read_manifest(folder):
             return None
         content = path.read_bytes()
     try:
-        value = json.loads(content)
-        old = ("byte_fallback", *NEW_CHOICES)
-        value["source"] = default_choices(old) | value["source"]
-        old = {"direction": []}
-        old["cleaning"] = dataclasses.asdict(CleaningCounts())
-        value.setdefault("overlaps", {})
-        splits = value["splits"]
-        for name in splits:
-            splits[name] = old | splits[name]
-        manifest = _from_json("manifest", Manifest, value)
+        manifest = _from_json("manifest", Manifest, json.loads(content))
         for split in manifest.splits.values():
             for shard in split.shards:
                 # The name becomes part of a path.
                 if not shard.name.replace("-", "").isalnum():
                     raise ValueError(f"{shard.name!r} is no name of a shard")
         return manifest
-    # Malformed JSON and unexpected types.
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    # Malformed JSON, unexpected types and missing fields.
+    except (ValueError, TypeError, RecursionError) as error:
         raise damaged_error(path, error) from error
 
 
@@ -240,7 +228,10 @@ def default_choices(names):
 
 
 def _from_json(name, annotation, value):
-    """Converts a JSON value to an annotated type, or raises ValueError."""
+    """Converts a JSON value to an annotated type, or raises ValueError.
+
+    Older manifests lack fields, which get their defaults.
+    """
     origin = typing.get_origin(annotation) or annotation
     expected = {tuple: list}.get(origin, origin)
     if dataclasses.is_dataclass(origin):
@@ -257,9 +248,12 @@ def _from_json(name, annotation, value):
         item_type = typing.get_args(annotation)[1]
         return {key: _from_json(key, item_type, value[key]) for key in value}
     if expected is dict:
-        types = typing.get_type_hints(origin)
         return origin(
-            **{key: _from_json(key, types[key], value[key]) for key in types}
+            **{
+                key: _from_json(key, field_type, value[key])
+                for key, field_type in typing.get_type_hints(origin).items()
+                if key in value
+            }
         )
     return value
 

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import itertools
 import json
 import pathlib
@@ -13,9 +12,8 @@ import numpy as np
 from export.common.errors import InputError
 from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
-from export.common.storage import atomic_write, remove_temporary_files
+from export.common.storage import remove_temporary_files, write_bytes
 from export.model_directory import ModelDirectory
-from export.translators.languages import Languages
 from trainers.data.cleaning import validate_languages
 from trainers.data.codecs import (
     make_codec,
@@ -40,13 +38,14 @@ from trainers.data.prepared_corpus import (
     VOCABULARY_FILE,
     PreparedCorpus,
     read_codec_files,
+    sha256,
     validate_codec,
     write_shard,
 )
 from trainers.data.tokenization import (
+    ALL_UNIQUE,
     Settings,
     cut_into_chunks,
-    sample_chunk,
     tokenize_chunk,
 )
 from trainers.data.vocabulary import (
@@ -97,14 +96,15 @@ def prepare_corpus(
     Resumes an interrupted preparation, and only opens a complete one.
     `data_source` comes from `make_data_source`; pairs with more than its
     `max_tokens` ids on a side are skipped and counted. `workers` is a context
-    manager of `trainers.workers.ordered`, entered if there is something to do,
+    of a map such as `map_in_threads`, entered if there is something to do,
     `vocabulary` the bytes of a SentencePiece model and `symbols` a
     SymbolVocabulary for trees, both by default made from the train split.
     `max_unknown` is the maximum share of unknown tokens on a side of a split.
     """
     _validate_choices(corpus, data_source)
     folder = pathlib.Path(folder)
-    manifest = _reusable_manifest(folder, data_source)
+    codec = vocabulary, symbols
+    manifest = _reusable_manifest(folder, data_source, *codec)
     # Complete data may be in a read-only folder.
     if not (manifest and manifest.complete):
         folders = (folder, *folder.parents)
@@ -114,16 +114,14 @@ def prepare_corpus(
                 preparation = _Preparation(
                     folder, corpus, data_source, ordered_map, max_unknown
                 )
-                preparation.run(vocabulary, symbols)
+                preparation.run(*codec)
         except InputError:
             for each in new_folders:
                 # Fails if it holds shards, or files of another process.
                 with contextlib.suppress(OSError):
                     each.rmdir()
             raise
-    prepared = PreparedCorpus(folder)
-    validate_codec(folder, prepared.manifest, vocabulary, symbols)
-    return prepared
+    return PreparedCorpus(folder)
 
 
 def _validate_choices(corpus, data_source):
@@ -142,12 +140,16 @@ def _validate_choices(corpus, data_source):
         validate_languages(corpus)
 
 
-def _reusable_manifest(folder, data_source):
-    """Returns the manifest of data from the same source, or None."""
+def _reusable_manifest(folder, data_source, vocabulary, symbols):
+    """Returns the manifest of data from the same source, or None.
+
+    InputError if complete data are of another source, or any of another codec.
+    """
     manifest = read_manifest(folder)
-    if manifest is None or manifest.source == data_source:
+    if manifest and manifest.source == data_source:
+        validate_codec(folder, manifest, vocabulary, symbols)
         return manifest
-    if not manifest.complete:
+    if not (manifest and manifest.complete):
         return None
     old = dataclasses.asdict(manifest.source)
     new = dataclasses.asdict(data_source)
@@ -175,7 +177,9 @@ class _Preparation:
     def run(self, vocabulary, symbols):
         folder, splits = self._folder, self._corpus.splits()
         # Checked again under the lock: another process may have finished.
-        manifest = _reusable_manifest(folder, self._data_source)
+        manifest = _reusable_manifest(
+            folder, self._data_source, vocabulary, symbols
+        )
         if manifest and manifest.complete:
             return
         # Counting is much faster than tokenizing, and finds malformed lines.
@@ -194,7 +198,6 @@ class _Preparation:
         try:
             if is_new:
                 manifest = self._write_codec_files(counts, vocabulary, symbols)
-            validate_codec(folder, manifest, vocabulary, symbols)
             self._write_splits(manifest, totals, counts.is_unique)
         except InputError as error:
             # A full disk allows resuming. Other errors would occur again, even
@@ -213,10 +216,9 @@ class _Preparation:
         validate_vocabulary(codec, corpus, expected, vocabulary is not None)
         normalization = describe_normalization(counts.code_points, codec.models)
         print(normalization, flush=True)
-        digests = {
-            name: _write(folder / name, content)
-            for name, content in files.items()
-        }
+        for name, content in files.items():
+            write_bytes(folder / name, content)
+        digests = {name: sha256(content) for name, content in files.items()}
         manifest = Manifest(
             source=expected,
             vocabulary_sha256=digests[VOCABULARY_FILE],
@@ -234,8 +236,8 @@ class _Preparation:
         if "test" in corpus.splits():
             content = dataclasses.asdict(corpus.evaluation_set("test"))
             text = json.dumps(content, ensure_ascii=False).encode("utf-8")
-            digest = _write(folder / TEST_FILE, text)
-            manifest = dataclasses.replace(manifest, test_sha256=digest)
+            write_bytes(folder / TEST_FILE, text)
+            manifest = dataclasses.replace(manifest, test_sha256=sha256(text))
             chunks = self._tokenize("test", codec)
             test = functools.reduce(Split.with_chunk, chunks, Split())
             self._validate_unknown_share("test", test)
@@ -243,52 +245,41 @@ class _Preparation:
             tokenize = functools.partial(self._tokenize, name, codec)
             if name == "train":
                 total *= self._data_source.segmentations
-                tokenize = functools.partial(
-                    self._tokenize_training, codec, is_unique
-                )
+                tokenize = functools.partial(tokenize, is_unique=is_unique)
             manifest = self._write_split(manifest, name, total, tokenize)
             self._validate_unknown_share(name, manifest.splits[name])
         write_manifest(folder, dataclasses.replace(manifest, complete=True))
 
-    def _settings(self, codec):
+    def _tokenize(self, name, codec, first=0, is_unique=ALL_UNIQUE):
+        """Yields the TokenizedChunks of a split from pair `first` on."""
+        corpus, source, times = self._corpus, self._data_source, 1
         size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
-        corpus, languages = self._corpus, Languages()
+        settings = Settings(
+            codec=codec,
+            max_tokens=source.max_tokens,
+            dtype=np.uint16 if size <= 1 << 16 else np.int32,
+        )
         # Those of a mixture are in its texts.
         if not corpus.num_tags:
-            languages = codec.languages(
-                corpus.source_language, corpus.target_language
+            languages = corpus.source_language, corpus.target_language
+            settings = settings._replace(
+                model_languages=codec.languages(*languages)
             )
-        return Settings(
-            codec=codec,
-            max_tokens=self._data_source.max_tokens,
-            dtype=np.uint16 if size <= 1 << 16 else np.int32,
-            model_languages=languages,
-        )
-
-    def _tokenize(self, name, codec, first=0):
-        """Yields the TokenizedChunks of a split from pair `first` on."""
-        pairs = itertools.islice(self._corpus.pairs(name), first, None)
-        return self._ordered_map(
-            functools.partial(tokenize_chunk, self._settings(codec)),
-            cut_into_chunks(pairs, first=first),
-        )
-
-    def _tokenize_training(self, codec, is_unique, first):
-        """As `_tokenize` for train, with all choices of the DataSource."""
-        source = self._data_source
-        settings = self._settings(codec)._replace(
-            # Without bytes the copies would be unknown tokens.
-            copy_rate=source.copy_rate if codec.has_byte_fallback else 0.0,
-            max_ratio=source.max_ratio,
-            languages=source.languages,
-        )
-        tokenize = sample_chunk if source.segmentations > 1 else tokenize_chunk
+        if name == "train":
+            times = source.segmentations
+            settings = settings._replace(
+                # Without bytes the copies would be unknown tokens.
+                copy_rate=source.copy_rate if codec.has_byte_fallback else 0.0,
+                max_ratio=source.max_ratio,
+                languages=source.languages,
+                samples=times > 1,
+            )
         pairs = itertools.chain.from_iterable(
-            self._corpus.pairs("train") for _ in range(source.segmentations)
+            corpus.pairs(name) for _ in range(times)
         )
         pairs = itertools.islice(pairs, first, None)
         return self._ordered_map(
-            functools.partial(tokenize, settings),
+            functools.partial(tokenize_chunk, settings),
             cut_into_chunks(pairs, is_unique, first),
         )
 
@@ -363,10 +354,3 @@ def _clear(folder):
         for pattern in ("train-*.npy", "dev-*.npy", *names):
             for path in folder.glob(pattern):
                 path.unlink()
-
-
-def _write(path, content):
-    """Writes a file atomically; returns its SHA-256 in hex."""
-    with atomic_write(path) as temporary:
-        temporary.write_bytes(content)
-    return hashlib.sha256(content).hexdigest()

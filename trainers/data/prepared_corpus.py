@@ -22,7 +22,7 @@ import numpy as np
 
 from export.common.command import command_line
 from export.common.errors import InputError
-from export.common.storage import atomic_write
+from export.common.storage import write_bytes
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet
 from trainers.data.manifest import Shard, damaged_error, is_dev, read_manifest
@@ -147,8 +147,7 @@ def write_shard(folder, name, ids, lengths):
     ids_crc32, lengths_crc32 = map(zlib.crc32, contents)
     shard = Shard(name, len(lengths), len(ids), ids_crc32, lengths_crc32)
     for path, content in zip(shard.paths(folder), contents):
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(content)
+        write_bytes(path, content)
     return shard
 
 
@@ -184,17 +183,18 @@ def _memory_map(path):
         raise damaged_error(path, str(error).partition("\n")[0]) from error
 
 
-def _read_verified(path, sha256):
+def _read_verified(path, digest):
     try:
         content = path.read_bytes()
     except OSError as error:
         raise damaged_error(path, error.strerror) from error
-    if _sha256(content) != sha256:
+    if sha256(content) != digest:
         raise damaged_error(path)
     return content
 
 
-def _sha256(content):
+def sha256(content):
+    """Returns the SHA-256 of bytes in hex."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -224,7 +224,7 @@ def validate_codec(folder, manifest, vocabulary, symbols):
     None accepts any.
     """
     digest = manifest.vocabulary_sha256
-    if vocabulary is not None and _sha256(vocabulary) != digest:
+    if vocabulary is not None and sha256(vocabulary) != digest:
         raise InputError(
             f"The data in {folder} were prepared with another vocabulary than "
             "the model's; prepare them in another folder, with "

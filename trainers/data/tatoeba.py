@@ -31,6 +31,7 @@ configuration, so this module passes it on.
 """
 
 import ast
+import functools
 import hashlib
 import io
 import os
@@ -46,7 +47,7 @@ from itertools import chain
 from pathlib import Path
 
 from export.common.errors import InputError
-from export.common.storage import atomic_write
+from export.common.storage import write_bytes
 from trainers.data.corpus import Corpus, resolve_languages, text_fingerprint
 
 NAME = "tatoeba-en-fr"
@@ -63,6 +64,7 @@ _ZIP_IN_TAR = f"{_PACKAGE}-{_VERSION}/data/fra-eng.zip"
 _TEXT_IN_ZIP = "fra.txt"
 _CACHE_VARIABLE = "KERAS_TRANSFORMER_CACHE"
 _CACHE_FOLDER = "~/.cache/keras_transformer"
+_NOT_IN_KEY = re.compile(r"[\W_]+")
 # Later sections win. Many users set their index for `pip install` only.
 _PIP_SECTIONS = ("global", "install", "download", ":env:")
 
@@ -88,6 +90,7 @@ class TatoebaCorpus(Corpus):
                 for name, pairs in splits.items()
             }
         self._splits = drop_shared_sources(splits)
+        variant_key.cache_clear()
 
     def fingerprint(self):
         """Returns a hash of archive, rules and direction, as 16 hex digits."""
@@ -117,10 +120,11 @@ def parse_pairs(text):
     ]
 
 
+@functools.cache
 def variant_key(sentence):
     """Returns the key that a sentence shares with its variants (rule 2)."""
     folded = unicodedata.normalize("NFKC", sentence).casefold()
-    return re.sub(r"[\W_]+", "", folded)
+    return _NOT_IN_KEY.sub("", folded)
 
 
 def split_by_english(pairs, held_out=HELD_OUT_KEYS):
@@ -186,8 +190,7 @@ def read_tatoeba_text():
             file=sys.stderr,
         )
         content = fetch_archive()
-        with atomic_write(path) as temporary:
-            temporary.write_bytes(content)
+        write_bytes(path, content)
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
         zip_content = tar.extractfile(_ZIP_IN_TAR).read()
     with zipfile.ZipFile(io.BytesIO(zip_content)) as archive:

@@ -16,7 +16,7 @@ from trainers.data.manifest import NUM_EXAMPLES, CleaningCounts, SideCounts
 
 # Pairs per chunk: large enough to make call overhead negligible.
 _CHUNK_PAIRS = 5_000
-_ALL_UNIQUE = np.ones(1, bool)
+ALL_UNIQUE = np.ones(1, bool)
 
 
 class Chunk(typing.NamedTuple):
@@ -55,19 +55,21 @@ class Settings(typing.NamedTuple):
     Pairs with a side of more than `max_tokens` ids are skipped, as are those
     of more than `max_ratio` (0 for any), and pairs that are not in the two
     `languages` (() for any). `dtype` is that of the ids. Sources get the tags
-    of `model_languages`.
+    of `model_languages`. With `samples`, words are segmented at random, with
+    the index of the chunk's first pair as seed.
     """
 
     codec: typing.Any
     max_tokens: int
     dtype: type = np.int32
+    samples: bool = False
     copy_rate: float = 0.0
     max_ratio: float = 0.0
     languages: tuple[str, ...] = ()
     model_languages: Languages = Languages()
 
 
-def cut_into_chunks(pairs, is_unique=_ALL_UNIQUE, first=0):
+def cut_into_chunks(pairs, is_unique=ALL_UNIQUE, first=0):
     """Yields Chunks of an iterator of pairs, whose first has index `first`.
 
     `is_unique`, bool [N], is False for duplicates; it repeats every N pairs.
@@ -79,25 +81,15 @@ def cut_into_chunks(pairs, is_unique=_ALL_UNIQUE, first=0):
         first += len(batch)
 
 
-def sample_chunk(settings, chunk):
-    """As `tokenize_chunk`, but segments the words at random.
-
-    The seed of a chunk is the index of its first pair.
-    """
-    generator = np.random.default_rng(chunk.first)
-    encoders = [
-        functools.partial(encode, generator=generator)
-        for encode in settings.codec.sampling_encoders
-    ]
-    return tokenize_chunk(settings, chunk, encoders)
-
-
-def tokenize_chunk(settings, chunk, encoders=None):
-    """Returns the TokenizedChunk of a Chunk.
-
-    `encoders` replace the codec's for source and target.
-    """
-    codec = settings.codec
+def tokenize_chunk(settings, chunk):
+    """Returns the TokenizedChunk of a Chunk."""
+    codec, encoders = settings.codec, None
+    if settings.samples:
+        generator = np.random.default_rng(chunk.first)
+        encoders = [
+            functools.partial(encode, generator=generator)
+            for encode in codec.sampling_encoders
+        ]
     pairs, cleaning = _clean(settings, chunk)
     pairs = [*add_copies(pairs, settings.copy_rate)]
     reasons = [codec.explain_unencodable(target) for _, target in pairs]
@@ -160,8 +152,9 @@ def _exceeds_ratio(settings, pair, ids):
 def _encode(settings, pairs, encoders=None):
     """Returns an iterator of (source ids, target ids).
 
-    A model with tags of both languages is trained as in fairseq: the target's
-    is the first token of the target.
+    `encoders` replace the codec's for source and target. A model with tags of
+    both languages is trained as in fairseq: the target's is the first token of
+    the target.
     """
     codec, tag = settings.codec, settings.model_languages.tag
     encode_sources, encode_targets = encoders or (

@@ -1,5 +1,5 @@
 """Synthetic training data: lines paired with their filtered translations.
 
-The entry point is `job.synthesize`; only the main process writes. Imports
-`trainers.scores`.
+`job.synthesize` is the entry point: `workers` run `generate` on the `shards` of
+the lines, and only the main process writes.
 """

@@ -20,12 +20,12 @@ from export.common.storage import (
     resolve_path,
     write_json,
 )
-from trainers.synthesis.models import (
+from trainers.synthesis.shards import ShardStore, cut_into_shards, write_corpus
+from trainers.synthesis.workers import (
     FILES,
     TranslationJob,
     validate_models_unchanged,
 )
-from trainers.synthesis.shards import ShardStore, cut_into_shards, write_corpus
 
 MANIFEST_FILE = "manifest.json"
 # Names of the counts, in the order of the report.

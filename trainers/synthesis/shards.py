@@ -15,6 +15,7 @@ from export.common.storage import (
     convert_remote_errors,
     explain_file_errors,
     remove_temporary_files,
+    write_bytes,
 )
 from export.lines.files import clean_line, read_lines
 
@@ -95,8 +96,8 @@ class ShardStore:
         """Writes the ShardResult of a Shard atomically."""
         lines = map(_json_line, [result.counts, *result.pairs])
         content = "".join(lines).encode()
-        with atomic_write(self._path(shard.index)) as temporary:
-            temporary.write_bytes(_header(shard.sha256, content) + content)
+        content = _header(shard.sha256, content) + content
+        write_bytes(self._path(shard.index), content)
 
     def read(self, index, lines_sha256):
         """Returns a ShardResult; None if missing, damaged or of other lines."""

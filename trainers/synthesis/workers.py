@@ -1,24 +1,216 @@
-"""Workers that translate shards: local processes or Ray tasks.
+"""Workers that translate shards: their options, models and processes.
 
-Tasks receive lines and return pairs; models are sent once to each machine.
+Workers are local processes or Ray tasks. Tasks receive lines and return pairs;
+models are sent once to each machine.
 """
 
 import concurrent.futures
 import contextlib
-import itertools
+import dataclasses
+import functools
+import hashlib
+import json
 import multiprocessing
 import multiprocessing.connection
 import os
+import pathlib
 import signal
+import tempfile
 import threading
 from concurrent.futures.process import BrokenProcessPool
 
 from export.common.errors import InputError
-from trainers.synthesis.models import localize_job, read_model_files
+from export.common.parallel import PENDING_PER_WORKER, map_futures
+from export.common.storage import explain_read_errors
+from export.tokenizers.python_tokenizers import load_python_tokenizer
+from export.translators import search_flags
+from export.translators.languages import Languages
 from trainers.workers import ray_cluster
 
-# Submitted shards per worker, so that no worker is idle.
-_SHARDS_PER_WORKER = 2
+# The files that determine the output of a translator.
+FILES = ("config.json", "vocabulary.model", "model.weights.h5")
+# Jobs of `localize_job` in this process.
+_LOCAL_JOBS = {}
+
+
+# The settings of a search; those that are None keep the model's own.
+_SearchOptions = dataclasses.make_dataclass(
+    "_SearchOptions",
+    [(name, object, None) for name in search_flags.SEARCH],
+    frozen=True,
+    kw_only=True,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SynthesisOptions(_SearchOptions):
+    """The flags of trainers.synthesize that determine the pairs."""
+
+    direction: str
+    source_language: str
+    target_language: str
+    decoding: str = "beam"
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    best_of: int = 1
+    metric: str = "bleu"
+    tokenize: str = "13a"
+    seed: int = 1
+    tag: str = ""
+    word_drop: float = 0.0
+    word_swap: int = 0
+    max_pieces: int = 256
+    max_ratio: float | None = None
+    min_score: float | None = None
+    keep_duplicates: bool = False
+    shard_lines: int = 1000
+    batch_tokens: int = 2048
+    threads: int = 1
+
+    @property
+    def model_languages(self):
+        """Codes of the languages from and into which the models translate."""
+        languages = self.source_language, self.target_language
+        return languages if self.direction == "forward" else languages[::-1]
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFiles:
+    """Path of a model directory, and the SHA-256 of each of `FILES`."""
+
+    path: str
+    sha256: tuple[str, ...]
+
+
+def hash_model_files(path):
+    """Returns the ModelFiles of a translator's model directory."""
+    folder = pathlib.Path(path)
+    if (folder / "symbols.json").exists():
+        raise InputError(
+            f"{folder} holds a parser; give a translator's model directory."
+        )
+    digests = []
+    for file_path in [folder / name for name in FILES]:
+        with explain_read_errors(file_path), file_path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return ModelFiles(str(path), tuple(digests))
+
+
+def validate_model_direction(path, source, target):
+    """Raises InputError unless a model may translate source into target.
+
+    One of several languages must have both; of others run.json may not record
+    the opposite direction.
+    """
+    vocabulary_path = pathlib.Path(path, "vocabulary.model")
+    try:
+        tokenizer = load_python_tokenizer(vocabulary_path.read_bytes())
+    except ValueError as error:
+        raise InputError(f"{vocabulary_path}: {error}") from error
+    languages = Languages.from_tokenizer(tokenizer)
+    if languages.codes:
+        languages.select(source, target)
+        return
+    try:
+        run = json.loads(pathlib.Path(path, "run.json").read_text("utf-8"))
+        recorded = run["source_language"], run["target_language"]
+    # Imported models have no run.json.
+    except (OSError, ValueError, TypeError, KeyError):
+        return
+    if recorded == (target, source):
+        raise InputError(
+            f"--model={path} translates from {target} into {source}, but "
+            f"{source} must be translated into {target}; give a model of "
+            "that direction, or change --direction."
+        )
+
+
+def validate_models_unchanged(models):
+    """Raises InputError if a file of a model has changed."""
+    for model in models:
+        if hash_model_files(model.path) != model:
+            raise InputError(
+                f"The model {model.path} has changed since the start; restore "
+                "it, or use another --output_dir."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslationJob:
+    """A picklable function from lines to pairs, called by workers.
+
+    On equal machines its result depends only on models, options and lines.
+    """
+
+    models: tuple[ModelFiles, ...]
+    options: SynthesisOptions
+
+    def __call__(self, lines):
+        """Returns the ShardResult of `lines`."""
+        # Not at the top: the main process does without TensorFlow.
+        from trainers.synthesis.generate import generate_pairs
+
+        return generate_pairs(load_translator(self), lines, self.options)
+
+
+@functools.lru_cache(maxsize=1)
+def load_translator(job):
+    """Returns the Translator of a TranslationJob, cached per process."""
+    import tensorflow as tf
+
+    from export.loading import load_translator as load
+    from export.translators.model_backend import MAX_SOURCE_TOKENS
+
+    options = job.options
+    search = {name: getattr(options, name) for name in search_flags.SEARCH}
+    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(options.threads)
+    for gpu in tf.config.list_physical_devices("GPU"):
+        # Otherwise the first worker reserves all GPU memory.
+        tf.config.experimental.set_memory_growth(gpu, True)
+    validate_models_unchanged(job.models)
+    translator = load(
+        *(model.path for model in job.models),
+        batch_tokens=options.batch_tokens,
+        max_source_tokens=max(MAX_SOURCE_TOKENS, options.max_pieces),
+        num_threads=1,
+        **search,
+    )
+    if translator.languages.codes:
+        translator = translator.for_languages(*options.model_languages)
+    return translator
+
+
+def read_model_files(models):
+    """Returns, for each ModelFiles, a list of the bytes of `FILES`."""
+    return [
+        [pathlib.Path(model.path, name).read_bytes() for name in FILES]
+        for model in models
+    ]
+
+
+def localize_job(job, fetch_files):
+    """Returns another machine's job with models that this process loaded.
+
+    `fetch_files` returns the other machine's `read_model_files(job.models)`.
+    """
+    if job not in _LOCAL_JOBS:
+        # Removed after loading: a killed worker could not clean up later.
+        with tempfile.TemporaryDirectory(prefix="synthesis-") as folder:
+            models = []
+            for model, contents in zip(job.models, fetch_files()):
+                # Error messages contain the name of the model directory.
+                name = pathlib.Path(model.path).resolve().name
+                path = pathlib.Path(folder, f"{len(models)}", name)
+                path.mkdir(parents=True)
+                for file_name, content in zip(FILES, contents):
+                    (path / file_name).write_bytes(content)
+                models.append(dataclasses.replace(model, path=str(path)))
+            local_job = dataclasses.replace(job, models=tuple(models))
+            load_translator(local_job)
+        _LOCAL_JOBS[job] = local_job
+    return _LOCAL_JOBS[job]
 
 
 def run_local(job, shards, num_workers):
@@ -28,10 +220,11 @@ def run_local(job, shards, num_workers):
     """
     with _process_pool(num_workers) as pool:
         try:
-            yield from _run_bounded(
+            yield from map_futures(
+                functools.partial(pool.submit, _translate, job),
                 shards,
-                lambda lines: pool.submit(job, lines),
-                lambda: _SHARDS_PER_WORKER * num_workers,
+                lambda: PENDING_PER_WORKER * num_workers,
+                in_order=False,
             )
         except BrokenProcessPool as error:
             raise InputError(
@@ -41,20 +234,8 @@ def run_local(job, shards, num_workers):
             ) from error
 
 
-def _run_bounded(shards, submit, max_pending):
-    """Yields (shard, result) as they finish; `max_pending()` are submitted."""
-    shards, pending = iter(shards), {}
-    while True:
-        num_new = max(max_pending() - len(pending), 0)
-        for shard in itertools.islice(shards, num_new):
-            pending[submit(shard.lines)] = shard
-        if not pending:
-            return
-        done, _ = concurrent.futures.wait(
-            pending, return_when=concurrent.futures.FIRST_COMPLETED
-        )
-        for future in done:
-            yield pending.pop(future), future.result()
+def _translate(job, shard):
+    return shard, job(shard.lines)
 
 
 @contextlib.contextmanager
@@ -100,18 +281,13 @@ def run_on_ray(job, shards, address, gpus=0.0):
     """
     threads = job.options.threads
     with ray_cluster.connect(address, cpus=threads, gpus=gpus) as cluster:
-        submit = cluster.remote(_translate_on_ray)
-        # In a list, so that each process fetches it once, not each task.
-        files = [cluster.put(read_model_files(job.models))]
-        yield from _run_bounded(
-            shards,
-            lambda lines: submit(job, files, lines),
-            cluster.max_pending,
-        )
+        # As a reference, which each process fetches once, not each task.
+        files = cluster.put(read_model_files(job.models))
+        translate = functools.partial(_translate_on_ray, job, files)
+        yield from cluster.map(translate, shards, in_order=False)
 
 
-def _translate_on_ray(job, files, lines):
+def _translate_on_ray(job, files, shard):
     import ray
 
-    local_job = localize_job(job, lambda: ray.get(files[0]))
-    return local_job(lines)
+    return _translate(localize_job(job, lambda: ray.get(files)), shard)

@@ -26,7 +26,6 @@ from trainers.training import config_flags, training_inputs, training_options
 from trainers.training.backend import strategies, validate_options
 from trainers.training.fit import train
 from trainers.training.initial_weights import LayerInitializer, ModelInitializer
-from trainers.workers import ordered
 
 FLAGS = flags.FLAGS
 dataset_flags.define_preparation_flags()
@@ -271,7 +270,7 @@ def _open_data(task, config, options, init_directory):
         folder or directory.path / "data",
         raw_corpus,
         source,
-        ordered.threads(dataset_flags.workers()),
+        dataset_flags.thread_map(),
         vocabulary,
         symbols,
         FLAGS.max_unknown,

@@ -8,7 +8,7 @@ from export.common.errors import InputError
 from export.model_directory import ModelDirectory
 from export.translators.languages import SEVERAL_LANGUAGES
 from keras_transformer.config import field_names
-from trainers.batches.planned_batches import PairGroups
+from trainers.batches import PairGroups
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
 from trainers.data.manifest import NEW_CHOICES, default_choices, is_dev

@@ -5,6 +5,7 @@ results, and get this program's code from the machine that started them.
 """
 
 import contextlib
+import functools
 import logging
 import os
 import pathlib
@@ -13,9 +14,8 @@ import socket
 from absl import flags
 
 from export.common.errors import InputError
+from export.common.parallel import PENDING_PER_WORKER, map_futures
 
-# Submitted tasks per task that the cluster runs at once: no worker is idle.
-_PENDING_PER_TASK = 2
 # Maximum retries of a task whose worker or machine died.
 _RETRIES = 10
 _CONNECTION_TIMEOUT = 10  # seconds
@@ -45,16 +45,24 @@ class RayCluster:
         """Stores a value, sent once to each machine; returns a reference."""
         return self._ray.put(value)
 
-    def remote(self, function):
-        """Returns a function that starts a task and returns its Future."""
+    def map(self, function, items, in_order=True):
+        """Maps as `map_futures`, a task for each item.
+
+        Function and items must be picklable, and results must not depend on who
+        computes them: tasks of lost workers and machines are repeated.
+        """
         task = self._ray.remote(
             num_cpus=self._cpus, num_gpus=self._gpus, max_retries=_RETRIES
-        )(function)
-        return lambda *arguments: task.remote(*arguments).future()
-
-    def max_pending(self):
-        """Returns how many tasks to submit, as machines join and leave."""
-        return _PENDING_PER_TASK * max(self.count_concurrent_tasks(), 1)
+        )(_call)
+        # Each machine receives the function once.
+        start = functools.partial(task.remote, self.put(function))
+        return map_futures(
+            lambda item: start(item).future(),
+            items,
+            # Machines join and leave.
+            lambda: PENDING_PER_WORKER * max(self.count_concurrent_tasks(), 1),
+            in_order,
+        )
 
     def count_concurrent_tasks(self):
         """Returns how many tasks the cluster runs at once."""
@@ -70,6 +78,10 @@ class RayCluster:
                     for name, amount in resources.items()
                 )
         return total
+
+
+def _call(function, item):
+    return function(item)
 
 
 @contextlib.contextmanager
@@ -136,6 +148,13 @@ def connect(address, cpus=1, gpus=0.0):
         ) from error
     finally:
         ray.shutdown()
+
+
+@contextlib.contextmanager
+def task_map(address):
+    """Yields `RayCluster.map` of a cluster, one processor per task."""
+    with connect(address) as cluster:
+        yield cluster.map
 
 
 def _enable_token():

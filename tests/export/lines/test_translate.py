@@ -2,9 +2,7 @@
 
 import os
 import select
-import signal
 import tempfile
-import time
 
 import numpy as np
 import pytest
@@ -197,25 +195,6 @@ def test_lines_are_answered_while_the_input_is_open_and_a_reader_may_leave(
         os.close(sink)
         err.seek(0)
         assert processes.Result(141, "", err.read()).err == ""
-
-
-def test_killed_it_leaves_whole_lines(echo, tmp_path):
-    source, target = tmp_path / "in", tmp_path / "out"
-    texts = [f"ba {number}." for number in range(300_000)]
-    source.write_text("".join(f"{text}\n" for text in texts))
-    flags = [f"--input={source}", f"--output={target}"]
-    process = commands.start("export.translate", echo, *flags)
-    deadline = time.monotonic() + 60
-    while not (target.exists() and target.stat().st_size > 2_000):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    process.kill()
-    assert process.wait(60) == -signal.SIGKILL
-    content = target.read_text()
-    assert content.endswith("\n")
-    lines = content.split("\n")[:-1]
-    assert 128 <= len(lines) < len(texts)
-    assert lines == texts[: len(lines)]
 
 
 def test_scores_of_pairs_in_order(exported, translator, echo, tmp_path):

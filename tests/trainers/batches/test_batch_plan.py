@@ -10,7 +10,7 @@ from tests.trainers.batches.batch_loop import (
     some_texts,
 )
 from tests.trainers.training_options import changed
-from trainers.batches import plan_batches
+from trainers.batches import PlannedBatches, plan_batches
 from trainers.batches.batch_plan import (
     BatchPlan,
     BatchShape,
@@ -19,7 +19,6 @@ from trainers.batches.batch_plan import (
 )
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
-from trainers.batches.planned_batches import PlannedBatches
 
 
 def _plan(contents, seed=0):

@@ -12,6 +12,7 @@ from tests.trainers.batches.batch_loop import (
     positions_of,
     shapes_of,
 )
+from trainers.batches import by_length
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed, row_shapes
 
@@ -127,12 +128,16 @@ def test_long_sentences_are_packed_in_blocks_of_positions():
     ("plan", "tokens", "option", "padding"),
     [
         (plan_packed, 4_096, 80, 0.01),
-        (plan_by_length, 4_096, 0, 0.03),
+        (plan_by_length, 4_096, 0, 0.035),
         (plan_by_length, 4_096, 16, 0.12),
     ],
 )
-def test_many_pairs_have_little_padding(plan, tokens, option, padding):
-    lengths = _tatoeba_like(200_000)
+def test_many_pairs_have_little_padding(
+    monkeypatch, plan, tokens, option, padding
+):
+    # Several times faster, with a little more padding.
+    monkeypatch.setattr(by_length, "_MAX_CELLS", 400)
+    lengths = _tatoeba_like(80_000)
     batches = plan(*lengths, tokens, option, seed=1)
     assert padding_share(batches, *lengths) <= padding
     assert len(shapes_of(batches)) <= (option or 128)

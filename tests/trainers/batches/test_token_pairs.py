@@ -17,7 +17,6 @@ from tests.trainers.helpers import END, minute_config
 from trainers.batches.token_pairs import (
     TokenPairs,
     make_batch,
-    shard_for_replica,
 )
 
 IDS = st.lists(st.integers(0, 65_535), max_size=5)
@@ -140,19 +139,3 @@ def test_packed_pairs_get_the_logits_they_get_alone():
             rtol=0,
             atol=1e-5,
         )
-
-
-@given(st.integers(1, 40), st.integers(1, 9))
-def test_the_shards_of_all_replicas_are_the_batch(rows, replicas):
-    source = np.arange(3 * rows, dtype=np.int32).reshape(rows, 3)
-    labels = source[:, :2] + 1
-    shards = [
-        shard_for_replica(({"source": source}, labels), replica, replicas)
-        for replica in range(replicas)
-    ]
-    counts = [len(labels) for _, labels in shards]
-    assert max(counts) - min(counts) <= 1
-    joined = np.concatenate([inputs["source"] for inputs, _ in shards])
-    assert joined.tolist() == source.tolist()
-    joined = np.concatenate([labels for _, labels in shards])
-    assert joined.tolist() == labels.tolist()

@@ -4,7 +4,6 @@ import contextlib
 
 from export.common import storage
 from export.common.storage import atomic_write
-from trainers.data import preparation, prepared_corpus
 
 
 class Killed(BaseException):
@@ -13,11 +12,7 @@ class Killed(BaseException):
 
 @contextlib.contextmanager
 def at_write(
-    monkeypatch,
-    number=None,
-    when="after",
-    error=Killed,
-    modules=(storage, preparation, prepared_corpus),
+    monkeypatch, number=None, when="after", error=Killed, modules=(storage,)
 ):
     """Raises `error` at one write of these modules.
 

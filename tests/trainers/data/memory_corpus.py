@@ -1,16 +1,20 @@
 """A corpus in memory, and preparation of its data."""
 
+import contextlib
 import functools
 import pathlib
 
+import numpy as np
 import pytest
 
 from export.common.errors import InputError
+from export.common.parallel import map_in_threads
+from export.tokenizers import load_tokenizer
 from tests.trainers import cipher
+from trainers.batches.token_pairs import decode_pairs
 from trainers.data.corpus import Corpus
 from trainers.data.preparation import make_data_source, prepare_corpus
 from trainers.data.vocabulary import train_vocabulary
-from trainers.workers.ordered import threads
 
 SIZE = 64
 
@@ -87,7 +91,10 @@ def prepare(
         **cleaning or {},
     )
     arguments = {"vocabulary": vocabulary()} | changes
-    return prepare_corpus(folder, corpus, source, threads(workers), **arguments)
+    threads = functools.partial(map_in_threads, num_threads=workers)
+    return prepare_corpus(
+        folder, corpus, source, contextlib.nullcontext(threads), **arguments
+    )
 
 
 def contents(folder):
@@ -99,8 +106,22 @@ def contents(folder):
     }
 
 
-def assert_refused(match, folder, corpus=None, **changes):
-    """Asserts that `prepare` raises an InputError of one line."""
+def decoded(prepared, split):
+    """A split as text again, in its order."""
+    tokenizer = load_tokenizer(prepared.vocabulary)
+    pairs = prepared.pairs(split)
+    return [*zip(*decode_pairs(tokenizer, pairs, np.arange(len(pairs))))]
+
+
+@contextlib.contextmanager
+def refused(match):
+    """Asserts that an InputError of one line is raised."""
     with pytest.raises(InputError, match=match) as caught:
-        prepare(folder, corpus, **changes)
+        yield caught
     assert "\n" not in str(caught.value)
+
+
+def assert_refused(match, folder, corpus=None, **changes):
+    """Asserts that `prepare` is refused."""
+    with refused(match):
+        prepare(folder, corpus, **changes)

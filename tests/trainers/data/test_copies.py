@@ -3,13 +3,11 @@
 import collections
 import unicodedata
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from export.tokenizers.python_tokenizers import has_byte_fallback
-from export.tokenizers.tokenizer import Tokenizer
 from tests.trainers import cipher
 from tests.trainers.data.memory_corpus import (
     SIZE,
@@ -17,10 +15,10 @@ from tests.trainers.data.memory_corpus import (
     assert_refused,
     byte_vocabulary,
     contents,
+    decoded,
     prepare,
     splits,
 )
-from trainers.batches.token_pairs import decode_pairs
 from trainers.data import codecs
 from trainers.data.copies import add_copies
 from trainers.data.vocabulary import make_normalizer
@@ -106,13 +104,9 @@ def test_only_training_pairs_are_changed(tmp_path):
         "train-00000.ids.npy",
         "train-00000.lengths.npy",
     }
-    pairs = prepared.pairs("train")
-    texts = decode_pairs(
-        Tokenizer(prepared.vocabulary), pairs, np.arange(len(pairs))
-    )
     expected = [*add_copies(MemoryCorpus(splits()).pairs("train"), 0.5)]
     normalizer = make_normalizer("nmt_nfkc")
-    assert [*zip(*texts)] == [
+    assert decoded(prepared, "train") == [
         tuple(
             normalizer.normalize(side).replace("\u2581", " ").strip()
             for side in pair

@@ -1,6 +1,5 @@
 """All corpora: any text, directions, evaluation sets and fingerprints."""
 
-import gzip
 import pathlib
 import tempfile
 
@@ -138,17 +137,12 @@ def _memory(pairs, folder):
     return MemoryCorpus({"train": rows, "test": rows})
 
 
-def _files(pairs, folder, packing=""):
+def _files(pairs, folder):
     for language, texts in zip(("en", "xx"), zip(*pairs)):
         lines = [text.replace("\n", "\r") + "\n" for text in texts]
         content = "".join(lines).encode()
-        path = folder / f"train.{language}{packing}"
-        path.write_bytes(gzip.compress(content, 0) if packing else content)
+        (folder / f"train.{language}").write_bytes(content)
     return TextCorpus(f"text:{folder}/", "en", "xx")
-
-
-def _packed(pairs, folder):
-    return _files(pairs, folder, ".gz")
 
 
 def _tatoeba(pairs, folder):
@@ -167,7 +161,7 @@ def _words(text):
     return tuple(text.replace("\0", "").split())
 
 
-@pytest.mark.parametrize("make", [_memory, _files, _packed, _tatoeba])
+@pytest.mark.parametrize("make", [_memory, _files, _tatoeba])
 @settings(max_examples=10)
 @given(PAIRS)
 def test_a_sentence_is_one_line_in_every_corpus(make, pairs):

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from export.common.errors import InputError
+from export.common.parallel import map_in_threads
 from export.tokenizers.tokenizer import Tokenizer
 from tests.trainers import cipher
 from tests.trainers.data.interruptions import Killed, at_write
@@ -23,12 +24,12 @@ from tests.trainers.data.memory_corpus import (
     assert_refused,
     byte_vocabulary,
     contents,
+    decoded,
     prepare,
     rows,
     splits,
     vocabulary,
 )
-from trainers.batches.token_pairs import decode_pairs
 from trainers.data import codecs
 from trainers.data.manifest import read_manifest
 from trainers.data.tokenization import (
@@ -36,7 +37,6 @@ from trainers.data.tokenization import (
     cut_into_chunks,
     tokenize_chunk,
 )
-from trainers.workers import ordered
 
 pytestmark = pytest.mark.usefixtures("small_shards")
 
@@ -60,8 +60,7 @@ class _Letters:
 def _tokenize(pairs, codec, max_tokens, workers):
     """A generator of the chunks of pairs."""
     tokenize = functools.partial(tokenize_chunk, Settings(codec, max_tokens))
-    with ordered.threads(workers) as ordered_map:
-        return ordered_map(tokenize, cut_into_chunks(pairs))
+    return map_in_threads(tokenize, cut_into_chunks(pairs), workers)
 
 
 def _texts(chunks):
@@ -147,19 +146,13 @@ def test_errors_end_all_threads(tmp_path, monkeypatch):
     assert not any(name.startswith("ThreadPool") for name in names)
 
 
-def _decoded(prepared, split):
-    """A split as text again, in its order."""
-    tokenizer, pairs = Tokenizer(prepared.vocabulary), prepared.pairs(split)
-    return [*zip(*decode_pairs(tokenizer, pairs, np.arange(len(pairs))))]
-
-
 def test_the_text_comes_back_from_the_ids(tmp_path):
     test = [("Où ?", ("Where?", "Whereto?"))]
     corpus = MemoryCorpus(splits(test=test))
     prepared = prepare(tmp_path / "one", corpus, max_unknown=1)
     prepared.validate_checksums()
     for split in ("train", "dev"):
-        assert _decoded(prepared, split) == list(corpus.pairs(split))
+        assert decoded(prepared, split) == list(corpus.pairs(split))
     assert prepared.test_set() == corpus.evaluation_set("test")
     assert prepared.vocabulary == vocabulary()
     # Of the shards, three are of train.
@@ -194,7 +187,7 @@ def test_long_pairs_are_skipped_and_counted(tmp_path):
         pairs = list(corpus.pairs(split))
         lengths = [[len(tokenizer.encode([t])[0]) for t in p] for p in pairs]
         stored = [n for n, both in enumerate(lengths) if max(both) <= 9]
-        assert _decoded(prepared, split) == [pairs[n] for n in stored]
+        assert decoded(prepared, split) == [pairs[n] for n in stored]
         counted = prepared.manifest.splits[split]
         assert (counted.num_read, counted.num_pairs) == (count, len(stored))
         assert counted.num_too_long == count - len(stored) > 0
@@ -206,7 +199,7 @@ def test_long_pairs_are_skipped_and_counted(tmp_path):
     prepared = prepare(tmp_path / "few", corpus, max_tokens=9)
     shards = prepared.manifest.splits["train"].shards
     assert [shard.num_pairs for shard in shards] == [0, 1]
-    assert _decoded(prepared, "train") == [("ba", "yz")]
+    assert decoded(prepared, "train") == [("ba", "yz")]
 
 
 class _Numbers:
@@ -394,11 +387,8 @@ def test_segmentations_are_random_and_of_the_same_text(tmp_path, monkeypatch):
     """The same for any number of threads, and after an interruption."""
     prepared = prepare(tmp_path / "k", segmentations=3)
     plain = prepare(tmp_path / "one")
-    tokenizer = Tokenizer(prepared.vocabulary)
     pairs = prepared.pairs("train")
-    assert len(pairs) == 120
-    texts = [*zip(*decode_pairs(tokenizer, pairs, np.arange(120)))]
-    assert texts == [*cipher.sentences(40, 1)] * 3
+    assert decoded(prepared, "train") == [*cipher.sentences(40, 1)] * 3
     passes = [pairs.sources(np.arange(n, n + 40)) for n in (0, 40, 80)]
     passes.append(plain.pairs("train").sources(np.arange(40)))
     for one, other in itertools.combinations(passes, 2):
@@ -418,7 +408,7 @@ def test_segmentations_are_random_and_of_the_same_text(tmp_path, monkeypatch):
     assert contents(tmp_path / "resumed") == contents(prepared.folder)
 
 
-@settings(max_examples=20, suppress_health_check=[*HealthCheck])
+@settings(max_examples=6, suppress_health_check=[*HealthCheck])
 @given(st.lists(st.tuples(*[st.sampled_from("abn")] * 2), max_size=9))
 def test_evaluation_pairs_in_train_are_counted(tmp_path, chosen):
     train = rows(40, 1)

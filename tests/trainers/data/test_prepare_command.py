@@ -87,11 +87,13 @@ REFUSED = [
     ("--output_dir=", "--output_dir"),
     ("--output_dir=toy.train.en/data", "toy.train.en"),
     ("--preset=tinier", "'tinier'"),
-    ("--vocabulary_size=-5", "vocabulary"),
     ("--vocabulary=gone", "gone"),
     ("--vocabulary=toy.train.en", "not a SentencePiece model"),
     ("--symbols=gone", "--symbols"),
     ("--max_tokens=1", "No sentence pair of train"),
+    # Without Ray, the message names what is to be installed.
+    ("--ray=127.0.0.1:1", "--ray"),
+    ("--ray=127.0.0.1:1 --workers=2", "--workers"),
     ("data", "'data'"),
 ]
 
@@ -99,8 +101,8 @@ REFUSED = [
 def test_refusals_leave_nothing(preparer, tmp_path):
     cipher.write(tmp_path)
     before = contents(tmp_path)
-    for flag, message in REFUSED:
-        result = preparer.run(*TEXT, flag, folder=tmp_path)
+    for flags, message in REFUSED:
+        result = preparer.run(*TEXT, *flags.split(), folder=tmp_path)
         commands.assert_one_clear_line(result, message)
     assert contents(tmp_path) == before
     assert not any(path.is_dir() for path in tmp_path.iterdir())

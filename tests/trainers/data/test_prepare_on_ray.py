@@ -152,24 +152,3 @@ def test_the_documented_commands_with_the_defaults_of_ray(
         result = prepare("none", address, HOME=str(tmp_path / "empty"))
         commands.assert_one_clear_line(result, "authentication token")
     assert not (tmp_path / "none").exists()
-
-
-def test_flags_of_ray_that_are_refused(tmp_path):
-    cipher.write(tmp_path)
-    data = (
-        *("--dataset=text:toy", "--output_dir=data", "--vocabulary_size=64"),
-        *(f"--source_language={cipher.SOURCE}", "--ray=127.0.0.1:1"),
-        f"--target_language={cipher.TARGET}",
-    )
-    worker = commands.Worker("trainers.prepare")
-    try:
-        for flags, named in (
-            # Without Ray, the message names what is to be installed.
-            ((), "--ray"),
-            (("--workers=2",), "--workers"),
-        ):
-            result = worker.run(*data, *flags, folder=tmp_path)
-            commands.assert_one_clear_line(result, named)
-            assert not (tmp_path / "data").exists()
-    finally:
-        worker.close()

@@ -3,6 +3,7 @@ import tensorflow_datasets as tfds
 
 from export.common.errors import InputError
 from tests.damage import flip_bit
+from tests.trainers.data.memory_corpus import refused
 from trainers.data import open_corpus
 
 # More than a batch of 1024 to train on.
@@ -130,9 +131,8 @@ def test_refusals(data_dir):
         ("corpora_nowhere", None, None, "corpora_nowhere.*wmt14_translate"),
         ("wmt14_translate/xx-en", None, None, "xx-en"),
     ):
-        with pytest.raises(InputError, match=message) as caught:
+        with refused(message):
             _open(name, data_dir, source, target)
-        assert "\n" not in str(caught.value)
 
 
 def test_files_downloaded_by_hand(tmp_path):

@@ -1,6 +1,5 @@
 """Treebanks, and their prepared data: words as tokens, trees as symbols."""
 
-import contextlib
 import dataclasses
 import functools
 import pathlib
@@ -13,8 +12,7 @@ from export.common.errors import InputError
 from export.parsing.linearization import SymbolVocabulary, delinearize
 from export.parsing.trees import format_tree, read_tree
 from tests.damage import flip_bit
-from tests.trainers.data.interruptions import Killed, at_write
-from tests.trainers.data.memory_corpus import contents
+from tests.trainers.data.memory_corpus import contents, refused
 from tests.trainers.data.memory_corpus import prepare as prepare_text
 from trainers.data import open_corpus, validate_kind
 from trainers.data.vocabulary import train_vocabulary
@@ -39,9 +37,8 @@ def _open(dataset, source=None, target=None):
 
 
 def _refused(match, action, *arguments, **changes):
-    with pytest.raises(InputError, match=match) as caught:
+    with refused(match):
         action(*arguments, **changes)
-    assert "\n" not in str(caught.value)
 
 
 def _sources(corpus, split):
@@ -248,14 +245,9 @@ def test_unencodable_trees_are_skipped_and_counted(tmp_path, corpus, capsys):
     )
 
 
-@pytest.mark.parametrize("number", [4, None])
-def test_other_and_damaged_symbols_are_refused(
-    tmp_path, monkeypatch, corpus, number
-):
+def test_other_and_damaged_symbols_are_refused(tmp_path, corpus):
     folder = tmp_path / "data"
-    # With a number, the preparation is unfinished.
-    with at_write(monkeypatch, number), contextlib.suppress(Killed):
-        _prepare(folder, corpus)
+    _prepare(folder, corpus)
     own = SymbolVocabulary.from_trees(corpus.trees("train"))
     before = contents(folder)
     # As many of both, so that every size is the same.

@@ -18,6 +18,7 @@ from tests.trainers.data.memory_corpus import (
     MemoryCorpus,
     contents,
     prepare,
+    refused,
     rows,
     splits,
     vocabulary,
@@ -223,9 +224,8 @@ def test_impossible_sizes_and_texts_are_refused():
     for texts, size in (
         *((LATIN, 10**10), ([], 60), ([" \u200b"], 60), (["\u2585"], 60)),
     ):
-        with pytest.raises(InputError) as caught:
+        with refused(None):
             train_vocabulary(iter(texts), size)
-        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,16 @@ import time
 from export.common.errors import InputError
 from export.lines.files import join_lines
 from trainers.synthesis.job import synthesize
-from trainers.synthesis.models import (
-    FILES,
-    SynthesisOptions,
-    hash_model_files,
-)
 from trainers.synthesis.shards import (
     LineSource,
     ShardResult,
     cut_into_shards,
     text_source,
+)
+from trainers.synthesis.workers import (
+    FILES,
+    SynthesisOptions,
+    hash_model_files,
 )
 
 OPTIONS = SynthesisOptions(

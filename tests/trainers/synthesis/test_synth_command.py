@@ -7,9 +7,7 @@ import signal
 
 import pytest
 
-from export.loading import load_translator
 from tests import made_up_text
-from tests.export import many_languages
 from tests.trainers import commands, ray_workers
 from tests.trainers.ray_workers import (
     finish,
@@ -42,29 +40,6 @@ def test_the_command_makes_a_corpus(command, model_path, translator, tmp_path):
     assert "out: 14 read, 1 blank, 1 duplicate, 12 written." in result.out
     answers = [each.text for each in translator.translate(texts)]
     assert pairs_in(tmp_path / "out") == [*zip(texts, answers)]
-
-
-def test_a_model_of_several_languages(command, tmp_path):
-    path = many_languages.write_model(tmp_path / "model", "pair")
-    texts = made_up_text.sentences(8)
-    (tmp_path / "text").write_text("\n".join(texts) + "\n")
-    flags = ("--source_language=deu_Latn", "--target_language=eng_Latn")
-    run = (
-        *(f"--model={path}", "--text=text", "--output_dir=out", *flags),
-        "--direction=backward",
-    )
-    result = command.run(*run, "--workers=1", folder=tmp_path)
-    assert result.code == 0, result.err
-    translator = load_translator(path)
-    translator = translator.for_languages("eng_Latn", "deu_Latn")
-    answers = [each.text for each in translator.translate(texts)]
-    pairs = pairs_in(tmp_path / "out", ("deu_Latn", "eng_Latn"))
-    assert pairs == [pair for pair in zip(answers, texts) if pair[0]]
-    result = command.run(
-        *run, "--output_dir=no", "--source_language=nld_Latn", folder=tmp_path
-    )
-    commands.assert_one_clear_line(result, "nld_Latn")
-    assert not (tmp_path / "no").exists()
 
 
 def test_what_is_refused(command, model_path, tmp_path):
@@ -150,7 +125,7 @@ def test_ray_nodes_and_workers_may_die(ray_cluster, text, model_path, tmp_path):
     at = f"--ray={ray_cluster.address}"
     process = start(text, model_path, output, at)
     wait_until(lambda: count_shards(output) > 1)
-    wait_until(lambda: kill_busy_ray_worker("_translate"))
+    wait_until(lambda: kill_busy_ray_worker("_call"))
     ray_cluster.remove_node(ray_cluster.added[0], allow_graceful=False)
     assert 1 < count_shards(output) < 100
     finish(process)

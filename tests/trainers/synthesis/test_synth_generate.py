@@ -8,6 +8,7 @@ import pytest
 import sacrebleu
 import tensorflow as tf
 
+from export import loading
 from export.common.errors import InputError
 from export.translators.translation import (
     Sentence,
@@ -15,6 +16,7 @@ from export.translators.translation import (
     Translation,
 )
 from tests import made_up_text
+from tests.export import many_languages
 from tests.trainers.synthesis.jobs import OPTIONS
 from trainers.synthesis.generate import (
     add_noise,
@@ -22,12 +24,13 @@ from trainers.synthesis.generate import (
     generate_pairs,
     permute_words,
 )
-from trainers.synthesis.models import (
+from trainers.synthesis.shards import Line
+from trainers.synthesis.workers import (
     TranslationJob,
     hash_model_files,
     load_translator,
+    validate_model_direction,
 )
-from trainers.synthesis.shards import Line
 
 TEXTS = [*made_up_text.sentences(24), "", "ba " * 600, ""]
 LINES = [Line(100 + index, text) for index, text in enumerate(TEXTS)]
@@ -190,15 +193,35 @@ def test_noise_depends_on_seed_and_line_alone():
     assert noisy("a  b\u00a0c") == "a  b\u00a0c"
 
 
-def test_lines_may_be_as_long_as_the_flag_says(model_path, monkeypatch):
+@pytest.fixture
+def load(monkeypatch):
+    """`load_translator`, which sets no threads of this process."""
     for name in ("intra", "inter"):
         monkeypatch.setattr(
             tf.config.threading,
             f"set_{name}_op_parallelism_threads",
             lambda number: None,
         )
+    return load_translator
+
+
+def test_a_model_of_several_languages(tmp_path, load):
+    path = many_languages.write_model(tmp_path / "model", "pair")
+    files = (hash_model_files(path),)
+    languages = {"source_language": "deu_Latn", "target_language": "eng_Latn"}
+    job = TranslationJob(files, options(**languages, direction="backward"))
+    expected = loading.load_translator(path).for_languages(
+        "eng_Latn", "deu_Latn"
+    )
+    assert load(job).translate(TEXTS[:8]) == expected.translate(TEXTS[:8])
+    validate_model_direction(path, *job.options.model_languages)
+    with pytest.raises(InputError, match="nld_Latn"):
+        validate_model_direction(path, "eng_Latn", "nld_Latn")
+
+
+def test_lines_may_be_as_long_as_the_flag_says(model_path, load):
     files = (hash_model_files(model_path),)
     for max_pieces in (256, 9000):
         job = TranslationJob(files, options(max_pieces=max_pieces))
-        (length,) = load_translator(job).lengths(["ba " * 600])
+        (length,) = load(job).lengths(["ba " * 600])
         assert (length is not None) == (max_pieces == 9000)

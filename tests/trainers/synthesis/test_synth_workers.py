@@ -10,10 +10,10 @@ import types
 
 import pytest
 
-from export.common.errors import InputError
 from tests.processes import ROOT
+from tests.trainers.data.memory_corpus import refused
 from tests.trainers.synthesis import jobs
-from trainers.synthesis import models, workers
+from trainers.synthesis import workers
 
 
 def test_local_workers_translate_all_shards():
@@ -22,21 +22,18 @@ def test_local_workers_translate_all_shards():
     assert done == expected
 
 
-@pytest.mark.parametrize(
-    "job, message",
-    [
-        (jobs.dies, "was killed"),
-        (jobs.refuses_some, "^This cannot be translated.$"),
-    ],
-)
-def test_failures_of_local_workers_are_input_errors(job, message):
+def test_failures_of_local_workers_are_input_errors():
     # A process that is not the pool's must not end with it.
     other = multiprocessing.get_context("spawn").Process(
         target=time.sleep, args=(600,)
     )
     other.start()
-    with pytest.raises(InputError, match=message):
-        dict(workers.run_local(job, jobs.shards(), 1))
+    for job, message in (
+        (jobs.dies, "was killed"),
+        (jobs.refuses_some, "^This cannot be translated.$"),
+    ):
+        with refused(message):
+            dict(workers.run_local(job, jobs.shards(), 1))
     assert other.is_alive()
     other.kill()
 
@@ -45,7 +42,7 @@ _DRIVER = """
 from tests.trainers.synthesis.jobs import shards, sleeps
 from trainers.synthesis import workers
 if __name__ == "__main__":
-    [*workers.run_local(sleeps, shards(), 2)]
+    [*workers.run_local(sleeps, shards(), 1)]
 """
 
 
@@ -59,21 +56,21 @@ def test_local_workers_end_with_the_main_process(tmp_path):
         stderr=subprocess.DEVNULL,
     )
     with driver:
-        assert len({driver.stdout.readline() for _ in range(2)}) == 2
+        assert driver.stdout.readline()
         driver.kill()
         driver.wait(60)
-        # They hold its standard output: it ends with them.
+        # The worker holds its standard output: it ends with it.
         assert driver.stdout.read() == b""
 
 
 @pytest.fixture
 def job(tmp_path):
     found = [jobs.made_up_model(tmp_path / n, n.encode()) for n in "ab"]
-    return models.TranslationJob(tuple(found), jobs.OPTIONS)
+    return workers.TranslationJob(tuple(found), jobs.OPTIONS)
 
 
 def test_models_are_received_once_and_leave_no_copy(job, monkeypatch):
-    contents, fetched, loaded = models.read_model_files(job.models), [], []
+    contents, fetched, loaded = workers.read_model_files(job.models), [], []
     for model in job.models:
         jobs.made_up_model(pathlib.Path(model.path), b"other")
 
@@ -82,12 +79,12 @@ def test_models_are_received_once_and_leave_no_copy(job, monkeypatch):
         return contents
 
     def load_translator(here):
-        models.validate_models_unchanged(here.models)
+        workers.validate_models_unchanged(here.models)
         loaded.append(here)
 
-    monkeypatch.setattr(models, "load_translator", load_translator)
-    monkeypatch.setattr(models, "_LOCAL_JOBS", {})
-    here = [models.localize_job(job, fetch) for _ in range(2)]
+    monkeypatch.setattr(workers, "load_translator", load_translator)
+    monkeypatch.setattr(workers, "_LOCAL_JOBS", {})
+    here = [workers.localize_job(job, fetch) for _ in range(2)]
     assert here == 2 * loaded and len(fetched) == 1
     assert here[0].options == job.options
     for model, before in zip(here[0].models, job.models, strict=True):
@@ -95,23 +92,20 @@ def test_models_are_received_once_and_leave_no_copy(job, monkeypatch):
         assert not pathlib.Path(model.path).exists()
 
 
-def refusal(job, address):
-    with pytest.raises(InputError) as caught:
-        next(workers.run_on_ray(job, iter([]), address))
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 def test_ray_that_is_not_there_is_refused(job, monkeypatch):
+    def check(address, match):
+        with refused(match):
+            next(workers.run_on_ray(job, iter([]), address))
+
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert "requirements-ray.txt" in refusal(job, "auto")
+    check("auto", "requirements-ray.txt")
 
     def init(*_, **__):
         raise ConnectionError("nobody there.\nA trace")
 
     ray = types.SimpleNamespace(init=init)
     monkeypatch.setitem(sys.modules, "ray", ray)
-    assert "--ray=auto cannot be used: nobody there." in refusal(job, "auto")
+    check("auto", "--ray=auto cannot be used: nobody there[.]")
     # Nothing listens at port 1.
     for address in ("somewhere", "a:b", "127.0.0.1:1"):
-        assert f"--ray={address} does not respond" in refusal(job, address)
+        check(address, f"--ray={address} does not respond")

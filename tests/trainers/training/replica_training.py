@@ -20,8 +20,7 @@ from tests.trainers.helpers import (
     minute_config,
     plan_of,
 )
-from trainers.batches import input_pipeline
-from trainers.batches.planned_batches import PlannedBatches
+from trainers.batches import PlannedBatches, input_pipeline
 from trainers.batches.token_pairs import make_batch
 from trainers.training.strategies import make_strategy, split_cpu
 from trainers.training.training_model import TrainingTransformer

@@ -10,8 +10,7 @@ import numpy as np
 from tests.export import conftest
 from tests.trainers import cipher, commands
 from tests.trainers.helpers import batches_of, made_up_pairs, minute_model
-from trainers.batches import input_pipeline
-from trainers.batches.planned_batches import GroupedBatches, PairGroups
+from trainers.batches import GroupedBatches, PairGroups, input_pipeline
 from trainers.training.callbacks import SaveCheckpoints, StepCounter
 from trainers.training.checkpoints import Checkpoints
 
