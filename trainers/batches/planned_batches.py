@@ -11,27 +11,21 @@ import typing
 
 import numpy as np
 
+from trainers.batches.batch_plan import BatchPlan
 from trainers.batches.token_pairs import TokenPairs, make_batch
 
 
-class PlannedBatches:
-    """The batches of TokenPairs as arrays, see `make_batch`."""
+class PlannedBatches(BatchPlan):
+    """A BatchPlan of TokenPairs that yields arrays, see `make_batch`."""
 
     def __init__(self, pairs, plan):
-        self._pairs, self._plan = pairs, plan
-        self.is_packed = plan.is_packed
-        self.batches_per_epoch = plan.batches_per_epoch
+        super().__init__(plan.buckets, plan.seed, plan.is_packed)
+        self._pairs = pairs
 
-    def epoch(self, epoch):
-        """Yields the batches of one epoch."""
-        return map(self._make_batch, self._plan.epoch(epoch))
-
-    def from_step(self, step):
-        """Yields batches endlessly, skipping the first `step` ones."""
-        return map(self._make_batch, self._plan.from_step(step))
-
-    def _make_batch(self, batch):
-        return make_batch(self._pairs, batch, self.is_packed)
+    def epoch(self, epoch, skip=0):
+        """Yields the batches of one epoch without the first `skip` ones."""
+        for batch in super().epoch(epoch, skip):
+            yield make_batch(self._pairs, batch, self.is_packed)
 
 
 @dataclasses.dataclass(frozen=True)
