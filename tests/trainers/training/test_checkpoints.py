@@ -43,11 +43,6 @@ def _assert_restores(checkpoints, step, values):
     return history
 
 
-def test_the_latest_is_restored(saved):
-    checkpoints, _, values = saved
-    assert _assert_restores(checkpoints, 30, values[30]) == HISTORIES[30]
-
-
 def test_evaluations_are_restored_to_the_last_bit(checkpoints):
     model = new_model()
     assert checkpoints.restore_latest(model) == (0, [])
