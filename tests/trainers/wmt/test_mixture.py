@@ -59,7 +59,7 @@ def test_each_direction_has_its_scores(model):
     assert [each["target_language"] for each in records] == ["xx", OTHER]
     translator = load_translator(directory.path)
     for name, record in zip(TAGS, records):
-        _assert_score(folder, directory, record, name)
+        _assert_score(folder, translator, record, name)
         language = record["target_language"]
         sources = (folder / f"{name}.test.en").read_text().splitlines()
         tagged = [f">>{language}<< {source}" for source in sources]
@@ -87,7 +87,7 @@ def test_one_target_language_needs_no_tag(model, worker, evaluator):
     translator = load_translator(directory.path)
     assert translator.languages.codes == ()
     for name, record in zip(TAGS, directory.read_scores()):
-        _assert_score(folder, directory, record, name)
+        _assert_score(folder, translator, record, name)
     done = evaluator.run("--model_dir=n", folder=folder)
     assert done.code == 0, done.err
 
@@ -100,7 +100,8 @@ def model_of_both_tags(model, worker):
 def test_tags_of_both_languages(model, model_of_both_tags):
     out, directory = model_of_both_tags
     assert "Test, en to xx" in out
-    _assert_score(model[0], directory, directory.read_scores()[1], "other")
+    translator = load_translator(directory.path)
+    _assert_score(model[0], translator, directory.read_scores()[1], "other")
 
 
 @pytest.mark.slow
@@ -120,18 +121,17 @@ def test_fine_tuning_has_both_tags(model, model_of_both_tags):
     )
     assert done.code == 0, done.err
     assert ">>en<<>>xx<<" in done.out
-    tuned = ModelDirectory(folder / "tuned")
-    _assert_score(folder, tuned, tuned.read_scores()[0], "toy")
+    (record,) = ModelDirectory(folder / "tuned").read_scores()
+    _assert_score(folder, load_translator(folder / "tuned"), record, "toy")
 
 
-def _assert_score(folder, directory, record, name):
+def _assert_score(folder, translator, record, name):
     """Compares a record of scores.json with sacreBLEU's of translations."""
     languages = record["source_language"], record["target_language"]
     sources, references = (
         (folder / f"{name}.test.{each}").read_text().splitlines()
         for each in languages
     )
-    translator = load_translator(directory.path)
     translator = translator.for_languages(*languages)
     sources = [f"{TAGS[name]}{source}" for source in sources]
     texts = [each.text for each in translator.translate(sources)]
