@@ -27,7 +27,7 @@ from export.common.processes import folder_lock, run_subcommand
 from export.model_directory import ModelDirectory
 from keras_transformer.config import field_names
 from keras_transformer.presets import PRESETS
-from trainers.data import dataset_flags, dataset_kind, validate_kind
+from trainers.data import dataset_flags
 from trainers.distillation.steps import (
     JOURNAL_FILE,
     Distillation,
@@ -139,15 +139,18 @@ def main(arguments):
             )
             print("", f"{corpus.name}, {distillation.split}:", sep="\n")
             print(*lines, sep="\n")
-    student = distillation.student
+    _print_next(distillation.student, folder.name)
+    return 0
+
+
+def _print_next(student, name):
     translate = command.command_line("export.translate", f"--model={student}")
     export = command.command_line(
         "export.saved_model",
         f"--model_dir={student}",
-        f"--export_dir=exports/{folder.name}",
+        f"--export_dir=exports/{name}",
     )
     command.print_next(f"{translate} < in > out", export)
-    return 0
 
 
 def _hash_weights(teachers):
@@ -167,16 +170,12 @@ def _hash_weights(teachers):
 def _open_corpus(teacher):
     """Opens --dataset, by default the teacher's training data."""
     run = teacher.read_run() if teacher.run_path.exists() else {}
-    is_given = FLAGS["dataset"].present
-    if not is_given and "dataset" not in run:
+    if not FLAGS["dataset"].present and "dataset" not in run:
         raise InputError(
             f"{teacher.path} does not record its training data; give "
             "--dataset, whose sources the teachers translate."
         )
-    # Before opening the corpus, since trees have other languages.
-    name = FLAGS.dataset if is_given else run["dataset"]
-    validate_kind(name, dataset_kind(name), "text")
-    corpus = dataset_flags.corpus(run)
+    corpus = dataset_flags.corpus("text", run)
     if corpus.directions:
         raise InputError(
             f"{corpus.name} is a mixture; trainers.distill needs a teacher of "

@@ -22,7 +22,7 @@ from export.lines.files import clean_line, join_lines, read_references
 from export.loading import load_translator
 from export.translators.batches import BATCH_TOKENS
 from export.translators.search_flags import MAX_ALPHA, MAX_BEAMS, MIN_ALPHA
-from trainers.data import dataset_flags, dataset_kind, validate_kind
+from trainers.data import dataset_flags
 from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import (
     evaluate,
@@ -91,16 +91,22 @@ def main(arguments):
         raise InputError(
             f"--output={FLAGS.output} is a folder; give the name of a file."
         )
-    path = pathlib.Path(FLAGS.model_dir)
-    is_model = (path / "config.json").exists()
     search = {
         name: FLAGS[name].value
         for name in ("beam_size", "alpha")
         if FLAGS[name].value is not None
     }
-    if is_model and (path / "symbols.json").exists():
+    path = pathlib.Path(FLAGS.model_dir)
+    if not (path / "config.json").exists():
+        _evaluate_export(_load_translator(search))
+    elif (path / "symbols.json").exists():
         _evaluate_parser(search)
-        return
+    else:
+        _evaluate_model(_load_translator(search), search)
+
+
+def _load_translator(search):
+    """Returns the Translator for the languages of the flags."""
     translator = load_translator(
         FLAGS.model_dir, batch_tokens=FLAGS.batch_tokens, **search
     )
@@ -114,10 +120,7 @@ def main(arguments):
             f"--unconstrained is for parsers, and {FLAGS.model_dir} is not a "
             "parser; omit it."
         )
-    if is_model:
-        _evaluate_model(translator, search)
-    else:
-        _evaluate_export(translator)
+    return translator
 
 
 def _evaluate_model(translator, search):
@@ -125,7 +128,7 @@ def _evaluate_model(translator, search):
     from export.model_directory import ModelDirectory
 
     directory = ModelDirectory(FLAGS.model_dir)
-    corpus = _open_corpus(directory, "text")
+    corpus = dataset_flags.corpus("text", directory.read_run())
     config = directory.read_config().replace(**search)
     run_info = describe_run("trainers.evaluate")
     languages = corpus.source_language, corpus.target_language
@@ -159,7 +162,7 @@ def _evaluate_parser(search):
                 "parser; omit it."
             )
     directory = ModelDirectory(FLAGS.model_dir)
-    corpus = _open_corpus(directory, "trees")
+    corpus = dataset_flags.corpus("trees", directory.read_run())
     trees, lines = score_parser(
         directory,
         list(itertools.islice(corpus.trees(FLAGS.split), FLAGS.limit)),
@@ -179,7 +182,6 @@ def _evaluate_export(translator):
             f"{FLAGS.model_dir} is an export, which has no default data: give "
             "--dataset, --source_language and --target_language."
         )
-    validate_kind(FLAGS.dataset, dataset_kind(FLAGS.dataset), "text")
     languages, evaluation_set = dataset_flags.read_evaluation_set_in_subprocess(
         FLAGS.split
     )
@@ -191,36 +193,22 @@ def _evaluate_export(translator):
     )
 
 
-def _open_corpus(directory, kind):
-    """Opens the corpus of the flags, by default that of the training."""
-    run = directory.read_run()
-    name = FLAGS.dataset
-    if not FLAGS["dataset"].present:
-        name = run.get("dataset", name)
-    # First, because opening another kind raises for its languages.
-    validate_kind(name, dataset_kind(name), kind)
-    return dataset_flags.corpus(run)
-
-
 def _evaluate(translator, languages, evaluation_set):
     """Returns a list of (languages, record, lines); of a mixture, several."""
-    tokenize = FLAGS.tokenize
-    if FLAGS.tokenized:
-        if tokenize not in (None, "none"):
-            raise InputError(
-                f"--tokenized means --tokenize=none, got --tokenize={tokenize} "
-                "as well; omit one of them."
-            )
-        tokenize = "none"
+    tokenize = "none" if FLAGS.tokenized else FLAGS.tokenize
+    if FLAGS.tokenize not in (None, tokenize):
+        raise InputError(
+            "--tokenized means --tokenize=none, got "
+            f"--tokenize={FLAGS.tokenize} as well; omit one of them."
+        )
     if FLAGS.references:
         references = _read_references(evaluation_set.sources)
         evaluation_set = dataclasses.replace(
             evaluation_set, references=references
         )
     results, output = [], []
-    for direction, bound, part in translators_by_direction(
-        translator, evaluation_set, languages
-    ):
+    directions = translators_by_direction(translator, evaluation_set, languages)
+    for direction, bound, part in directions:
         part = part.subset(range(len(part.sources))[: FLAGS.limit])
         if not part.scored_indices:
             raise InputError(

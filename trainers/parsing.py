@@ -46,7 +46,7 @@ class Parsing(launch.Task):
         """Unsets the options of translation."""
         return dataclasses.replace(options, attention_steps=0, tokenize="none")
 
-    def symbols_from_directory(self, directory):
+    def read_symbols(self, directory):
         """Returns the parser's symbols, or None for a new directory."""
         # nltk takes seconds to load.
         from export.parsing.parser import load_symbols
@@ -55,24 +55,22 @@ class Parsing(launch.Task):
             return load_symbols(directory)
         return None
 
-    def config_from_directory(self, config, directory):
-        """Adds the sizes of the directory's vocabularies, if any."""
-        symbols = self.symbols_from_directory(directory)
+    def finalize_config(self, config, vocabulary, symbols):
+        """Adds the sizes of both vocabularies."""
         if symbols is None:
-            return None
-        if directory.config_path.exists():
-            tokens = directory.read_config().encoder_vocabulary_size
-            if tokens != config.vocabulary_size:
-                raise InputError(
-                    f"The parser in {directory.path} has a vocabulary of "
-                    f"{tokens} tokens, not {config.vocabulary_size}; use "
-                    f"--set=vocabulary_size={tokens}."
-                )
-        return _with_symbols(config, symbols, directory.read_vocabulary())
+            return config
+        changes = {
+            "vocabulary_size": symbols.vocabulary_size,
+            "source_vocabulary_size": config.vocabulary_size,
+        }
+        if config.uses_word_positions:
+            # nltk takes seconds to load.
+            from export.parsing.word_tokenizer import WordTokenizer
 
-    def finalize_config(self, config, corpus):
-        """Adds the sizes of the corpus' vocabularies."""
-        return _with_symbols(config, corpus.symbols, corpus.vocabulary)
+            words = WordTokenizer(vocabulary)
+            changes["first_source_word_id"] = words.first_word_id
+            changes["first_target_word_id"] = symbols.first_tag_id
+        return config.replace(**changes)
 
     def score(self, inputs, options, run_info):
         """Scores the test split with F1."""
@@ -93,21 +91,6 @@ class Parsing(launch.Task):
         """Returns a command that parses a sentence."""
         parse = command.command_line("export.parse", f"--model={path}")
         return f'echo "The protein binds to DNA ." | {parse}'
-
-
-def _with_symbols(config, symbols, vocabulary):
-    # nltk takes seconds to load.
-    from export.parsing.word_tokenizer import WordTokenizer
-
-    changes = {
-        "vocabulary_size": symbols.vocabulary_size,
-        "source_vocabulary_size": config.vocabulary_size,
-    }
-    if config.uses_word_positions:
-        words = WordTokenizer(vocabulary)
-        changes["first_source_word_id"] = words.first_word_id
-        changes["first_target_word_id"] = symbols.first_tag_id
-    return config.replace(**changes)
 
 
 def main(arguments):

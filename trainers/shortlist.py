@@ -69,7 +69,19 @@ def main(arguments):
     model = model_for_tokenizer(model, tokenizer)
     languages = Languages.from_directory(ModelDirectory(folders[0]), tokenizer)
     languages = languages.select(FLAGS.source_language, FLAGS.target_language)
-    counts = AlignmentCounts(model.config.vocabulary_size)
+    counts, num_pairs = _count_alignments(model, tokenizer, languages)
+    open_text = gzip.open if FLAGS.output.endswith(".gz") else open
+    with (
+        atomic_write(FLAGS.output) as temporary,
+        open_text(temporary, "wt", encoding="utf-8", newline="\n") as file,
+    ):
+        for line in format_shortlist(counts, tokenizer, FLAGS.best):
+            file.write(f"{line}\n")
+    print(f"Wrote {FLAGS.output}, of {num_pairs:,} pairs.")
+
+
+def _count_alignments(model, tokenizer, languages):
+    """Returns the AlignmentCounts of the files, and their number of pairs."""
 
     def top_attention(source, target):
         weights = kt.force_align(model, source, target)
@@ -77,7 +89,7 @@ def main(arguments):
         return tf.math.top_k(weights, k)
 
     top_attention = trace_once(top_attention, IDS_SPEC, IDS_SPEC)
-    num_pairs = 0
+    counts, num_pairs = AlignmentCounts(model.config.vocabulary_size), 0
     paths = [pathlib.Path(FLAGS.input), pathlib.Path(FLAGS.translations)]
     with ProgressBar("Aligning", None, "lines") as bar:
         lines = aligned_lines(paths)
@@ -92,14 +104,7 @@ def main(arguments):
             f"No pair of {paths[0]} and {paths[1]} has text on both sides and "
             f"at most --max_tokens={FLAGS.max_tokens} tokens."
         )
-    open_text = gzip.open if FLAGS.output.endswith(".gz") else open
-    with (
-        atomic_write(FLAGS.output) as temporary,
-        open_text(temporary, "wt", encoding="utf-8", newline="\n") as file,
-    ):
-        for line in format_shortlist(counts, tokenizer, FLAGS.best):
-            file.write(f"{line}\n")
-    print(f"Wrote {FLAGS.output}, of {num_pairs:,} pairs.")
+    return counts, num_pairs
 
 
 def _encode(tokenizer, languages, lines):

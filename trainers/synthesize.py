@@ -22,7 +22,7 @@ from export.common.errors import InputError
 from export.lines.files import join_lines
 from export.translators import search_flags
 from export.translators.batches import BATCH_TOKENS
-from trainers.data import dataset_flags, validate_kind
+from trainers.data import dataset_flags
 from trainers.data.corpus import validate_direction, validate_language_code
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis import workers
@@ -165,8 +165,7 @@ def _open_source():
             "Give either --text=FILE or --dataset, whose lines are translated."
         )
     if FLAGS.text is None:
-        corpus = dataset_flags.corpus()
-        validate_kind(corpus.name, corpus.kind, "text")
+        corpus = dataset_flags.corpus("text")
         if corpus.directions:
             raise InputError(
                 f"{corpus.name} is a mixture, of several pairs of languages; "

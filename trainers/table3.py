@@ -90,18 +90,7 @@ def main(arguments):
     rows = make_table3_rows(
         names, FLAGS.own, FLAGS.set, FLAGS.scale, FLAGS.train_steps
     )
-    corpus = dataset_flags.corpus()
-    splits = corpus.splits()
-    if corpus.directions:
-        raise InputError(
-            f"{corpus.name} is a mixture, of several pairs of languages; "
-            "Table 3 is of one pair: give one of its corpora."
-        )
-    if "dev" not in splits:
-        raise InputError(
-            f"Expected a dev split in {FLAGS.dataset} to score the rows on; "
-            f"it has {', '.join(splits)}."
-        )
+    _validate_corpus(dataset_flags.corpus("text"))
     runs = Table3Runs(
         FLAGS.output_dir,
         command.serialize_flags(*_DATA_FLAGS),
@@ -112,8 +101,7 @@ def main(arguments):
     path = pathlib.Path(FLAGS.output_dir, "table3.md")
     scores = {}
     for number, row in enumerate(rows, 1):
-        score = runs.read_score(row)
-        if score is None:
+        if runs.read_score(row) is None:
             print(f"Row {row.name}, {number} of {len(rows)}.", flush=True)
             code = runs.train_and_score(row)
             if code > 128:
@@ -122,19 +110,31 @@ def main(arguments):
                 )
             if code:
                 return code
-            score = runs.read_score(row)
-        if score is None:
+        scores[row.name] = runs.read_score(row)
+        if scores[row.name] is None:
             raise InputError(
                 f"Row {row.name} has no score after {row.config.train_steps:,}"
                 " updates; remove any --wmt_flag that ends a training sooner "
                 "or chooses other weights."
             )
-        scores[row.name] = score
         page = make_table3_page(rows, scores, FLAGS.scale)
         with atomic_write(path) as temporary:
             temporary.write_text(page, encoding="utf-8")
     print(page, f"Wrote {path}.", sep="\n")
     return 0
+
+
+def _validate_corpus(corpus):
+    if corpus.directions:
+        raise InputError(
+            f"{corpus.name} is a mixture, of several pairs of languages; "
+            "Table 3 is of one pair: give one of its corpora."
+        )
+    if "dev" not in corpus.splits():
+        raise InputError(
+            f"Expected a dev split in {FLAGS.dataset} to score the rows on; "
+            f"it has {', '.join(corpus.splits())}."
+        )
 
 
 if __name__ == "__main__":

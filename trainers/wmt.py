@@ -52,14 +52,13 @@ class TranslationTask(launch.Task):
             validate_explicit_tokenizer(language, options.tokenize)
         return training_inputs.resolve_tokenizer(options, directory, language)
 
-    def config_from_directory(self, config, directory):
-        """Returns the config; raises InputError for a parser's directory."""
+    def read_symbols(self, directory):
+        """Returns None: only parsers have symbols."""
         if directory.symbols_path.exists():
             raise InputError(
                 f"{directory.path} holds a parser, not a translation model; "
                 "use another folder."
             )
-        return config
 
     def score(self, inputs, options, run_info):
         """Scores the test split with BLEU, and prints translations."""

@@ -14,6 +14,7 @@ from export.parsing.trees import read_tree, read_trees, tree_words
 from export.translators.batches import pad_ids
 from export.translators.graph_translator import SearchOutput
 from tests import processes
+from tests.export import commands as export_commands
 from tests.export import tiny
 from tests.processes import ROOT
 from tests.trainers import cipher, commands
@@ -78,17 +79,12 @@ def test_the_sizes_follow_from_the_trees(trained):
     assert "export.parse --model=m" in commands_to_run
 
 
-def test_trees_are_over_exactly_the_words(trained, tmp_path):
+def test_trees_are_over_exactly_the_words(trained):
     """Of a model that has learned nothing; each line gives a line."""
-    (tmp_path / "in").write_text("\n".join(SENTENCES) + "\n")
-    done = _run(
-        "export.parse",
-        f"--model={trained[0] / 'm'}",
-        "--beam_size=4",
-        "--input=in",
-        folder=tmp_path,
+    code, lines, err = export_commands.run(
+        "export.parse", trained[0] / "m", SENTENCES, "--beam_size=4"
     )
-    lines = done.out.split("\n")[:-1]
+    assert code == 0, err
     assert len(lines) == len(SENTENCES)
     for sentence, line in zip(SENTENCES, lines):
         if not sentence:
@@ -99,16 +95,11 @@ def test_trees_are_over_exactly_the_words(trained, tmp_path):
         assert " ".join(tree_words(read_tree(line))) == expected
 
 
-def test_scores_are_those_of_the_trees_written(trained, tmp_path):
+def test_scores_are_those_of_the_trees_written(trained, evaluator, tmp_path):
     shutil.copytree(trained[0] / "m", tmp_path / "m")
-    done = _run(
-        "trainers.evaluate",
-        "--model_dir=m",
-        "--split=dev",
-        "--unconstrained",
-        "--output=out",
-        folder=tmp_path,
-    )
+    arguments = "--model_dir=m", "--split=dev", "--unconstrained"
+    done = evaluator.run(*arguments, "--output=out", folder=tmp_path)
+    assert done.code == 0, done.err
     gold = list(read_trees(trained[0] / "t.dev.ptb"))
     expected = score_brackets(list(read_trees(tmp_path / "out")), gold)
     assert expected.lines[0] in done.out
@@ -190,14 +181,7 @@ def test_a_parser_begins_with_another_and_its_symbols(trained, tmp_path):
     assert record["all"]["matched"] < 2
 
 
-def _assert_refused(module, *arguments, folder, message):
-    before = {*folder.iterdir()}
-    result = _run(module, *arguments, folder=folder, code=2)
-    commands.assert_one_clear_line(result, message)
-    assert {*folder.iterdir()} == before
-
-
-def test_what_does_not_fit_is_refused(trained, tmp_path):
+def test_what_does_not_fit_is_refused(trained, worker, tmp_path):
     cipher.write(tmp_path)
     parser, translator = trained[0] / "m", tmp_path / "t"
     tiny.write(translator)
@@ -206,12 +190,27 @@ def test_what_does_not_fit_is_refused(trained, tmp_path):
         f"--source_language={cipher.SOURCE}",
         f"--target_language={cipher.TARGET}",
     )
-    for module, arguments, message in [
-        ("trainers.parsing", (*TINY, *text), "text.*trees"),
-        # A parser is not a translation model, and the other way round.
-        ("trainers.parsing", (*TINY, f"--init_from={translator}"), "pars"),
-        ("trainers.wmt", (f"--init_from={parser}",), "pars"),
-        ("export.parse", (f"--model={translator}",), "pars"),
-        ("export.translate", (f"--model={parser}",), "source_vocabulary_size"),
-    ]:
-        _assert_refused(module, *arguments, folder=tmp_path, message=message)
+    before = {*tmp_path.iterdir()}
+    # A parser is not a translation model, and the other way round.
+    train = "trainers.parsing"
+    for result, message in (
+        (_run(train, *TINY, *text, folder=tmp_path, code=2), "text.*trees"),
+        (
+            _run(
+                *(train, *TINY, f"--init_from={translator}"),
+                folder=tmp_path,
+                code=2,
+            ),
+            "pars",
+        ),
+        (worker.wmt(f"--init_from={parser}", folder=tmp_path), "pars"),
+    ):
+        commands.assert_one_clear_line(result, message)
+        assert {*tmp_path.iterdir()} == before
+    for module, model, message in (
+        ("export.parse", translator, "pars"),
+        ("export.translate", parser, "source_vocabulary_size"),
+    ):
+        code, _, (line,) = export_commands.run(module, model, [])
+        assert code == 2
+        assert line.startswith("Error: ") and message in line

@@ -18,7 +18,6 @@ from tests.export import commands, many_languages, tiny
     "kind, tags",
     [
         ("plain", ""),
-        ("target", ">>fra_Latn<<"),
         ("pair", ">>eng_Latn<<>>fra_Latn<<"),
     ],
 )

@@ -10,7 +10,7 @@ from absl import flags
 from export.common import command, processes
 from export.common.errors import InputError
 from export.common.parallel import map_in_threads
-from trainers.data import open_corpus
+from trainers.data import dataset_kind, open_corpus, validate_kind
 from trainers.data.manifest import NEW_CHOICES
 
 FLAGS = flags.FLAGS
@@ -146,13 +146,14 @@ def thread_map():
     )
 
 
-def corpus(defaults=None):
+def corpus(kind=None, defaults=None):
     """Opens the corpus that the flags select, and prints its name.
 
     `defaults` replace the flags' own for dataset, source_language and
-    target_language.
+    target_language. InputError unless it is of the `kind` "text" or "trees",
+    if one is given.
     """
-    return _open(*_corpus_arguments(defaults or {}))
+    return _open(*_corpus_arguments(kind, defaults or {}))
 
 
 def read_evaluation_set_in_subprocess(split):
@@ -162,11 +163,11 @@ def read_evaluation_set_in_subprocess(split):
     """
     spawn = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, spawn) as pool:
-        arguments = _corpus_arguments({})
+        arguments = _corpus_arguments("text", {})
         return pool.submit(_read_evaluation_set, split, *arguments).result()
 
 
-def _corpus_arguments(defaults):
+def _corpus_arguments(kind, defaults):
     """Returns the arguments for `open_corpus`."""
 
     def value(name):
@@ -180,6 +181,9 @@ def _corpus_arguments(defaults):
         raise InputError(
             f"The model is {dataset}, and its data are unknown: give --dataset."
         )
+    # Before opening, which fails for the languages of another kind.
+    if kind:
+        validate_kind(dataset, dataset_kind(dataset), kind)
     # Its file has the languages.
     if dataset.startswith("mixture:"):
         defaults = {}

@@ -1,4 +1,4 @@
 """Sequence-level distillation: runs the commands that train a student.
 
-Imports `synthesis`, `data` and `scores`.
+`steps` has the student's configuration, its corpus, and the journal of steps.
 """

@@ -48,12 +48,9 @@ def student_config(teacher, preset, assignments):
     if preset is not None:
         vocabulary = [f"{name}={value}" for name, value in sizes.items()]
         return config_flags.make_config(preset, [*assignments, *vocabulary])
-    try:
-        defaults = dataclasses.asdict(teacher)
-        changes |= config_flags.scale_cooldown(defaults, changes)
-        return teacher.replace(**{"num_decoder_layers": 1, **changes})
-    except ValueError as error:
-        raise InputError(str(error)) from error
+    return config_flags.change_config(
+        teacher, {"num_decoder_layers": 1, **changes}
+    )
 
 
 def find_mismatch(student, teacher):

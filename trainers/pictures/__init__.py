@@ -1,1 +1,5 @@
-"""Pictures of attention, and TensorBoard event files."""
+"""Attention for TensorBoard while a model is trained.
+
+`summaries` is the Keras callback, `attention_pictures` draws, `event_writer`
+writes event files without TensorFlow.
+"""

@@ -1,1 +1,5 @@
-"""Pages made from scores.json: results, and Table 3 next to the paper's."""
+"""Pages made from scores.json.
+
+`results_page` lists results; `table3_rows` trains rows of Table 3, and shows
+them beside the paper's.
+"""

@@ -1,6 +1,6 @@
-"""Trains with `model.fit` under tf.distribute.
+"""Training through `model.fit` under tf.distribute or keras.distribution.
 
-Writes weights, checkpoints and logs into a model directory. Commands call
-`launch`; programs with data already open call `fit`. May import data, batches,
-scores and pictures.
+`launch` runs a command, from its flags to the scores; `fit` trains on
+`training_inputs`, with `callbacks`, `dev_scores` and `checkpoints`. `backend`
+chooses the model and the devices of TensorFlow or of JAX.
 """

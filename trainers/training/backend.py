@@ -4,15 +4,17 @@ import keras
 
 from export.common.errors import InputError
 from keras_transformer.parsing.parser_transformer import ParserTransformer
+from trainers.training.strategy_base import Strategies
 
+# The models' contract is TrainingBase.
 if keras.backend.backend() == "jax":
-    from trainers.training import jax_strategies as strategies
+    from trainers.training import jax_strategies as _strategies
     from trainers.training.jax_training_model import TrainingTransformer
 else:
-    from trainers.training import strategies
+    from trainers.training import strategies as _strategies
     from trainers.training.training_model import TrainingTransformer
 
-__all__ = ["new_training_model", "strategies", "validate_options"]
+strategies: Strategies = _strategies
 
 
 class TrainingParser(TrainingTransformer, ParserTransformer):

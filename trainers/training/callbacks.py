@@ -295,18 +295,15 @@ class SaveCheckpoints(keras.callbacks.Callback):
     flags of all workers, so all stop after the same step. The sums are read
     one step later, so that no step waits for them.
 
-    `save` saves a checkpoint of the current step, `save_stop` one for a step
+    `save` is a function of a prefix, see `Checkpoints.save`: "stop" for a step
     saved only due to a signal. Raises InputError if a loss is not finite.
     """
 
-    def __init__(
-        self, counter, save, save_stop, every_steps, every_minutes, stop_time
-    ):
+    def __init__(self, counter, save, every_steps, every_minutes, stop_time):
         super().__init__()
         self.interrupted = False
         self._counter = counter
         self._save = save
-        self._save_stop = save_stop
         self._every_steps = every_steps
         self._every_seconds = 60 * every_minutes
         self._stop_time = stop_time
@@ -333,9 +330,9 @@ class SaveCheckpoints(keras.callbacks.Callback):
         # Saving fails if weights are not finite.
         if self._is_due() or time_is_up or self.model.stop_training:
             self._saved_time = time.monotonic()
-            self._save()
+            self._save("step")
         elif self.interrupted:
-            self._save_stop()
+            self._save("stop")
         if self.interrupted or time_is_up:
             self.model.stop_training = True
 

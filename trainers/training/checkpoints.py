@@ -11,7 +11,9 @@
 
 A resumed training computes the same bits as an uninterrupted one (on GPUs with
 `--deterministic`) unless `--precision`, `--jit`, `--accumulate`, `--strategy`
-or the hardware changed; only the commands in training.json record these.
+or the hardware changed; only the commands in training.json record these. The
+final weights may be an average of checkpoints, and which steps have one depends
+on the clock, unless `--checkpoint_minutes` and `--train_minutes` are 0.
 
 There may also be `best-00000750.npz`, the best by dev, and
 `stop-00000813.npz`, written because of a signal.
@@ -56,30 +58,21 @@ class Checkpoints:
         """Returns the path of a step; prefix "step", "best" or "stop"."""
         return self.folder / f"{prefix}-{step:08d}.npz"
 
-    def save(self, model, step, history=()):
-        """Writes a checkpoint and removes outdated ones.
+    def save(self, model, step, history=(), prefix="step"):
+        """Writes a checkpoint and removes outdated ones of its prefix.
 
-        `history` is the list of evaluations on dev, dicts of numbers.
-        InputError if the file cannot be written or a value is not finite;
-        earlier checkpoints are untouched.
+        The next "step" removes "stop", too, which is never averaged, so that
+        interruptions do not change the average. `history` is the list of
+        evaluations on dev, dicts of numbers. InputError if the file cannot be
+        written or a value is not finite; earlier checkpoints are untouched.
         """
-        self._write(self.path(step), model, step, history)
+        self._write(self.path(step, prefix), model, step, history)
         for old in self.steps()[::-1][self.keep :]:
             self.path(old).unlink()
-        self._remove("stop")
-
-    def save_best(self, model, step, history):
-        """Writes a checkpoint like `save`, replacing the earlier best one."""
-        self._write(self.path(step, "best"), model, step, history)
-        self._remove("best", except_step=step)
-
-    def save_stop(self, model, step, history):
-        """Writes a checkpoint like `save`, which the next `save` removes.
-
-        It is never averaged, so that interruptions do not change the average.
-        """
-        self._write(self.path(step, "stop"), model, step, history)
-        self._remove("stop", except_step=step)
+        outdated = "stop" if prefix == "step" else prefix
+        for old, old_prefix in self._list_files():
+            if old_prefix == outdated and (old, old_prefix) != (step, prefix):
+                self.path(old, old_prefix).unlink()
 
     def restore_latest(self, model):
         """Loads the latest valid checkpoint; warns of damaged ones.
@@ -135,11 +128,6 @@ class Checkpoints:
         """Returns (step, prefix) of each file, ascending."""
         matches = [_FILE.fullmatch(each.name) for each in self.folder.glob("*")]
         return sorted((int(match[2]), match[1]) for match in matches if match)
-
-    def _remove(self, prefix, except_step=None):
-        for step, file_prefix in self._list_files():
-            if file_prefix == prefix and step != except_step:
-                self.path(step, prefix).unlink()
 
     def _write(self, path, model, step, history):
         arrays = {

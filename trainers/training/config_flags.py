@@ -4,7 +4,6 @@ import dataclasses
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from keras_transformer.presets import PRESETS
 
 _FIELD_TYPES = {
     field.name: field.type for field in dataclasses.fields(kt.TransformerConfig)
@@ -18,32 +17,34 @@ def make_config(preset, assignments, **overrides):
     The overrides, fields that have their own flags, take precedence. InputError
     if the preset or a field is unknown, or a value is out of range.
     """
+    changes = parse_assignments(assignments) | overrides
     try:
-        changes = parse_assignments(assignments) | overrides
-        changes |= scale_cooldown(PRESETS.get(preset, {}), changes)
-        return kt.TransformerConfig.preset(preset, **changes)
+        defaults = kt.TransformerConfig.preset(preset)
     except ValueError as error:
         raise InputError(str(error)) from error
+    return change_config(defaults, changes)
 
 
-def scale_cooldown(defaults, changes):
-    """Scales the default cooldown if `train_steps` is below it.
+def change_config(config, changes):
+    """Returns a TransformerConfig with a dict of changes by flags.
 
-    `defaults` are fields of a preset or model, `changes` are set by flags.
-    Returns {"cooldown_steps": the same fraction of the steps}; {} if the
-    default fits or the flags set the cooldown.
+    If its cooldown does not fit into fewer `train_steps`, it becomes the same
+    fraction of them. InputError if a value is out of range.
     """
-    cooldown = defaults.get("cooldown_steps", 0)
+    cooldown = config.cooldown_steps
     steps = changes.get("train_steps", cooldown)
-    if "cooldown_steps" in changes or not 1 <= steps < cooldown:
-        return {}
-    scaled = int(cooldown / defaults["train_steps"] * steps)
-    print(
-        f"cooldown_steps={scaled}: the default, {cooldown}, does not fit into "
-        f"train_steps={steps}.",
-        flush=True,
-    )
-    return {"cooldown_steps": scaled}
+    if "cooldown_steps" not in changes and 1 <= steps < cooldown:
+        scaled = int(cooldown / config.train_steps * steps)
+        print(
+            f"cooldown_steps={scaled}: the default, {cooldown}, does not fit "
+            f"into train_steps={steps}.",
+            flush=True,
+        )
+        changes = {**changes, "cooldown_steps": scaled}
+    try:
+        return config.replace(**changes)
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def format_assignments(config, preset):

@@ -172,12 +172,12 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
         saves_best = options.keep_best or score_name(evaluation)
         if saves_best and rank_evaluations(history)[0] is evaluation:
             model.sync_variables()
-            checkpoints.save_best(model, counter.step, history)
+            checkpoints.save(model, counter.step, history, "best")
 
-    def save(save_checkpoint):
+    def save(prefix):
         if chief:
             model.sync_variables()
-            save_checkpoint(model, counter.step, history)
+            checkpoints.save(model, counter.step, history, prefix)
             log.record_step(counter.step)
 
     if inputs.dev is not None:
@@ -193,8 +193,7 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
     # Last, so that it saves what the other callbacks computed.
     saver = SaveCheckpoints(
         counter,
-        lambda: save(checkpoints.save),
-        lambda: save(checkpoints.save_stop),
+        save,
         options.checkpoint_steps,
         options.checkpoint_minutes,
         stop_time,

@@ -7,7 +7,6 @@ start as the identity, with norm=post nearly (Net2DeeperNet: Chen et al. 2016,
 arXiv 1511.05641).
 """
 
-import dataclasses
 import re
 
 from export.common.errors import InputError
@@ -37,13 +36,7 @@ class ModelInitializer:
 
     def config(self, changes):
         """Returns the model's TransformerConfig with a dict of changes."""
-        try:
-            config = self.directory.read_config()
-            defaults = dataclasses.asdict(config)
-            cooldown = config_flags.scale_cooldown(defaults, changes)
-            return config.replace(**changes, **cooldown)
-        except ValueError as error:
-            raise InputError(str(error)) from error
+        return config_flags.change_config(self.directory.read_config(), changes)
 
     def validate_config(self, config):
         """Raises InputError if the weights do not fit a TransformerConfig."""
@@ -51,10 +44,13 @@ class ModelInitializer:
         architecture = config.architecture()
         for name, value in initial.architecture().items():
             if name not in self._ignored_fields and value != architecture[name]:
-                expected = getattr(initial, name)
+                expected, other = getattr(initial, name), getattr(config, name)
+                # trainers.parsing makes the one field of the other.
+                if name == "source_vocabulary_size" and expected and other:
+                    name = "vocabulary_size"
                 raise InputError(
                     f"The model of {self.flag_text} has {name}={expected}, not "
-                    f"{getattr(config, name)}; use --set={name}={expected}."
+                    f"{other}; use --set={name}={expected}."
                 )
 
     def load(self, model):

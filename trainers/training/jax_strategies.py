@@ -1,4 +1,4 @@
-"""Devices of a training on JAX, by keras.distribution.
+"""Devices of a training on JAX, by keras.distribution; its `Strategies`.
 
 An update is one program for all devices: its rows are divided among them, and
 its result does not depend on their number, dropout included.
@@ -16,8 +16,8 @@ from jax.experimental import multihost_utils
 
 from export.common import command
 from export.common.errors import InputError
+from trainers.training.strategy_base import lost_worker_error
 
-STRATEGIES = ("auto", "one", "mirrored", "multiworker")
 _COORDINATOR = "JAX_COORDINATOR_ADDRESS"
 # The others end when the chief, which scores alone, does: after JAX's 5 minutes
 # all would be aborted. A lost process ends them sooner.
@@ -61,11 +61,6 @@ class JaxStrategy:
             return contextlib.nullcontext()
         return self._distribution.scope()
 
-    @property
-    def weight_sharding(self):
-        """The jax Sharding of variables, or None for one device."""
-        return self._new_sharding()
-
     def distribute(self, rows):
         """Returns the rows of all processes, given those of this process.
 
@@ -75,7 +70,7 @@ class JaxStrategy:
         if self._distribution is None:
             return jax.device_put(rows)
         return jax.make_array_from_process_local_data(
-            self._new_sharding("batch"), rows
+            self.sharding("batch"), rows
         )
 
     def local_rows(self, rows, multiple=1):
@@ -92,7 +87,8 @@ class JaxStrategy:
         size = len(rows) // jax.process_count()
         return rows[jax.process_index() * size :][:size]
 
-    def _new_sharding(self, *axes):
+    def sharding(self, *axes):
+        """Returns the jax Sharding along mesh axes; None for one device."""
         if self._distribution is None:
             return None
         mesh = self._distribution.device_mesh.backend_mesh
@@ -102,7 +98,7 @@ class JaxStrategy:
 
 
 def split_cpu(count):
-    """Splits the CPU into devices, before any JAX operation."""
+    """Splits the CPU into devices, before any operation."""
     jax.config.update("jax_num_cpu_devices", count)
 
 
@@ -113,13 +109,7 @@ def make_operations_deterministic():
 
 
 def make_strategy(name):
-    """Returns a JaxStrategy by its name.
-
-    "one" uses a single device, "mirrored" all GPUs of this machine (without
-    GPUs all logical CPUs), "auto" mirrored with several GPUs and otherwise
-    one. "multiworker" joins the processes that the environment names, before
-    any JAX operation, and uses all their devices.
-    """
+    """Returns a JaxStrategy; multiworker of JAX_COORDINATOR_ADDRESS."""
     if name == "multiworker":
         count, index = _read_processes()
         jax.distributed.initialize(
@@ -203,8 +193,4 @@ def report_lost_workers(strategy):
         atexit.register(os._exit, code)
         if not is_lost:
             raise
-        raise InputError(
-            "Another worker stopped or cannot be reached "
-            f"({str(error).splitlines()[0]}). Start the same command on all "
-            "workers again: it resumes from the last checkpoint."
-        ) from error
+        raise lost_worker_error(str(error).splitlines()[0]) from error

@@ -32,10 +32,7 @@ class TrainingTransformer(TrainingBase):
         self._evaluate_batch = jax.jit(self._compute_means)
 
     def training_data(self, batches, step):
-        """Yields endless batches for `fit`, skipping the first `step` ones.
-
-        They are this process's rows of (inputs, labels), see `make_batch`.
-        """
+        """See TrainingBase."""
         for arrays in batches.from_step(step):
             yield tree.map_structure(
                 lambda rows: self.distribute_strategy.local_rows(
@@ -45,7 +42,7 @@ class TrainingTransformer(TrainingBase):
             )
 
     def evaluation_data(self, batches):
-        """Returns a function whose result iterates over all pairs once."""
+        """Returns a function of no arguments; see TrainingBase."""
 
         def iterate_batches():
             for arrays in batches.epoch(0):
@@ -76,7 +73,7 @@ class TrainingTransformer(TrainingBase):
             self.train_step,
             donate_argnums=0,
             # Else XLA might divide weights among the devices.
-            out_shardings=(None, strategy.weight_sharding),
+            out_shardings=(None, strategy.sharding()),
         )
 
         def run(state, iterator):
@@ -153,16 +150,9 @@ class TrainingTransformer(TrainingBase):
         inputs, labels = data
         output = self.output_embedding
         with self._scope(weights, others) as scope:
-            passes = [
-                (labels, self.hidden_states(inputs, training=True)[1])
-                for _ in range(2 if self.config.r_drop else 1)
-            ]
-            if self.config.r_drop:
-                sums = self.r_drop_sums(passes, output.embeddings, output.bias)
-            else:
-                sums = self.loss_sums(
-                    *passes[0], output.embeddings, output.bias
-                )
+            sums = self.training_sums(
+                inputs, labels, output.embeddings, output.bias
+            )
             # Seeds of dropout, which change in each pass.
             others = [
                 scope.get_current_value(each)

@@ -26,6 +26,7 @@ from trainers.training import config_flags, training_inputs, training_options
 from trainers.training.backend import strategies, validate_options
 from trainers.training.fit import train
 from trainers.training.initial_weights import LayerInitializer, ModelInitializer
+from trainers.training.strategy_base import STRATEGIES
 
 FLAGS = flags.FLAGS
 dataset_flags.define_preparation_flags()
@@ -68,7 +69,7 @@ flags.DEFINE_integer(
 flags.DEFINE_enum(
     "strategy",
     "auto",
-    strategies.STRATEGIES,
+    STRATEGIES,
     "Devices: one; mirrored for all GPUs; multiworker for the machines that "
     "TF_CONFIG names; auto for mirrored where there are several GPUs.",
 )
@@ -121,19 +122,15 @@ class Task(abc.ABC):
     def finalize_options(self, options, directory, source):
         """Returns TrainingOptions that suit the DataSource."""
 
-    def symbols_from_directory(self, directory):
-        """Returns the SymbolVocabulary of a ModelDirectory, or None."""
-        return
-
     @abc.abstractmethod
-    def config_from_directory(self, config, directory):
-        """Returns the config with the vocabulary sizes of a ModelDirectory.
+    def read_symbols(self, directory):
+        """Returns the SymbolVocabulary of a ModelDirectory, or None.
 
-        None if the sizes are unknown without the data.
+        InputError if the directory holds a model of another task.
         """
 
-    def finalize_config(self, config, corpus):
-        """Returns the config with the vocabulary sizes of a PreparedCorpus."""
+    def finalize_config(self, config, vocabulary, symbols):
+        """Returns the config with the vocabulary sizes, where known."""
         return config
 
     @abc.abstractmethod
@@ -152,7 +149,6 @@ def launch(task):
     task.validate_flags(config)
     options = training_options.TrainingOptions.from_flags()
     validate_options(options)
-    training_options.validate_final_weights_flags()
     training_inputs.validate_positions(config, options)
     if FLAGS.logical_cpus > 1:
         if FLAGS.strategy in ("auto", "one"):
@@ -171,21 +167,13 @@ def launch(task):
 
 def _train_and_score(task, config, options, initializer, strategy):
     init_directory = initializer and initializer.directory
-    if init_directory:
-        init_config = task.config_from_directory(config, init_directory)
-        initializer.validate_config(init_config or config)
+    if initializer:
+        codec = _read_codec(task, init_directory)
+        initializer.validate_config(task.finalize_config(config, *codec))
     corpus, directory, options = _open_data(
         task, config, options, init_directory
     )
-    if init_directory:
-        # A resumed training may have started without the initial model.
-        validate_codec(
-            corpus.folder,
-            corpus.manifest,
-            init_directory.read_vocabulary(),
-            task.symbols_from_directory(init_directory),
-        )
-    config = task.finalize_config(config, corpus)
+    config = task.finalize_config(config, corpus.vocabulary, corpus.symbols)
     inputs = training_inputs.load_inputs(directory, config, corpus, options)
     run_info = describe_run(task.command)
     if not strategies.is_chief(strategy):
@@ -226,7 +214,6 @@ def _config_from_flags(task, initializer):
     uses_preset = FLAGS["preset"].present or task.corpus_kind != "text"
     if initializer is None or uses_preset:
         return config_flags.make_config(FLAGS.preset, FLAGS.set, **overrides)
-    task.config_from_directory(None, initializer.directory)
     changes = config_flags.parse_assignments(FLAGS.set) | overrides
     return initializer.config(changes)
 
@@ -249,32 +236,36 @@ def _open_data(task, config, options, init_directory):
         validate_kind(folder, corpus.manifest.kind, task.corpus_kind)
         _validate_data_flags(folder, source)
     else:
-        raw_corpus = dataset_flags.corpus()
-        validate_kind(raw_corpus.name, raw_corpus.kind, task.corpus_kind)
+        raw_corpus = dataset_flags.corpus(task.corpus_kind)
         directory = _model_directory(raw_corpus, init_directory)
         source = _source_from_flags(
             raw_corpus, manifest, directory, config, options
         )
     options = task.finalize_options(options, directory, source)
-    vocabulary, symbols = _read_vocabularies(task, directory, init_directory)
-    if is_prepared:
-        validate_codec(folder, corpus.manifest, vocabulary, symbols)
-        return corpus, directory, options
+    codecs = [
+        _read_codec(task, each) for each in (directory, init_directory) if each
+    ]
+    vocabulary, symbols = (next(filter(None, e), None) for e in zip(*codecs))
     # Before preparing the data, which may take hours.
-    known_config = task.config_from_directory(config, directory)
-    if known_config is not None:
-        training_inputs.validate_same_training(
-            directory, known_config, source, options
-        )
-    corpus = prepare_corpus(
-        folder or directory.path / "data",
-        raw_corpus,
+    training_inputs.validate_same_training(
+        directory,
+        task.finalize_config(config, vocabulary, symbols),
         source,
-        dataset_flags.thread_map(),
-        vocabulary,
-        symbols,
-        FLAGS.max_unknown,
+        options,
     )
+    if not is_prepared:
+        corpus = prepare_corpus(
+            folder or directory.path / "data",
+            raw_corpus,
+            source,
+            dataset_flags.thread_map(),
+            vocabulary,
+            symbols,
+            FLAGS.max_unknown,
+        )
+    # A resumed training may have started without the initial model.
+    for codec in codecs:
+        validate_codec(corpus.folder, corpus.manifest, *codec)
     return corpus, directory, options
 
 
@@ -319,13 +310,9 @@ def _model_directory(source, init_directory):
     return ModelDirectory(FLAGS.model_dir or f"runs/{model}-{languages}")
 
 
-def _read_vocabularies(task, directory, init_directory):
-    """Returns vocabulary and symbols of existing models, or None for each."""
-    directories = [each for each in (directory, init_directory) if each]
-    vocabularies = (
-        each.read_vocabulary()
-        for each in directories
-        if each.vocabulary_path.exists()
-    )
-    symbols = filter(None, map(task.symbols_from_directory, directories))
-    return next(vocabularies, None), next(symbols, None)
+def _read_codec(task, directory):
+    """Returns vocabulary and symbols of a directory, None if it is new."""
+    symbols, vocabulary = task.read_symbols(directory), None
+    if directory.config_path.exists() or directory.vocabulary_path.exists():
+        vocabulary = directory.read_vocabulary()
+    return vocabulary, symbols

@@ -1,4 +1,7 @@
-"""Makes tf.distribute strategies, checks workers, seeds replicas."""
+"""Makes tf.distribute strategies, checks workers, seeds replicas.
+
+This module is the `Strategies` of TensorFlow.
+"""
 
 import contextlib
 import json
@@ -9,8 +12,8 @@ import keras
 import tensorflow as tf
 
 from export.common.errors import InputError
+from trainers.training.strategy_base import lost_worker_error
 
-STRATEGIES = ("auto", "one", "mirrored", "multiworker")
 _ADDRESS = re.compile(r".+:\d+")
 # Finds workers in TensorFlow's long messages.
 _WORKER = re.compile(r"/job:worker/replica:\d+/task:(\d+)")
@@ -19,7 +22,7 @@ _SEED_STRIDE = 0x9E3779B9
 
 
 def split_cpu(count):
-    """Splits the CPU into devices, before any TensorFlow operation."""
+    """Splits the CPU into devices, before any operation."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(
         cpu, [tf.config.LogicalDeviceConfiguration()] * count
@@ -27,13 +30,7 @@ def split_cpu(count):
 
 
 def make_strategy(name):
-    """Returns a tf.distribute strategy by its name.
-
-    "one" uses a single device, "mirrored" all GPUs of this machine (without
-    GPUs all logical CPUs), "auto" mirrored with several GPUs and otherwise
-    one. "multiworker", for the machines of TF_CONFIG, must be made before any
-    TensorFlow operation and waits for all workers.
-    """
+    """Returns a tf.distribute strategy; multiworker of TF_CONFIG."""
     if name == "multiworker":
         validate_tf_config(os.environ.get("TF_CONFIG", ""))
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -118,11 +115,8 @@ def report_lost_workers(strategy):
             f"worker {task_id}, {cluster.task_address('worker', task_id)}"
             for task_id in sorted(task_ids - {resolver.task_id})
         ]
-        raise InputError(
-            "Another worker stopped or cannot be reached "
-            f"({'; '.join(lost) or error.message.splitlines()[0]}). Start the "
-            "same command on all workers again: it resumes from the last "
-            "checkpoint."
+        raise lost_worker_error(
+            "; ".join(lost) or error.message.splitlines()[0]
         ) from error
 
 

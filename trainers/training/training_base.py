@@ -1,4 +1,7 @@
-"""What training models have in common on TensorFlow and JAX."""
+"""What training models have in common on TensorFlow and JAX.
+
+`trainers.training.backend` makes the one of Keras' backend.
+"""
 
 import contextlib
 
@@ -36,6 +39,8 @@ class AveragingAdam(keras.optimizers.Adam):
 class TrainingBase(kt.Transformer):
     """A Transformer with a loss and an optimizer, without a training step.
 
+    Subclasses add data, steps and `distribute_strategy` of their backend.
+
     A batch is divided into `micro_batches`, computed one after the other to
     save memory; the update is the same.
 
@@ -65,6 +70,18 @@ class TrainingBase(kt.Transformer):
         )
         optimizer.build(self.trainable_variables)
         self.compile(optimizer=optimizer, jit_compile=False)
+
+    def training_data(self, batches, step):
+        """Returns endless batches for `fit`, skipping the first `step` ones.
+
+        `batches` are GroupedBatches or PlannedBatches. Of each global batch,
+        (inputs, labels), see `make_batch`, a replica or process gets its rows.
+        """
+        raise NotImplementedError
+
+    def evaluation_data(self, batches):
+        """Returns the batches of epoch 0 of PlannedBatches for `evaluate`."""
+        raise NotImplementedError
 
     def sync_variables(self):
         """Makes the variables those after the latest step of `fit`."""
@@ -114,6 +131,22 @@ class TrainingBase(kt.Transformer):
 
     def _label_embeddings(self, labels):
         """Returns the embeddings at the labels; None to look them up."""
+
+    def training_sums(self, inputs, labels, embeddings, bias=None):
+        """Returns `loss_sums` of a pass with dropout, of two with R-Drop."""
+        passes = [
+            self._select_target_positions(
+                labels, self.hidden_states(inputs, training=True)[1]
+            )
+            for _ in range(2 if self.config.r_drop else 1)
+        ]
+        if self.config.r_drop:
+            return self.r_drop_sums(passes, embeddings, bias)
+        return self.loss_sums(*passes[0], embeddings, bias)
+
+    def _select_target_positions(self, labels, states):
+        """Returns labels and states, where the backend may drop padding."""
+        return labels, states
 
     def r_drop_sums(self, passes, embeddings, bias=None):
         """Returns sums of two passes, with their divergence (R-Drop).

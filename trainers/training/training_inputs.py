@@ -40,11 +40,9 @@ class TrainingInputs:
 def load_inputs(directory, config, corpus, options):
     """Returns validated TrainingInputs, without writing anything.
 
-    InputError if the directory is of another training, or the data are damaged
-    or do not fit the configuration.
+    InputError if the data are damaged or do not fit the configuration.
     """
     source = corpus.manifest.source
-    validate_same_training(directory, config, source, options)
     if source.vocabulary_size != config.encoder_vocabulary_size:
         raise InputError(
             f"The data in {corpus.folder} were prepared with "
@@ -98,7 +96,7 @@ def resolve_tokenizer(options, directory, language):
 def write_run_files(directory, config, corpus, options):
     """Writes config.json, run.json, vocabulary and symbols."""
     source = corpus.manifest.source
-    # Again, since another training may have begun in the meantime.
+    # Again, now locked: another training may have begun in the meantime.
     validate_same_training(directory, config, source, options)
     directory.write_vocabulary(corpus.vocabulary)
     if corpus.symbols is not None:

@@ -88,11 +88,8 @@ class TrainingTransformer(TrainingBase):
         if compile_gradient is None:
             compile_gradient = has_gpu()
         self.seeds = ReplicaSeeds(self)
-        self._select_target_positions = (
-            (lambda labels, states: (labels, states))
-            if compile_gradient
-            else non_padding_positions
-        )
+        if not compile_gradient:
+            self._select_target_positions = non_padding_positions
         self._gradient = tf.function(
             self._loss_and_gradient,
             jit_compile=compile_gradient,
@@ -100,13 +97,13 @@ class TrainingTransformer(TrainingBase):
         )
 
     def training_data(self, batches, step):
-        """See `input_pipeline.training_data`."""
+        """See TrainingBase."""
         return input_pipeline.training_data(
             self.distribute_strategy, batches, step
         )
 
     def evaluation_data(self, batches):
-        """See `input_pipeline.evaluation_data`."""
+        """See TrainingBase."""
         return input_pipeline.evaluation_data(self.distribute_strategy, batches)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
@@ -227,18 +224,7 @@ class TrainingTransformer(TrainingBase):
         copies = [tf.identity(weight.value) for weight in weights]
         with self.seeds.for_replica(replica_id), tf.GradientTape() as tape:
             tape.watch(copies)
-            if self.config.r_drop:
-                passes = [
-                    self._select_target_positions(
-                        labels, self.hidden_states(inputs, training=True)[1]
-                    )
-                    for _ in range(2)
-                ]
-                sums = self.r_drop_sums(passes, *copies)
-            else:
-                _, states = self.hidden_states(inputs, training=True)
-                labels, states = self._select_target_positions(labels, states)
-                sums = self.loss_sums(labels, states, *copies)
+            sums = self.training_sums(inputs, labels, *copies)
             # For the gradients alone, which the optimizer sums over replicas.
             loss = sums["loss"] / global_tokens
         variables = self.trainable_variables

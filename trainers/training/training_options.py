@@ -45,7 +45,8 @@ class TrainingOptions:
 
     @classmethod
     def from_flags(cls):
-        """Returns the TrainingOptions of the flags."""
+        """Returns the TrainingOptions; InputError if flags conflict."""
+        _validate_final_weights()
         for name, batching in (("shapes", "length"), ("row_tokens", "pack")):
             if FLAGS[name].present and FLAGS.batching != batching:
                 raise InputError(
@@ -200,8 +201,7 @@ def validate_unused_flags(names, tasks):
             raise InputError(f"--{name} is for {tasks}; drop it.")
 
 
-def validate_final_weights_flags():
-    """Raises InputError if flags conflict about the final weights."""
+def _validate_final_weights():
     fields = config_flags.parse_assignments(FLAGS.set)
     values = {
         "--ema": FLAGS.ema,

@@ -42,16 +42,17 @@ def test_the_commands_know_the_flags_that_they_are_given(corpus, tmp_path):
 
     def run(module, arguments):
         asked.append(module)
-        result = processes.run(
-            {"module": module}, [*arguments, "--only_check_args"], tmp_path
-        )
+        if module not in asked[:-1]:
+            result = processes.run(
+                {"module": module}, [*arguments, "--only_check_args"], tmp_path
+            )
+            assert (result.code, result.err) == (0, "")
         if module == "trainers.synthesize":
             (output,) = (a for a in arguments if a.startswith("--output_dir="))
             folder = pathlib.Path(output.partition("=")[2])
             folder.mkdir(parents=True)
             cipher.write_split(folder, "train", ["ba do"], ["a"])
-        assert not result.err
-        return result.code
+        return 0
 
     distillation = Distillation(
         folder=tmp_path / "out",

@@ -213,6 +213,7 @@ class _Worker:
 
     def __init__(self, first=0, last=10**9, **options):
         self.saved, self.stops = [], []
+        steps = {"step": self.saved, "stop": self.stops}
         self.counter = StepCounter(first, last)
         self.model = types.SimpleNamespace(
             stop_training=False, signal_stop_flag=0.0, time_stop_flag=0.0
@@ -220,8 +221,7 @@ class _Worker:
         defaults = {"every_steps": 0, "every_minutes": 0, "stop_time": None}
         self.saver = SaveCheckpoints(
             self.counter,
-            lambda: self.saved.append(self.counter.step),
-            lambda: self.stops.append(self.counter.step),
+            lambda prefix: steps[prefix].append(self.counter.step),
             **(defaults | options),
         )
         for callback in (self.counter, self.saver):

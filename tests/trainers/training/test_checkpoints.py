@@ -43,11 +43,6 @@ def _assert_restores(checkpoints, step, values):
     return history
 
 
-def test_the_latest_is_restored(saved):
-    checkpoints, _, values = saved
-    assert _assert_restores(checkpoints, 30, values[30]) == HISTORIES[30]
-
-
 def test_evaluations_are_restored_to_the_last_bit(checkpoints):
     model = new_model()
     assert checkpoints.restore_latest(model) == (0, [])
@@ -111,8 +106,8 @@ def test_the_average_is_numpys_mean_in_float64(saved, count):
 
 def test_earlier_damaged_best_and_stop_checkpoints_are_not_averaged(saved):
     checkpoints, model, _ = saved
-    checkpoints.save_best(model, 35, HISTORY)
-    checkpoints.save_stop(model, 36, HISTORY)
+    checkpoints.save(model, 35, HISTORY, "best")
+    checkpoints.save(model, 36, HISTORY, "stop")
     assert checkpoints.load_average(model, 9, first=20) == [20, 30]
     assert checkpoints.load_average(model, 1, first=20) == [30]
     checkpoints.path(20).write_bytes(b"PK")
@@ -147,14 +142,14 @@ def test_a_failed_write_leaves_the_earlier_ones(saved, monkeypatch):
 
 def test_values_that_are_not_finite_are_not_saved(saved):
     checkpoints, model, values = saved
-    for variable, bad, save in (
-        (model.weights[0], np.nan, checkpoints.save),
-        (model.optimizer.variables[-1], np.inf, checkpoints.save_best),
+    for variable, bad, kind in (
+        (model.weights[0], np.nan, "step"),
+        (model.optimizer.variables[-1], np.inf, "best"),
     ):
         before = variable.numpy()
         variable.assign(np.full(variable.shape, bad))
         with pytest.raises(InputError, match="after step 40 is not a finite"):
-            save(model, 40, [])
+            checkpoints.save(model, 40, [], kind)
         variable.assign(before)
     _assert_restores(checkpoints, 30, values[30])
 
@@ -252,7 +247,7 @@ def _names(checkpoints):
 def test_the_best_is_kept_until_a_better_one_comes(checkpoints):
     model = new_model()
     best = fill(model, 10)
-    checkpoints.save_best(model, 10, HISTORY)
+    checkpoints.save(model, 10, HISTORY, "best")
     for step in (10, 20, 30, 40, 50):
         checkpoints.save(model, step, HISTORY)
         fill(model, step + 1)
@@ -261,7 +256,7 @@ def test_the_best_is_kept_until_a_better_one_comes(checkpoints):
     assert checkpoints.steps() == [30, 40, 50]
     assert checkpoints.restore_step(model, 10)
     assert same(values_of(model), best)
-    checkpoints.save_best(model, 60, HISTORY)
+    checkpoints.save(model, 60, HISTORY, "best")
     assert _names(checkpoints) == ["best-00000060.npz", *latest]
     assert not checkpoints.restore_step(model, 10)
 
@@ -270,7 +265,7 @@ def test_the_best_is_kept_until_a_better_one_comes(checkpoints):
 def test_training_resumes_from_it_if_it_is_the_latest(saved, kind):
     checkpoints, model, values = saved
     latest = fill(model, 35)
-    getattr(checkpoints, f"save_{kind}")(model, 35, HISTORY)
+    checkpoints.save(model, 35, HISTORY, kind)
     assert checkpoints.steps() == [10, 20, 30]
     assert _assert_restores(checkpoints, 35, latest) == HISTORY
     flip_bit(checkpoints.path(35, kind))
@@ -280,8 +275,8 @@ def test_training_resumes_from_it_if_it_is_the_latest(saved, kind):
 
 def test_the_next_save_removes_those_of_a_signal(saved):
     checkpoints, model, _ = saved
-    checkpoints.save_stop(model, 34, HISTORY)
-    checkpoints.save_stop(model, 35, HISTORY)
+    checkpoints.save(model, 34, HISTORY, "stop")
+    checkpoints.save(model, 35, HISTORY, "stop")
     assert _names(checkpoints)[-1] == "stop-00000035.npz"
     assert len(_names(checkpoints)) == 4
     checkpoints.save(model, 36, HISTORY)

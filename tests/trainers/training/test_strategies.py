@@ -1,6 +1,9 @@
 """One CPU; several are in test_replicas, several machines in test_workers."""
 
+import ast
+import inspect
 import json
+import pathlib
 import types
 
 import pytest
@@ -9,11 +12,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from export.common.errors import InputError
+from trainers.training import strategies
 from trainers.training.strategies import (
     is_chief,
     make_strategy,
     validate_tf_config,
 )
+from trainers.training.strategy_base import Strategies
+
+
+def _functions(name):
+    """The parameters of a module's functions, read without its imports."""
+    path = pathlib.Path(strategies.__file__).with_name(name)
+    return {
+        node.name: [each.arg for each in node.args.args]
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    }
+
+
+def test_both_backends_have_the_declared_functions():
+    declared = {
+        name: [*inspect.signature(function).parameters][1:]
+        for name, function in vars(Strategies).items()
+        if inspect.isfunction(function) and not name.startswith("_")
+    }
+    assert len(declared) >= 8
+    for module in ("strategies.py", "jax_strategies.py"):
+        assert declared.items() <= _functions(module).items(), module
+
 
 ADDRESSES = ["host1:2222", "10.0.0.2:2223", "[::1]:2224"]
 

@@ -77,13 +77,13 @@ def test_run_files(corpus, claimed):
         "tokenize": "13a",
     }
     write_run_files(claimed, CONFIG, corpus, OPTIONS)
-    for function in (load_inputs, write_run_files):
-        refusal = _refusal(function, claimed, CONFIG, corpus, changed(seed=2))
-        assert "seed=1, not 2" in refusal
+    other = changed(seed=2)
+    refusal = _refusal(write_run_files, claimed, CONFIG, corpus, other)
+    assert "seed=1, not 2" in refusal
     assert contents(claimed.path) == before
     # As after a kill before the last file was written: the directory is free.
     claimed.config_path.unlink()
-    load_inputs(claimed, CONFIG.replace(d_ff=99), corpus, OPTIONS)
+    write_run_files(claimed, CONFIG.replace(d_ff=99), corpus, OPTIONS)
 
 
 def test_what_may_change_when_a_training_resumes(corpus, claimed):
@@ -93,7 +93,6 @@ def test_what_may_change_when_a_training_resumes(corpus, claimed):
     config = CONFIG.replace(
         train_steps=7, cooldown_steps=5, average_checkpoints=3, beam_size=9
     )
-    load_inputs(claimed, config, corpus, options)
     write_run_files(claimed, config, corpus, options)
     assert claimed.read_config() == config
 
@@ -102,18 +101,13 @@ def test_what_may_change_when_a_training_resumes(corpus, claimed):
     ("kind", "changes", "message"),
     [
         ("config", {"d_ff": 13}, "d_ff=12, not 13"),
-        ("config", {"batch_tokens": 65}, "batch_tokens=64, not 65"),
         # These decide which pairs make up which batch: a resumed training
         # would see some pairs twice and miss others.
         ("options", {"max_tokens": 99}, "max_tokens=100, not 99"),
-        ("options", {"shapes": 4}, "shapes=3, not 4"),
-        ("options", {"batching": "pack"}, "batching=length, not pack"),
         # A checkpoint without an average cannot resume with one.
         ("options", {"ema": 0.9}, "ema=0.0, not 0.9"),
-        ("source", {"dataset": "text:other"}, "dataset=text:toy, not"),
         ("source", {"max_tokens": 77}, "max_tokens=100, not 77"),
         ("source", {"copy_rate": 0.5}, "copy_rate=0.0, not 0.5"),
-        ("source", {"max_ratio": 3.0}, "max_ratio=0.0, not 3.0"),
         ("source", {"fingerprint": "g"}, "its fingerprint differs in f, g"),
     ],
 )

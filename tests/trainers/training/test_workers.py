@@ -34,14 +34,14 @@ def _losses(result):
     return re.findall(r"^step (\d+)\S*: (?:dev )?loss (\S+),", result.out, re.M)
 
 
-def test_the_same_model_as_one_process(arguments, tmp_path):
+def test_the_same_model_as_one_process(arguments, worker, tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()
     workers = cluster.start(
         *arguments, "--attention_steps=12", folders=[two, two]
     )
-    single = commands.wmt(*arguments, folder=one)
+    single = worker.wmt(*arguments, folder=one)
     assert single.code == 0, single.err
     chief, other = cluster.finish(workers)
     assert (chief.code, other.code) == (0, 0), chief.err + other.err

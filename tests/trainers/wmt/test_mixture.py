@@ -1,14 +1,12 @@
 """A model of two pairs of languages, as a user trains and asks it."""
 
-import json
-
 import pytest
 import sacrebleu
-import tensorflow as tf
 
 from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from tests import processes
+from tests.export import commands as export_commands
 from tests.trainers import cipher, commands, event_files
 
 OTHER = "yy"
@@ -29,7 +27,7 @@ tag = "<bt>"
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
+def model(tmp_path_factory, worker):
     """The folder, the output of the training, and its ModelDirectory."""
     folder = tmp_path_factory.mktemp("mixture")
     cipher.write(folder)
@@ -38,22 +36,19 @@ def model(tmp_path_factory):
     for path in folder.glob(f"other.*.{cipher.TARGET}"):
         lines = [line[::-1] for line in path.read_text().splitlines()]
         path.with_suffix(f".{OTHER}").write_text("\n".join(lines) + "\n")
-    return folder, *_train(folder, FILE, "m")
+    return folder, *_train(worker, folder, FILE, "m", "--dev_bleu_sentences=4")
 
 
-def _train(folder, content, name):
+def _train(worker, folder, content, name, *flags):
     """Trains on a mixture; returns the output, and the ModelDirectory."""
     (folder / f"{name}.toml").write_text(content)
     minute = [each for each in commands.MINUTE if "_language=" not in each]
     arguments = (
         *minute,
         f"--dataset=mixture:{name}.toml",
-        f"--model_dir={name}",
-        "--dev_bleu_sentences=4",
+        *(f"--model_dir={name}", "--train_steps=4", "--dev_steps=2", *flags),
     )
-    done = commands.wmt(
-        *arguments, "--train_steps=20", "--dev_steps=10", folder=folder
-    )
+    done = worker.wmt(*arguments, folder=folder)
     assert done.code == 0, done.err
     return done.out, ModelDirectory(folder / name)
 
@@ -64,7 +59,7 @@ def test_each_direction_has_its_scores(model):
     assert [each["target_language"] for each in records] == ["xx", OTHER]
     translator = load_translator(directory.path)
     for name, record in zip(TAGS, records):
-        _assert_score(folder, directory, record, name)
+        _assert_score(folder, translator, record, name)
         language = record["target_language"]
         sources = (folder / f"{name}.test.en").read_text().splitlines()
         tagged = [f">>{language}<< {source}" for source in sources]
@@ -78,7 +73,7 @@ def test_each_direction_has_its_scores(model):
         assert mean == pytest.approx((one + other) / 2)
 
 
-def test_one_target_language_needs_no_tag(model):
+def test_one_target_language_needs_no_tag(model, worker, evaluator):
     folder, _, _ = model
     swapped = (
         FILE.replace('"en"', '"source"')
@@ -87,27 +82,26 @@ def test_one_target_language_needs_no_tag(model):
         .replace("other_language", "source_language")
         .replace('"source"', '"en"')
     )
-    out, directory = _train(folder, swapped, "n")
+    out, directory = _train(worker, folder, swapped, "n")
     assert "Test, xx to en" in out and "Test, yy to en" in out
     translator = load_translator(directory.path)
     assert translator.languages.codes == ()
     for name, record in zip(TAGS, directory.read_scores()):
-        _assert_score(folder, directory, record, name)
-    done = processes.run(
-        {"module": "trainers.evaluate"}, ["--model_dir=n"], folder
-    )
+        _assert_score(folder, translator, record, name)
+    done = evaluator.run("--model_dir=n", folder=folder)
     assert done.code == 0, done.err
 
 
 @pytest.fixture(scope="module")
-def model_of_both_tags(model):
-    return _train(model[0], f'tags = "both"\n{FILE}', "b")
+def model_of_both_tags(model, worker):
+    return _train(worker, model[0], f'tags = "both"\n{FILE}', "b")
 
 
 def test_tags_of_both_languages(model, model_of_both_tags):
     out, directory = model_of_both_tags
     assert "Test, en to xx" in out
-    _assert_score(model[0], directory, directory.read_scores()[1], "other")
+    translator = load_translator(directory.path)
+    _assert_score(model[0], translator, directory.read_scores()[1], "other")
 
 
 @pytest.mark.slow
@@ -127,18 +121,17 @@ def test_fine_tuning_has_both_tags(model, model_of_both_tags):
     )
     assert done.code == 0, done.err
     assert ">>en<<>>xx<<" in done.out
-    tuned = ModelDirectory(folder / "tuned")
-    _assert_score(folder, tuned, tuned.read_scores()[0], "toy")
+    (record,) = ModelDirectory(folder / "tuned").read_scores()
+    _assert_score(folder, load_translator(folder / "tuned"), record, "toy")
 
 
-def _assert_score(folder, directory, record, name):
+def _assert_score(folder, translator, record, name):
     """Compares a record of scores.json with sacreBLEU's of translations."""
     languages = record["source_language"], record["target_language"]
     sources, references = (
         (folder / f"{name}.test.{each}").read_text().splitlines()
         for each in languages
     )
-    translator = load_translator(directory.path)
     translator = translator.for_languages(*languages)
     sources = [f"{TAGS[name]}{source}" for source in sources]
     texts = [each.text for each in translator.translate(sources)]
@@ -146,14 +139,11 @@ def _assert_score(folder, directory, record, name):
     assert record["score"] == pytest.approx(bleu.score, abs=1e-4)
 
 
-def test_it_is_evaluated_resumed_and_asked_for_a_language(model):
+def test_it_is_evaluated_and_asked_for_a_language(model, evaluator):
     folder, _, directory = model
     before = directory.read_scores()
-    done = processes.run(
-        {"module": "trainers.evaluate"},
-        ["--model_dir=m", "--output=out", "--batch_tokens=64"],
-        folder,
-    )
+    arguments = "--model_dir=m", "--output=out", "--batch_tokens=64"
+    done = evaluator.run(*arguments, folder=folder)
     assert done.code == 0, done.err
     assert len((folder / "out").read_text().splitlines()) == 16
     after = directory.read_scores()
@@ -166,16 +156,16 @@ def test_it_is_evaluated_resumed_and_asked_for_a_language(model):
         ids = tokenizer.target.encode(path.read_text().splitlines())
         assert record["perplexity"]["tokens"] == sum(map(len, ids))
     (folder / "in").write_text("ba do\n")
-    translate = {"module": "export.translate"}
     for flags, code, name in (
         (["--target_language=yy"], 0, ""),
         ([], 2, "target_language"),
         (["--target_language=zz"], 2, "zz"),
     ):
-        arguments = ["--model=m", "--input=in", "--output=t", *flags]
-        done = processes.run(translate, arguments, folder)
-        assert done.code == code, done.err
-        assert name in done.err
+        files = f"--input={folder / 'in'}", f"--output={folder / 't'}"
+        arguments = ("export.translate", folder / "m", [], *files, *flags)
+        found, _, err = export_commands.run(*arguments)
+        assert found == code, err
+        assert name in "".join(err)
         assert bool((folder / "t").read_text().strip()) == (code == 0)
         (folder / "t").write_text("")
 
@@ -189,35 +179,3 @@ def test_it_is_no_teacher(model):
     )
     commands.assert_one_clear_line(done, "mixture")
     assert not (folder / "student").exists()
-
-
-@pytest.mark.slow
-def test_an_export_takes_the_language_of_each_text(model):
-    folder, _, directory = model
-    done = processes.run(
-        {"module": "export.saved_model"},
-        ["--model_dir=m", "--export_dir=e"],
-        folder,
-    )
-    assert done.code == 0, done.err
-    (version,) = [
-        each for each in (folder / "e").iterdir() if each.name.isdigit()
-    ]
-    description = next(version.rglob("*.json")).read_text()
-    assert {"xx", OTHER} <= set(json.loads(description)["languages"])
-    sources = ["ba do", "ki lu me", "ba do"]
-    codes = ["xx", OTHER, "zz"]
-    # First: it loads the operations of the export.
-    translator = load_translator(directory.path)
-    expected = [
-        translator.for_languages(target=code).translate([source])[0].text
-        for source, code in zip(sources[:2], codes)
-    ]
-    loaded = tf.saved_model.load(version)
-    outputs = loaded.signatures["translate_languages"](
-        text=tf.constant(sources),
-        source_language=tf.constant(["en", "en", "en"]),
-        target_language=tf.constant(codes),
-    )
-    found = [each.decode() for each in outputs["translation"].numpy()]
-    assert found == [*expected, ""]

@@ -36,8 +36,8 @@ def _train(folder, seed):
     step, history = checkpoints.restore_latest(model)
     counter, losses = StepCounter(step, 6), []
 
-    def save():
-        checkpoints.save(model, counter.step, history)
+    def save(prefix):
+        checkpoints.save(model, counter.step, history, prefix)
 
     data = input_pipeline.training_data(
         model.distribute_strategy, BATCHES, step
@@ -47,7 +47,7 @@ def _train(folder, seed):
             float(logs["loss"])
         )
     )
-    saver = SaveCheckpoints(counter, save, save, 3, 0, None)
+    saver = SaveCheckpoints(counter, save, 3, 0, None)
     model.fit(
         data,
         steps_per_epoch=100,
