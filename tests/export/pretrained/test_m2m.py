@@ -108,8 +108,8 @@ def test_logits_and_scores_match(recorded):
         np.testing.assert_allclose(score, answer["log_prob"], rtol=1e-5)
 
 
-@pytest.mark.parametrize("beams", [1, 4])
-def test_searches_match(recorded, beams):
+@pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 4])
+def test_searches_match(recorded, beams, eager):
     config = recorded.pretrained.model.config
     assert (config.beam_size, config.alpha) == (4, 1.0)
     translator = Translator.from_model(
@@ -203,7 +203,7 @@ def test_fast_tokenizers_that_are_no_bpe_are_refused(tmp_path):
         read_fast_tokenizer(path)
 
 
-def test_commands_and_output_vocabularies(recorded, tmp_path):
+def test_commands_and_output_vocabularies(recorded, tmp_path, eager):
     """Import, translate; pieces and shortlists beside the language."""
     source, target = CODES[recorded.folder.name]
     path = tmp_path / "model"
