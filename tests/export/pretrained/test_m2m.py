@@ -217,7 +217,7 @@ def test_commands_and_output_vocabularies(recorded, tmp_path, eager):
     assert code == 0, errors
     licence = any("CC-BY-NC" in line for line in output)
     assert licence == (recorded.folder.name == "nllb")
-    translator = load_translator(path)
+    translator = load_translator(path, max_extra_tokens=NEW_TOKENS)
     answers = [a for a in recorded.answers if a["source"] == source][:6]
     texts = [answer["text"] for answer in answers]
     expected = translator.translate(texts)
@@ -225,7 +225,7 @@ def test_commands_and_output_vocabularies(recorded, tmp_path, eager):
     assert german.translate(texts) == expected
     file = tmp_path / "pieces.txt"
     file.write_text("\n".join(each.text or "a" for each in expected))
-    search = {"target_pieces": [str(file)], "max_extra_tokens": 14}
+    search = {"target_pieces": [str(file)], "max_extra_tokens": NEW_TOKENS}
     arguments = load_output_vocabulary(
         search, recorded.tokenizer, recorded.pretrained.model.config
     )
@@ -243,8 +243,9 @@ def test_commands_and_output_vocabularies(recorded, tmp_path, eager):
     shortlist = tmp_path / "shortlist"
     lines = [f"{name} {name} 0.5" for name in names]
     shortlist.write_text("\n".join([*lines, f"{names[0]} NULL 0.1", ""]))
+    search = {"shortlist": str(shortlist), "shortlist_size": 128}
     arguments = load_output_vocabulary(
-        {"shortlist": str(shortlist), "shortlist_size": 128},
+        search | {"max_extra_tokens": NEW_TOKENS},
         recorded.tokenizer,
         recorded.pretrained.model.config,
     )
