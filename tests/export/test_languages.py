@@ -230,6 +230,15 @@ def test_exports_pass_the_check(kind, model_path, translator, tmp_path):
     assert [each.text for each in translated] == [e.text for e in expected]
 
 
+with_target_slow = pytest.mark.parametrize(
+    "kind",
+    [pytest.param("target", marks=pytest.mark.slow), "pair"],
+    indirect=True,
+    scope="module",
+)
+
+
+@with_target_slow
 def test_signatures(kind, model_path, translator, eager):
     directory = ModelDirectory(model_path)
     if kind == "pair":
@@ -288,6 +297,7 @@ def test_signatures(kind, model_path, translator, eager):
         assert [each.text for each in default] == [e.text for e in french]
 
 
+@with_target_slow
 def test_server_and_client(kind, model_path, translator, eager):
     languages = PAIR.values() if kind == "pair" else (None, None)
     model = load_model(model_path, SEARCH, languages)
