@@ -9,6 +9,7 @@ within 0.0001; of an int8 export nine of ten texts, and scores within 2 %. The
 exit code is 2 if a check fails.
 """
 
+import itertools
 import pathlib
 import statistics
 import time
@@ -19,16 +20,19 @@ from export.common import command
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
 from export.common.storage import explain_read_errors
-from export.serving.comparison import COMPARERS
+from export.serving.comparison import TOLERANCES, Comparison
 from export.serving.export_directory import (
+    LIMITS,
     damaged_file_error,
     folder_size,
+    language_pairs,
     newest_version,
     random_texts,
     read_description,
     read_export_languages,
     read_task,
     read_warm_up_requests,
+    select_inputs,
 )
 from export.serving.session import (
     SERVER_ERRORS,
@@ -36,7 +40,7 @@ from export.serving.session import (
     read_meta_graph,
     unsupported_operations,
 )
-from export.tokenizers.python_tokenizers import split_vocabulary
+from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.output_vocabulary_files import (
     SHORTLIST_FILE,
     read_shortlist,
@@ -69,8 +73,7 @@ def main(arguments):
     _validate_operations(version)
     description = read_description(version)
     requests = read_warm_up_requests(version)
-    comparer = _create_comparer(version, description)
-    comparisons = {}
+    batches = _make_batches(version, description) if FLAGS.model_dir else []
     try:
         session = ServerSession(version)
     except SERVER_ERRORS as error:
@@ -87,14 +90,12 @@ def main(arguments):
         times = {
             name: _measure(session, name, requests[name]) for name in requests
         }
-        outputs = _predict_texts(session, comparer) if comparer else {}
-    if comparer is not None:
+        answers = _answer_batches(session, batches)
+    comparisons = {}
+    if batches:
         # Imports Keras, which a server does not have.
-        model = _load_model(version, description, comparer.settings)
-        comparisons = {
-            name: comparer.compare(name, each, model)
-            for name, each in outputs.items()
-        }
+        servable = _load_servable(version, description)
+        comparisons = _compare_answers(answers, servable, description)
     _print_table(requests, times, comparisons)
     print(
         f"{folder_size(version):,} bytes for {description['parameters']:,} "
@@ -122,10 +123,8 @@ def _validate_operations(version):
         )
 
 
-def _create_comparer(version, description):
-    """Returns the ExportComparer for --model_dir; None if it is unset."""
-    if FLAGS.model_dir is None:
-        return None
+def _make_batches(version, description):
+    """Returns the arguments of `select_inputs` for batches of random texts."""
     task = read_task(version)
     folder = pathlib.Path(FLAGS.model_dir)
     path = folder / "vocabulary.model"
@@ -137,9 +136,22 @@ def _create_comparer(version, description):
             f"than {folder}; give that one."
         )
     count = sum(_BATCH_SIZES)
-    source, _ = split_vocabulary(vocabulary)
-    texts = random_texts(source, (_LENGTHS * count)[:count])
-    return COMPARERS[task](vocabulary, texts, description)
+    source, _ = load_python_tokenizers(vocabulary)
+    languages = read_export_languages(description)
+    codes = language_pairs(languages, count)
+    texts = random_texts(source.proto, (_LENGTHS * count)[:count])
+    if languages.codes and languages.target is None:
+        texts = [
+            languages.select(target=target).tag(text)
+            for text, (_, target) in zip(texts, codes)
+        ]
+    ids = [source.ids(languages.tag(text)) for text in texts]
+    columns = texts, texts[::-1], ids, codes
+    ends = [*itertools.accumulate(_BATCH_SIZES)]
+    return [
+        [column[end - size : end] for column in columns]
+        for size, end in zip(_BATCH_SIZES, ends)
+    ]
 
 
 def _first_line(error):
@@ -164,34 +176,32 @@ def _measure(session, name, requests):
     return sum(times[: len(requests)]), first, statistics.median(later)
 
 
-def _predict_texts(session, comparer):
-    """Returns the outputs of each signature: dict of lists of dicts."""
-    comparer.validate(session.signatures)
-    outputs, count = {}, len(session.signatures) * sum(_BATCH_SIZES)
+def _answer_batches(session, batches):
+    """Returns the texts, inputs and outputs of each batch, by signature."""
+    answers, count = {}, len(session.signatures) * sum(_BATCH_SIZES)
     with ProgressBar("Running signatures", count, "texts") as bar:
         for name, signature in session.signatures.items():
-            outputs[name], start = [], 0
-            for size in _BATCH_SIZES:
-                inputs = comparer.inputs(signature.inputs, start, start + size)
-                outputs[name].append(session.run(name, inputs))
-                start += size
-                bar.update(size)
-    return outputs
+            answers[name] = []
+            for texts, *columns in batches:
+                inputs = select_inputs(signature.inputs, texts, *columns)
+                outputs = session.run(name, inputs)
+                answers[name].append((texts, inputs, outputs))
+                bar.update(len(texts))
+    return answers
 
 
-def _load_model(version, description, names):
-    """Returns the Translator or Parser of --model_dir for an export."""
-    limits = description["limits"]
-    settings = {name: limits[name] for name in names}
-    if read_task(version) == "parsing":
-        from export.parsing.parser import Parser
+def _load_servable(version, description):
+    """Returns the ServedTranslator or ServedParser of --model_dir."""
+    task, limits = read_task(version), description["limits"]
+    settings = {name: limits[name] for name in LIMITS[task]}
+    if task == "parsing":
+        from export.serving.served_parser import ServedParser
 
-        return Parser.from_directory(FLAGS.model_dir, **settings)
+        return ServedParser.from_directory(FLAGS.model_dir, **settings)
     from export.model_directory import ModelDirectory
-    from export.translators.translator import Translator
+    from export.serving.served_translator import ServedTranslator
 
-    directory = ModelDirectory(FLAGS.model_dir)
-    model, tokenizer = directory.load_model(), directory.load_tokenizer()
+    model, tokenizer, _ = ModelDirectory(FLAGS.model_dir).load()
     if limits.get("target_pieces") is not None:
         settings["target_pieces"] = read_target_pieces(version)
     if limits.get("shortlist") is not None:
@@ -199,9 +209,28 @@ def _load_model(version, description, names):
         settings["shortlist"] = read_shortlist(
             path, tokenizer, model.config, limits["shortlist"]
         )
-    return Translator.from_model(
-        model, tokenizer, read_export_languages(description), **settings
-    )
+    languages = read_export_languages(description)
+    return ServedTranslator(model, tokenizer, languages=languages, **settings)
+
+
+def _compare_answers(answers, servable, description):
+    """Returns the Comparison of each signature with those of a servable."""
+    signatures = servable.signatures()
+    unknown = sorted(answers.keys() - signatures)
+    if unknown:
+        raise InputError(
+            f"Expected the signatures {', '.join(signatures)}, got "
+            f"{', '.join(unknown)}, which cannot be compared; omit "
+            "--model_dir, or export with --nocheck."
+        )
+    tolerance = TOLERANCES[description["limits"].get("quantization")]
+    comparisons = {name: Comparison(tolerance) for name in answers}
+    for name, batches in answers.items():
+        for texts, inputs, outputs in batches:
+            expected = signatures[name](**inputs)
+            expected = {key: expected[key].numpy() for key in expected}
+            comparisons[name].add(texts, outputs, expected)
+    return comparisons
 
 
 def _print_table(requests, times, comparisons):

@@ -63,34 +63,29 @@ flags.DEFINE_string(
 def main(arguments):
     """Writes a model directory, or compares its translations."""
     del arguments
-    path = pathlib.Path(FLAGS.model_dir)
     test_set = read_test_set(FLAGS.check) if FLAGS.check else None
     folders = [each for each in (FLAGS.hf, FLAGS.npz) if each is not None]
     if len(folders) > 1 or not (folders or FLAGS.check):
         raise InputError("Give either --hf or --npz, the model to import.")
     if folders:
-        _write_model_directory(path, pathlib.Path(folders[0]))
+        _import_model(pathlib.Path(folders[0]))
     if test_set is not None:
-        _compare_translations(path, *test_set)
-    translate = command.command_line("export.translate", f"--model={path}")
-    export = command.command_line(
-        "export.saved_model",
-        f"--model_dir={path}",
-        "--export_dir=exports/translator",
-    )
-    command.print_next(f"{translate} < text", export)
-
-
-def _write_model_directory(path, folder):
-    command.validate_new_path(path, "--model_dir")
+        _compare_translations(*test_set)
     # Not at the top: TensorFlow takes seconds to load.
+    from export.pretrained.pretrained_model import print_next_commands
+
+    print_next_commands(pathlib.Path(FLAGS.model_dir))
+
+
+def _import_model(folder):
+    path = command.new_path("model_dir")
     from export.pretrained.hugging_face_reader import read_hugging_face
     from export.pretrained.marian_npz_reader import read_marian_npz
-    from export.pretrained.pretrained_model import write_model_directory
+    from export.pretrained.pretrained_model import write_pretrained
 
     read = read_hugging_face if FLAGS.hf else read_marian_npz
     given = read_given_flags(("alignment_layer", "alignment_heads"))
-    write_model_directory(path, folder, read(folder), **given)
+    write_pretrained(path, folder, read(folder), **given)
 
 
 def read_test_set(path):
@@ -115,13 +110,13 @@ def unescape(text):
     return saxutils.unescape(text, _ENTITIES).strip(" ")
 
 
-def _compare_translations(path, sources, references, published):
+def _compare_translations(sources, references, published):
     """Prints how far the model's and the published translations agree."""
     import sacrebleu
 
     from export.loading import load_translator
 
-    translator = load_translator(path)
+    translator = load_translator(FLAGS.model_dir)
     count = len(sources)
     with ProgressBar("Translating", count, "sentences") as bar:
         translations = translator.translate(sources, bar.update)

@@ -33,25 +33,25 @@ search_flags.define_languages()
 def main(arguments):
     """Writes a model directory."""
     del arguments
-    path = pathlib.Path(FLAGS.model_dir)
-    command.validate_new_path(path, "--model_dir")
+    path = command.new_path("model_dir")
     # TensorFlow's own allocator keeps the gigabytes that are freed.
     os.environ.setdefault("TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "1")
     # Not at the top: TensorFlow takes seconds to load.
     from export.pretrained.m2m_reader import read_m2m
-    from export.pretrained.pretrained_model import write_model_directory
+    from export.pretrained.pretrained_model import (
+        print_next_commands,
+        write_pretrained,
+    )
     from export.tokenizers.python_tokenizers import load_python_tokenizers
     from export.translators.languages import Languages
 
     folder = pathlib.Path(FLAGS.hf)
     pretrained = read_m2m(folder)
-    tokenizer, _ = load_python_tokenizers(pretrained.vocabulary)
+    tokenizer = load_python_tokenizers(pretrained.vocabulary)
     languages = Languages.from_tokenizer(tokenizer, *pretrained.languages)
     languages = languages.select(FLAGS.source_language, FLAGS.target_language)
-    pretrained = pretrained._replace(
-        languages=(languages.source, languages.target)
-    )
-    write_model_directory(path, folder, pretrained)
+    pair = languages.source, languages.target
+    write_pretrained(path, folder, pretrained._replace(languages=pair))
     codes = languages.codes
     others = ", ..." if len(codes) > 8 else ""
     print(f"{len(codes)} languages: {', '.join(codes[:8])}{others}")
@@ -60,20 +60,11 @@ def main(arguments):
             "NLLB-200's weights have the licence CC-BY-NC 4.0: no commercial "
             "use."
         )
-    chosen = (
+    print_next_commands(
+        path,
         f"--source_language={languages.source or codes[0]}",
         f"--target_language={languages.target or codes[-1]}",
     )
-    translate = command.command_line(
-        "export.translate", f"--model={path}", *chosen
-    )
-    export = command.command_line(
-        "export.saved_model",
-        f"--model_dir={path}",
-        "--export_dir=exports/translator",
-        *chosen,
-    )
-    command.print_next(f"{translate} < text", export)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ writes a folder for `keras_hub.upload_preset`, and after importing
 writes a model directory.
 """
 
-import pathlib
 import shutil
 
 from absl import flags, logging
@@ -41,15 +40,14 @@ def main(arguments):
         )
     # KerasHub warns without JAX.
     logging.set_verbosity(logging.ERROR)
-    directory = ModelDirectory(FLAGS.model_dir)
     if FLAGS.from_preset:
-        _write_model_directory(FLAGS.from_preset, directory)
+        _read_preset(FLAGS.from_preset)
     else:
-        _write_preset(directory, pathlib.Path(FLAGS.preset))
+        _write_preset(ModelDirectory(FLAGS.model_dir))
 
 
-def _write_preset(directory, path):
-    command.validate_new_path(path, "--preset")
+def _write_preset(directory):
+    path = command.new_path("preset")
     # Not at the top: KerasHub takes seconds to load.
     from export.keras_hub_task import TransformerSeq2SeqLM
 
@@ -70,9 +68,10 @@ def _write_preset(directory, path):
     )
 
 
-def _write_model_directory(preset, directory):
-    command.validate_new_path(directory.path, "--model_dir")
+def _read_preset(preset):
+    path = command.new_path("model_dir")
     from export.keras_hub_task import TransformerSeq2SeqLM
+    from export.pretrained.pretrained_model import write_model_directory
 
     try:
         task = TransformerSeq2SeqLM.from_preset(preset)
@@ -81,28 +80,23 @@ def _write_model_directory(preset, directory):
             f"{preset} is not a preset of a TransformerSeq2SeqLM: "
             f"{str(error).strip().splitlines()[0]}"
         ) from error
-    with atomic_write(directory.path) as temporary:
-        temporary.mkdir()
-        new_directory = ModelDirectory(temporary)
-        new_directory.write_config(task.backbone.config)
-        new_directory.write_vocabulary(task.preprocessor.tokenizer.proto)
-        new_directory.write_weights(task.backbone.transformer)
-        run_path = pathlib.Path(preset, new_directory.run_path.name)
-        if run_path.is_file():
-            shutil.copy(run_path, temporary)
-        else:
-            preprocessor = task.preprocessor
-            languages = {
-                "source_language": preprocessor.source_language,
-                "target_language": preprocessor.target_language,
-            }
-            new_directory.write_run(
-                {"preset": preset}
-                | {name: code for name, code in languages.items() if code}
-            )
-    print(f"Wrote {directory.path}.")
-    model_flag = f"--model={directory.path}"
-    command.print_next(command.command_line("export.translate", model_flag))
+    preprocessor = task.preprocessor
+    original = ModelDirectory(preset)
+    if original.run_path.is_file():
+        run = original.read_run()
+    else:
+        run = {
+            "preset": preset,
+            "source_language": preprocessor.source_language,
+            "target_language": preprocessor.target_language,
+        }
+        run = {name: each for name, each in run.items() if each}
+    transformer = task.backbone.transformer
+    write_model_directory(path, transformer, preprocessor.tokenizer.proto, run)
+    print(f"Wrote {path}.")
+    command.print_next(
+        command.command_line("export.translate", f"--model={path}")
+    )
 
 
 if __name__ == "__main__":

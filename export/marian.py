@@ -6,8 +6,6 @@
 directory, Marian itself does not; `export.import_marian --hf` converts it back.
 """
 
-import pathlib
-
 from absl import flags
 
 from export.common import command
@@ -22,21 +20,17 @@ flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
 def main(arguments):
     """Writes a directory for MarianMTModel."""
     del arguments
-    path = pathlib.Path(FLAGS.output_dir)
-    command.validate_new_path(path, "--output_dir")
+    path = command.new_path("output_dir")
     # Not at the top: TensorFlow takes seconds to load.
     from export.model_directory import ModelDirectory
     from export.pretrained.hugging_face_writer import write_hugging_face
 
     directory = ModelDirectory(FLAGS.model_dir)
-    # Only to raise InputError if the vocabulary is not the model's.
-    directory.load_tokenizer()
-    model = directory.load_model()
-    run = directory.read_run() if directory.run_path.exists() else {}
-    languages = run.get("source_language"), run.get("target_language")
+    model, _, _ = directory.load()
+    vocabulary = directory.read_vocabulary()
+    languages = directory.read_languages()
     with atomic_write(path) as temporary:
         temporary.mkdir()
-        vocabulary = directory.read_vocabulary()
         write_hugging_face(model, vocabulary, languages, temporary)
     print(
         f"Wrote {path}. MarianMTModel ranks by log-probability / length^alpha "

@@ -13,6 +13,7 @@ import keras_transformer as kt
 from export.common.errors import InputError
 from export.common.storage import atomic_write, write_json
 from export.tokenizers import load_tokenizer
+from export.translators.languages import Languages
 from keras_transformer.parsing.parser_transformer import new_transformer
 
 _JSON_ERRORS = (ValueError, TypeError, OverflowError, RecursionError)
@@ -100,7 +101,8 @@ class ModelDirectory:
             tokenizer = load_tokenizer(self.read_vocabulary())
         except ValueError as error:
             raise InputError(f"{self.vocabulary_path}: {error}") from error
-        if config.source_vocabulary_size and tokenizer.source is tokenizer:
+        is_joint = tokenizer.source is tokenizer.target
+        if config.source_vocabulary_size and is_joint:
             raise InputError(
                 f"{self.config_path} has "
                 f"source_vocabulary_size={config.source_vocabulary_size}, but "
@@ -160,6 +162,22 @@ class ModelDirectory:
                 f"{self.config_path}: {str(error).splitlines()[0]}"
             ) from error
         return model
+
+    def load(self):
+        """Returns a translator's Transformer, tokenizer and Languages."""
+        tokenizer = self.load_tokenizer()
+        languages = Languages.from_directory(self, tokenizer)
+        return self.load_model(), tokenizer, languages
+
+    def write(self, model, vocabulary, run, config=None):
+        """Writes a Transformer, the bytes of its vocabulary, and run.json.
+
+        `config` may have other settings of the search than the model.
+        """
+        self.write_vocabulary(vocabulary)
+        self.write_run(run)
+        self.write_weights(model)
+        self.write_config(config or model.config)
 
     def write_weights(self, model):
         """Writes model.weights.h5 from a Transformer."""

@@ -19,6 +19,7 @@ from export.common.storage import atomic_write, write_json
 from export.model_directory import ModelDirectory
 from export.serving.export_directory import (
     DESCRIPTION_FILES,
+    LIMITS,
     WARM_UP_FILE,
     folder_size,
     make_description,
@@ -30,7 +31,6 @@ from export.serving.export_directory import (
 )
 from export.serving.served_translator import ServedTranslator
 from export.translators import output_vocabulary_files, search_flags
-from export.translators.languages import Languages
 
 FLAGS = flags.FLAGS
 
@@ -62,7 +62,6 @@ flags.DEFINE_boolean(
 # More than the tokens of a warm-up request.
 _MIN_PARSER_TOKENS = 64
 _SERVER_NAMES = {"translation": "translator", "parsing": "parser"}
-_PARSER_FLAGS = {"beam_size", "alpha", "max_source_tokens"}
 
 
 def main(arguments):
@@ -133,33 +132,22 @@ def save(directory, path, search, check=False):
 
 def _create_servable(directory, search):
     if not directory.symbols_path.exists():
-        tokenizer = directory.load_tokenizer()
-        model = directory.load_model()
-        search = output_vocabulary_files.load_output_vocabulary(
-            search, tokenizer, model.config
-        )
-        languages = Languages.from_directory(directory, tokenizer).select(
-            search.pop("source_language", None),
-            search.pop("target_language", None),
-        )
-        return ServedTranslator(model, tokenizer, languages=languages, **search)
+        return ServedTranslator.from_directory(directory, **search)
     # Not at the top: nltk takes seconds to load.
-    from export.parsing.parser import Parser
-    from export.serving.served_parser import MAX_SOURCE_TOKENS, ServedParser
+    from export.serving.served_parser import ServedParser
 
-    search = dict(search)
-    limit = search.pop("max_source_tokens", MAX_SOURCE_TOKENS)
-    for name in set(search).difference(_PARSER_FLAGS):
+    for name in search.keys() - LIMITS["parsing"]:
         raise InputError(
             f"--{name} is for translators, not for the parser "
             f"{directory.path}; omit it."
         )
+    limit = search.get("max_source_tokens", _MIN_PARSER_TOKENS)
     if limit < _MIN_PARSER_TOKENS:
         raise InputError(
             f"Expected --max_source_tokens of at least {_MIN_PARSER_TOKENS} "
             f"for a parser, got {limit}."
         )
-    return ServedParser(Parser.from_directory(directory.path, **search), limit)
+    return ServedParser.from_directory(directory.path, **search)
 
 
 def _run_check(model_dir, version):

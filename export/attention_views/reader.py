@@ -1,27 +1,38 @@
 """Reads the attention weights of translations."""
 
-import tensorflow as tf
+import keras
+import numpy as np
+from keras import ops
 
 import keras_transformer as kt
-from export.attention_views.attention_maps import (
-    make_attention_maps,
-)
+from export.attention_views.word_attention import AttentionMaps
 from export.common.errors import InputError
 from export.translators.batches import (
     map_in_batches,
     pad_ids,
     validate_texts,
 )
-from export.translators.graph_translator import IDS_SPEC, trace_once
-from export.translators.text_ops import (
-    padded_ids_to_tokens,
-    source_word_spans,
-    target_word_spans,
-)
+
+# JAX needs no TensorFlow.
+_IS_JAX = keras.backend.backend() == "jax"
+if _IS_JAX:
+    from export.translators.jax_backend import compile_for_model
+else:
+    import tensorflow as tf
+
+    from export.translators.graph_translator import IDS_SPEC, trace_once
+    from export.translators.text_ops import (
+        padded_ids_to_tokens,
+        source_word_spans,
+        target_word_spans,
+    )
 
 
 class AttentionReader:
-    """Reads attention weights with a Translator of one model."""
+    """Reads attention weights with a Translator of one model.
+
+    On JAX the words of the AttentionMaps are unknown, -1.
+    """
 
     def __init__(self, translator):
         self._translator = translator
@@ -30,9 +41,14 @@ class AttentionReader:
 
         def compute_weights(source, target):
             weights = kt.attention_scores(model, source, target)
-            return {kind: tf.stack(each, 1) for kind, each in weights.items()}
+            return {kind: ops.stack(each, 1) for kind, each in weights.items()}
 
-        self._compute_weights = trace_once(compute_weights, IDS_SPEC, IDS_SPEC)
+        if _IS_JAX:
+            self._compute_weights = compile_for_model(model, compute_weights)
+        else:
+            self._compute_weights = trace_once(
+                compute_weights, IDS_SPEC, IDS_SPEC
+            )
 
     def read(self, texts, translations=None):
         """Returns a list of AttentionMaps, one for each text.
@@ -56,6 +72,7 @@ class AttentionReader:
             [pair.length for pair in pairs],
             self._translator.backend.batch_tokens,
             lambda indices: self._batch_weights([pairs[i] for i in indices]),
+            num_threads=self._translator.backend.num_threads,
         )
         tagged_texts = [*map(self._translator.languages.tag, texts)]
         sources = self._tokens_and_words("source", tagged_texts, pairs)
@@ -65,12 +82,18 @@ class AttentionReader:
                 pad_ids([pair.target.ids for pair in pairs])
             )
         rows = zip(texts, translations, pairs, sources, targets, weights)
-        return [make_attention_maps(*row) for row in rows]
+        return [_make_maps(*row) for row in rows]
 
     def _tokens_and_words(self, side, texts, pairs):
         """Yields tokens and word spans of a side; no texts after a search."""
         tokenizer = getattr(self._tokenizer, side)
-        ids = pad_ids([getattr(pair, side).ids for pair in pairs])
+        rows = [getattr(pair, side).ids for pair in pairs]
+        if _IS_JAX:
+            for row in rows:
+                tokens = tuple(map(tokenizer.id_to_token, row.tolist()))
+                yield tokens, np.full((len(row), 2), -1, np.int32)
+            return
+        ids = pad_ids(rows)
         if texts is None:
             spans = target_word_spans(tokenizer, ids)
         else:
@@ -87,7 +110,33 @@ class AttentionReader:
             pad_ids([pair.source.ids for pair in pairs]),
             pad_ids([pair.target.ids for pair in pairs]),
         )
+        weights = {kind: np.asarray(each) for kind, each in weights.items()}
         return [
-            {kind: array[row].numpy() for kind, array in weights.items()}
+            {kind: array[row] for kind, array in weights.items()}
             for row in range(len(pairs))
         ]
+
+
+def _make_maps(text, translation, pair, source, target, weights):
+    """Returns AttentionMaps without padding.
+
+    `source` and `target` are tokens and words of a side, and `weights` a dict
+    of padded float32 [L, H, Q, K].
+    """
+    source_tokens, source_words = source
+    target_tokens, target_words = target
+    s, t = len(source_tokens), len(target_tokens)
+    return AttentionMaps(
+        text=text,
+        translation=translation,
+        source_tokens=source_tokens,
+        target_tokens=target_tokens,
+        target_inputs=("<s>", *target_tokens[:-1]),
+        encoder=weights["encoder"][:, :, :s, :s],
+        decoder=weights["decoder"][:, :, :t, :t],
+        cross=weights["cross"][:, :, :t, :s],
+        source_words=source_words,
+        target_words=target_words,
+        source_truncated=pair.source.truncated,
+        target_truncated=pair.target.truncated,
+    )

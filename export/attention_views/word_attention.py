@@ -1,4 +1,4 @@
-"""Attention weights between the words of a translation, or its pieces."""
+"""Attention weights of a translation, between its pieces or its words."""
 
 import dataclasses
 import itertools
@@ -18,6 +18,44 @@ UNITS = ("words", "pieces")
 
 _SPACES = "\u2581 "
 _PUNCTUATION = _SPACES + ".,;:!?()\u00ab\u00bb\"'\u201c\u201d\u2026\u00a0"
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionMaps:
+    """Attention weights of one translation, without padding.
+
+    Letters: L layers of the encoder or the decoder, H heads, S source tokens, T
+    target tokens. Rows are queries, columns keys; every row sums to 1, that of
+    the target's tag in `encoder`, which does not get it, to 0. Row t of
+    `decoder` and `cross` belongs to the step that predicts `target_tokens[t]`
+    from `target_inputs[: t + 1]`, which are the columns of `decoder`.
+
+    Attributes:
+        source_tokens: [S] str, such as "\u2581the"; the last one is "</s>".
+        target_tokens: [T] str, the tokens of the translation.
+        target_inputs: [T] str: "<s>", then all `target_tokens` but the last.
+        encoder: float32 [L, H, S, S].
+        decoder: float32 [L, H, T, T].
+        cross: float32 [L, H, T, S].
+        source_words: int32 [S, 2]: the first and the last word of `text` that
+            each token belongs to, -1 for the end token.
+        target_words: int32 [T, 2], the same for `translation`.
+        source_truncated, target_truncated: whether the text or a given
+            translation exceeded the model's maximum length.
+    """
+
+    text: str
+    translation: str
+    source_tokens: tuple[str, ...]
+    target_tokens: tuple[str, ...]
+    target_inputs: tuple[str, ...]
+    encoder: np.ndarray
+    decoder: np.ndarray
+    cross: np.ndarray
+    source_words: np.ndarray
+    target_words: np.ndarray
+    source_truncated: bool = False
+    target_truncated: bool = False
 
 
 def merge_pieces(maps):

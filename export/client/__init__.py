@@ -1,4 +1,5 @@
 """Translates text on a running TensorFlow Serving over REST or gRPC.
 
-Only gRPC imports TensorFlow.
+`remote_backend` makes requests and validates responses, which `rest_server` and
+`grpc_server` transmit. Only gRPC imports TensorFlow.
 """

@@ -3,6 +3,7 @@
 import gc
 import math
 import os
+import pathlib
 import shlex
 import sys
 
@@ -82,6 +83,13 @@ def serialize_flags(*names):
     """Returns the flags of these names that were given, as arguments."""
     all_flags = [flags.FLAGS[name] for name in names]
     return [flag.serialize() for flag in all_flags if flag.present]
+
+
+def new_path(flag):
+    """Returns the pathlib.Path of a flag; InputError if it exists already."""
+    path = pathlib.Path(flags.FLAGS[flag].value)
+    validate_new_path(path, f"--{flag}")
+    return path
 
 
 def validate_new_path(path, flag):

@@ -8,7 +8,6 @@ also the BLEU of both.
 """
 
 import importlib.util
-import pathlib
 
 import numpy as np
 import sacrebleu
@@ -25,15 +24,12 @@ from export.ctranslate2.ctranslate2_model import (
     QUANTIZATIONS,
     SOURCE_VOCABULARY_FILE,
     VOCABULARY_FILE,
-    CTranslate2Translator,
+    CTranslate2Backend,
     save_ctranslate2,
 )
 from export.lines.files import read_references, read_sentences
 from export.model_directory import ModelDirectory
 from export.translators import search_flags
-from export.translators.batches import truncation_limit
-from export.translators.languages import Languages
-from export.translators.model_backend import MAX_SOURCE_TOKENS
 from export.translators.output_vocabulary_files import collect_target_pieces
 from export.translators.translator import Translator
 
@@ -76,26 +72,19 @@ def main(arguments):
             "The package ctranslate2 is not installed; install it with: "
             "pip install -r requirements-serving.txt"
         )
-    path = pathlib.Path(FLAGS.output_dir)
-    command.validate_new_path(path, "--output_dir")
+    path = command.new_path("output_dir")
     sentences, references = _read_comparison()
     directory = ModelDirectory(FLAGS.model_dir)
     if FLAGS.argos:
         argos_path = path.with_name(f"{path.name}.argosmodel")
         command.validate_new_path(argos_path, "--output_dir")
         argos_languages = read_argos_languages(directory)
-    tokenizer = directory.load_tokenizer()
-    languages = Languages.from_directory(directory, tokenizer).select(
-        FLAGS.source_language, FLAGS.target_language
-    )
+    model, tokenizer, languages = directory.load()
+    languages = languages.select(FLAGS.source_language, FLAGS.target_language)
     sentences = [languages.tag(each) for each in sentences]
     example = languages.tag("...") if languages.target else "..."
-    model = directory.load_model()
-    target_ids = None
-    if FLAGS.target_pieces:
-        target_ids = collect_target_pieces(
-            tokenizer.target, FLAGS.target_pieces
-        )
+    pieces = FLAGS.target_pieces
+    target_ids = pieces and collect_target_pieces(tokenizer.target, pieces)
     vocabulary = directory.read_vocabulary()
     save_ctranslate2(model, vocabulary, path, FLAGS.quantization, target_ids)
     size = sum(file.stat().st_size for file in path.iterdir())
@@ -126,16 +115,17 @@ def _read_comparison():
 def _compare(translator, path, sentences, references):
     """Returns lines on how far CTranslate2 and this package's search agree."""
     config = translator.model.config
-    limit = truncation_limit(config, MAX_SOURCE_TOKENS)
-    ct2_translator = CTranslate2Translator(path, config, limit)
+    backend = CTranslate2Backend(path, config)
     texts, scores = _translate("keras_transformer", translator, sentences)
-    ct2_texts, ct2_scores = _translate("CTranslate2", ct2_translator, sentences)
+    ct2_texts, ct2_scores = _translate(
+        "CTranslate2", Translator(backend), sentences
+    )
     same = np.array(texts) == np.array(ct2_texts)
     difference = np.abs(scores - ct2_scores)[same].max(initial=0.0)
     lines = [
         f"Compared on {len(sentences):,} sentences, beam {config.beam_size}, "
         f"alpha {config.alpha}; CTranslate2 computes in "
-        f"{ct2_translator.compute_type}:",
+        f"{backend.compute_type}:",
         f"  identical translations  {same.mean():.2%} ({same.sum():,} of "
         f"{len(sentences):,})",
         f"  score difference        at most {difference:.1e} where identical",
@@ -149,10 +139,10 @@ def _compare(translator, path, sentences, references):
             f"CTranslate2 {ct2_bleu:.2f} ({ct2_bleu - bleu:+.2f})",
             f"                          {metric.get_signature()}",
         ]
-    if not ct2_translator.compute_type.startswith(FLAGS.quantization):
+    if not backend.compute_type.startswith(FLAGS.quantization):
         lines.append(
             f"CTranslate2 has no {FLAGS.quantization} on these processors; "
-            f"the figures are for {ct2_translator.compute_type}."
+            f"the figures are for {backend.compute_type}."
         )
     return [*lines, "docs/decoding.md says how the two searches differ."]
 

@@ -1,7 +1,5 @@
 """CTranslate2's model folder: writes it, and translates with it."""
 
-import itertools
-
 import numpy as np
 import sentencepiece
 from keras import ops
@@ -13,6 +11,7 @@ from export.pretrained.config_files import ANY, split_keys, validate_config
 from export.tokenizers.python_tokenizers import (
     LANGUAGE_PAIR,
     PythonTokenizer,
+    PythonTokenizerPair,
     find_tags,
     load_python_source_tokenizer,
     read_kind,
@@ -20,7 +19,8 @@ from export.tokenizers.python_tokenizers import (
     split_vocabulary,
 )
 from export.translators.batches import BATCH_TOKENS
-from export.translators.translation import BLANK, Translation
+from export.translators.model_backend import ModelBackend
+from export.translators.translation import Translation
 from keras_transformer.decoding.search_config import length_penalty
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
@@ -198,73 +198,70 @@ def _to_float32(tensor):
     return np.asarray(ops.convert_to_numpy(tensor), np.float32)
 
 
-class CTranslate2Translator:
-    """Beam search by CTranslate2 on a CPU.
+class CTranslate2Backend(ModelBackend):
+    """Finds best translations by CTranslate2's beam search on a CPU.
 
-    `path` is the pathlib.Path of a folder of `save_ctranslate2`, and `config` a
-    TransformerConfig with the settings of the search. Sources are truncated to
-    `max_source_tokens`, the end included. `compute_type` is the type of the
-    matrix products, such as "int8_float32".
+    CTranslate2 ranks by log-probability / length ** alpha; scores are
+    log-probability / length penalty of the configuration.
+
+    Args:
+        path: pathlib.Path of a folder of `save_ctranslate2`.
+        config: TransformerConfig with the settings of the search.
+        max_source_tokens: see ModelBackend.
+
+    Attributes:
+        compute_type: type of the matrix products, such as "int8_float32".
     """
 
-    def __init__(self, path, config, max_source_tokens):
+    # CTranslate2 starts threads itself.
+    num_threads = 1
+    has_alignments = False
+
+    def __init__(self, path, config, max_source_tokens=None):
         import ctranslate2
 
-        self._config = config
-        self._max_source_tokens = max_source_tokens
         source_path = path / SOURCE_VOCABULARY_FILE
         try:
             self._translator = ctranslate2.Translator(str(path), device="cpu")
-            target_proto = (path / VOCABULARY_FILE).read_bytes()
-            if source_path.exists():
-                source_proto = source_path.read_bytes()
-                self._source = load_python_source_tokenizer(source_proto)
-            else:
-                self._source = PythonTokenizer(target_proto)
-            self._target = sentencepiece.SentencePieceProcessor(
-                model_proto=target_proto
+            source = target = PythonTokenizer(
+                (path / VOCABULARY_FILE).read_bytes()
             )
+            if source_path.exists():
+                source = load_python_source_tokenizer(source_path.read_bytes())
         except (RuntimeError, ValueError, OSError) as error:
             raise InputError(
                 f"CTranslate2 cannot load {path}: {error}"
             ) from error
+        tokenizer = PythonTokenizerPair(source, target)
+        super().__init__(tokenizer, config, max_source_tokens)
         # The target's language, which the tokens begin with.
-        self._num_given_tokens = int(self._source.num_tags == 2)
+        self._num_given_tokens = int(source.num_tags == 2)
         self.compute_type = self._translator.compute_type
 
-    def translate(self, texts, on_progress=None):
-        """Translates a list of str to a list of Translation, in order.
-
-        CTranslate2 ranks by log-probability / length ** alpha; the returned
-        score is log-probability / length penalty of the configuration.
-        `on_progress` is called with the number of sentences just translated.
-        """
-        # CTranslate2 appends the end token.
-        max_pieces = self._max_source_tokens - 1
-        sources = [self._source.tokens(text)[:max_pieces] for text in texts]
-        translations = [BLANK] * len(sources)
-
-        def source_length(index):
-            return len(sources[index])
-
+    def search(self, sentences, n, align):
+        """See the base class; `n` is 1."""
+        del n, align
+        rows = {}
         # A call has one length limit for all sentences, and a translation must
         # not depend on the others.
-        indices = sorted(range(len(sources)), key=source_length)
-        for length, group in itertools.groupby(indices, source_length):
-            group = [*group]
-            if length:
-                batch = self._search([sources[index] for index in group])
-                for index, translation in zip(group, batch):
-                    translations[index] = translation
-            if on_progress is not None:
-                on_progress(len(group))
-        return translations
+        for length in {sentence.length for sentence in sentences}:
+            indices = [
+                index
+                for index, sentence in enumerate(sentences)
+                if sentence.length == length
+            ]
+            # CTranslate2 appends the end token.
+            ids = [sentences[index].ids[:-1].tolist() for index in indices]
+            rows |= zip(indices, self._search(ids))
+        return [[rows[index]] for index in range(len(sentences))]
 
-    def _search(self, sources):
+    def _search(self, ids):
         """Yields the best Translation of sources of the same length."""
         config, given = self._config, self._num_given_tokens
-        prefixes = [source[:given] for source in sources]
-        sources = [source[given:] for source in sources]
+        to_token = self.tokenizer.source.id_to_token
+        pieces = [[*map(to_token, row)] for row in ids]
+        prefixes = [row[:given] for row in pieces]
+        sources = [row[given:] for row in pieces]
         results = self._translator.translate_batch(
             sources,
             target_prefix=prefixes if given else None,
@@ -287,17 +284,17 @@ class CTranslate2Translator:
             sources,
             # `score_batch` appends the end itself.
             [
-                prefix + [each for each in pieces if each != _END]
-                for prefix, pieces in zip(prefixes, outputs)
+                prefix + [each for each in output if each != _END]
+                for prefix, output in zip(prefixes, outputs)
             ],
             max_batch_size=BATCH_TOKENS,
             batch_type="tokens",
         )
-        for pieces, score in zip(outputs, scores):
-            length = given + len(pieces)
+        for output, score in zip(outputs, scores):
+            length = given + len(output)
             log_probability = sum(score.log_probs[given:length])
             penalty = length_penalty(
                 length, config.alpha, config.length_penalty
             )
-            text = self._target.decode(pieces)
+            text = self.tokenizer.target.text(output)
             yield Translation(text, log_probability / float(penalty))

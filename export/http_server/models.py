@@ -57,20 +57,13 @@ def _load_export(version, selected):
 def _load_directory(directory, search, selected):
     # Not at the top: exports do not need Keras.
     from export.serving.served_translator import ServedTranslator
-    from export.translators.output_vocabulary_files import (
-        load_output_vocabulary,
-    )
 
     if directory.symbols_path.exists():
         raise InputError(
             f"{directory.path} is a parser's directory; expected a "
             "translator's."
         )
-    model, tokenizer = directory.load_model(), directory.load_tokenizer()
-    search = load_output_vocabulary(search, tokenizer, model.config)
-    languages = Languages.from_directory(directory, tokenizer)
-    languages = languages.select(*selected)
-    servable = ServedTranslator(model, tokenizer, languages=languages, **search)
+    servable = ServedTranslator.from_directory(directory, *selected, **search)
 
     def run(name, inputs):
         # A tf.function does not keep its object alive.
@@ -84,7 +77,7 @@ def _load_directory(directory, search, selected):
             for name, function in servable.signatures().items()
         },
         servable.config.beam_size,
-        languages,
+        servable.languages,
     )
 
 

@@ -15,11 +15,11 @@ from export.pretrained.config_files import (
     validate_fields,
     wrong_value_error,
 )
+from export.pretrained.pretrained_model import PretrainedModel
 from export.pretrained.vocabulary import MISSING_ID, read_vocabularies
 from export.pretrained.weight_mapping import (
     EXCLUDED_BIAS,
     MAX_VOCABULARY,
-    PretrainedModel,
     layer_mappings,
     load_transformer,
     make_transformer_config,
@@ -82,11 +82,9 @@ def read_hugging_face(folder):
     damaged or of another architecture.
     """
     # The default of MarianConfig is False, which no trained model uses.
-    fields = {"scale_embedding": False} | read_fields(folder / _CONFIG_FILE)
-    warnings = validate_fields(fields, HF_CONFIG_FIELDS, _CONFIG_FILE)
-    path = folder / _GENERATION_FILE
-    generation_fields = read_fields(path) if path.exists() else None
-    generation = read_generation(fields, generation_fields)
+    fields, generation, warnings = read_settings(
+        folder, {"scale_embedding": False}, HF_CONFIG_FIELDS
+    )
     is_shared = fields.get("share_encoder_decoder_embeddings", True)
     source_size = target_size = read_size(fields, "vocab_size")
     if not is_shared and "decoder_vocab_size" in fields:
@@ -111,13 +109,34 @@ def read_hugging_face(folder):
     )
     rates = _read_sinusoid_rates(weights, config.d_model)
     config = config.replace(sinusoid_rates=rates)
-    mappings = layer_mappings(config, is_hugging_face=True)
-    embeddings, names = read_embeddings(weights, config, sizes)
-    model = load_transformer(config, weights, mappings, names)
-    set_embeddings(model, embeddings, bias, source, target)
-    warnings += vocabulary_warnings + bias_warnings + generation.warnings
+    model = read_transformer(weights, config, sizes, bias, source, target)
+    warnings += vocabulary_warnings + bias_warnings
     vocabulary = join_vocabularies(source.proto, target.proto)
     return PretrainedModel(model, vocabulary, languages, warnings)
+
+
+def read_settings(folder, defaults, supported_values):
+    """Returns the fields of config.json, GenerationSettings and warnings."""
+    fields = defaults | read_fields(folder / _CONFIG_FILE)
+    warnings = validate_fields(fields, supported_values, _CONFIG_FILE)
+    path = folder / _GENERATION_FILE
+    generation_fields = read_fields(path) if path.exists() else None
+    generation, more_warnings = read_generation(fields, generation_fields)
+    return fields, generation, warnings + more_warnings
+
+
+def read_transformer(weights, config, sizes, bias, source, target):
+    """Returns the Transformer of a WeightsFile.
+
+    `sizes` are those of the vocabularies in the checkpoint; for `bias`,
+    `source` and `target` see `set_embeddings`.
+    """
+    mappings = layer_mappings(config, is_hugging_face=True)
+    embeddings = _read_embeddings(weights, config, sizes)
+    names = {_SHARED, _ENCODER, _DECODER, _OUTPUT, _OUTPUT_BIAS, *_POSITIONS}
+    model = load_transformer(config, weights, mappings, names)
+    set_embeddings(model, embeddings, bias, source, target)
+    return model
 
 
 def read_config(fields, **other_fields):
@@ -186,11 +205,8 @@ def read_bias(weights, size, target, generation):
     return bias, warnings
 
 
-def read_embeddings(weights, config, sizes):
-    """Reads the matrices [V', D] by name: source, target, output.
-
-    Also returns the names of all arrays that do not belong to a layer.
-    """
+def _read_embeddings(weights, config, sizes):
+    """Returns the matrices [V', D] by name: source, target, output."""
     embeddings = {}
     for matrix, names in _EMBEDDING_NAMES[config.share_embeddings].items():
         shape = (sizes[matrix != "source"], config.d_model)
@@ -205,8 +221,7 @@ def read_embeddings(weights, config, sizes):
                     f"{weights.path}: expected one matrix for {name} and "
                     f"{first}, as {_CONFIG_FILE} says, got two."
                 )
-    names = {_SHARED, _ENCODER, _DECODER, _OUTPUT, _OUTPUT_BIAS, *_POSITIONS}
-    return embeddings, names
+    return embeddings
 
 
 def _read_sinusoid_rates(weights, width):
@@ -245,11 +260,10 @@ class GenerationSettings(typing.NamedTuple):
     # Ids that are never generated; whether the softmax excludes them.
     suppressed_ids: set[int]
     renormalize_logits: bool
-    warnings: list[str]
 
 
 def read_generation(config, generation):
-    """Returns the GenerationSettings as transformers interprets them.
+    """Returns GenerationSettings as transformers does, and warnings.
 
     `config` has the fields of config.json, and `generation` the fields of
     generation_config.json; if this is None, `config` has the settings.
@@ -284,7 +298,7 @@ def read_generation(config, generation):
             f"source; here it may have {max_tokens} more than its source"
         )
     early_stopping = fields.get("early_stopping", False)
-    return GenerationSettings(
+    settings = GenerationSettings(
         search_fields={
             "beam_size": read_int("num_beams", MAX_BEAMS, 1),
             "alpha": read_number(
@@ -298,8 +312,8 @@ def read_generation(config, generation):
         end_id=end,
         suppressed_ids=_read_suppressed_ids(fields, end, file, warnings),
         renormalize_logits=fields.get("renormalize_logits", False),
-        warnings=warnings,
     )
+    return settings, warnings
 
 
 def _read_end_id(fields, file):

@@ -13,29 +13,23 @@ from export.pretrained.config_files import (
     read_bytes,
     read_fields,
     split_keys,
-    validate_fields,
     wrong_value_error,
 )
 from export.pretrained.fast_tokenizer import read_fast_tokenizer
 from export.pretrained.hugging_face_reader import (
     read_bias,
     read_config,
-    read_embeddings,
-    read_generation,
+    read_settings,
     read_size,
+    read_transformer,
 )
+from export.pretrained.pretrained_model import PretrainedModel
 from export.pretrained.vocabulary import (
     complete_vocab,
     make_vocabulary,
     read_added_tokens,
     read_pieces,
     read_vocab,
-)
-from export.pretrained.weight_mapping import (
-    PretrainedModel,
-    layer_mappings,
-    load_transformer,
-    set_embeddings,
 )
 from export.pretrained.weights_file import open_weights_file
 from export.tokenizers.python_tokenizers import (
@@ -100,19 +94,16 @@ def read_m2m(folder):
     docs/pretrained.md lists the files. Raises InputError if one is missing,
     damaged or of another architecture.
     """
-    fields = _DEFAULTS | read_fields(folder / _CONFIG_FILE)
-    warnings = validate_fields(fields, _CONFIG_FIELDS, _CONFIG_FILE)
-    path = folder / "generation_config.json"
-    generation_fields = read_fields(path) if path.exists() else None
-    generation = read_generation(fields, generation_fields)
+    fields, generation, warnings = read_settings(
+        folder, _DEFAULTS, _CONFIG_FIELDS
+    )
     size = read_size(fields, "vocab_size")
-    vocabulary, languages, more_warnings = _read_vocabulary(
+    vocabulary, languages, vocabulary_warnings = _read_vocabulary(
         folder, size, generation
     )
-    warnings += more_warnings
     weights = open_weights_file(folder)
-    bias, more_warnings = read_bias(weights, size, vocabulary, generation)
-    warnings += more_warnings + generation.warnings
+    bias, bias_warnings = read_bias(weights, size, vocabulary, generation)
+    warnings += vocabulary_warnings + bias_warnings
     config = read_config(
         fields,
         vocabulary_size=len(vocabulary.checkpoint_ids),
@@ -122,10 +113,8 @@ def read_m2m(folder):
         output_bias=True,
         **generation.search_fields,
     )
-    mappings = layer_mappings(config, is_hugging_face=True)
-    embeddings, names = read_embeddings(weights, config, (size, size))
-    model = load_transformer(config, weights, mappings, names)
-    set_embeddings(model, embeddings, bias, vocabulary, vocabulary)
+    sides = vocabulary, vocabulary
+    model = read_transformer(weights, config, (size, size), bias, *sides)
     source = add_kind(vocabulary.proto, LANGUAGE_PAIR)
     return PretrainedModel(
         model, join_vocabularies(source, vocabulary.proto), languages, warnings

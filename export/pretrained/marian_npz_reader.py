@@ -24,6 +24,7 @@ from export.pretrained.config_files import (
     validate_fields,
     wrong_value_error,
 )
+from export.pretrained.pretrained_model import PretrainedModel
 from export.pretrained.vocabulary import (
     complete_vocab,
     make_vocabulary,
@@ -31,7 +32,6 @@ from export.pretrained.vocabulary import (
 )
 from export.pretrained.weight_mapping import (
     MAX_VOCABULARY,
-    PretrainedModel,
     layer_mappings,
     load_transformer,
     make_transformer_config,

@@ -52,18 +52,6 @@ _LAYER_ARRAYS = (
 )
 
 
-class PretrainedModel(typing.NamedTuple):
-    """A pretrained model read from a directory."""
-
-    model: kt.Transformer
-    # Content of a `vocabulary.model`.
-    vocabulary: bytes
-    # Codes of source and target, None if the directory lacks them.
-    languages: tuple
-    # About settings of the directory that are ignored.
-    warnings: list[str]
-
-
 class WeightMapping(typing.NamedTuple):
     """Maps one array of a checkpoint to columns of a weight."""
 

@@ -1,5 +1,7 @@
 """Writes, describes, runs and compares exports for TensorFlow Serving.
 
-`session` loads TensorFlow without Keras, as in a server process. How to add a
-signature: docs/architecture.md.
+`served_translator` and `served_parser` are the graphs, `export_directory` has
+the files of an export, and `comparison` compares outputs. `session` loads
+TensorFlow without Keras, as in a server process. How to add a signature:
+docs/architecture.md.
 """

@@ -32,7 +32,8 @@ WARM_UP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
 # Token counts of the sentences in each request: one, and mixed lengths.
 _REQUEST_LENGTHS = ([6], [1, 4, 9, 14])
 _COMMON_LIMITS = {"beam_size", "alpha", "max_source_tokens"}
-_LIMITS = {
+# By task, the settings of a search in a description.
+LIMITS = {
     "translation": _COMMON_LIMITS
     | {"stop_criterion", "max_extra_tokens", "quantization"},
     "parsing": _COMMON_LIMITS,
@@ -127,7 +128,7 @@ def read_description(version):
     path = version / DESCRIPTION_FILES[task]
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        missing = _LIMITS[task].difference(content["limits"])
+        missing = LIMITS[task].difference(content["limits"])
         if content["parameters"] < 1 or missing:
             names = ", ".join(sorted(missing)) or "parameters"
             raise ValueError(f"it lacks {names}")
@@ -149,11 +150,12 @@ def read_export_languages(description):
 def select_inputs(names, texts, translations, ids, codes):
     """Returns a request with inputs of these names, a dict.
 
-    `codes` are pairs of languages, of `language_pairs`. Raises InputError for
-    an unknown name.
+    `ids` are rows of ids, `codes` pairs of languages, of `language_pairs`.
+    Raises InputError for an unknown name.
     """
     terms = [first_terms(*pair) for pair in zip(texts, translations)]
-    values = {"text": texts, "translation": translations, "ids": ids}
+    values = {"text": texts, "translation": translations}
+    values["ids"] = pad_ids(ids)
     values |= request_inputs(terms)
     values["source_language"], values["target_language"] = zip(*codes)
     unknown = set(names).difference(values)
@@ -202,7 +204,7 @@ def make_warm_up_requests(tokenizer, signatures, languages):
     for lengths in _REQUEST_LENGTHS:
         texts = random_texts(tokenizer.source.proto, lengths)
         translations = random_texts(tokenizer.target.proto, lengths[::-1])
-        ids = pad_ids(tokenizer.source.encode([*texts]))
+        ids = tokenizer.source.encode(texts)
         for name, function in signatures.items():
             names = [spec.name for spec in function.input_signature]
             codes = language_pairs(languages, len(texts))

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from export.parsing.linearization import FIRST_SYMBOL_ID
+from export.parsing.parser import Parser
 from export.parsing.trees import ROOT, ROOT_LABELS, UNICODE_SPACE
 from export.translators.batches import character_limit, truncation_limit
 from export.translators.languages import Languages
@@ -58,6 +59,13 @@ class ServedParser(tf.Module):
             )
             for n_best in (1, parser.beam_size)
         )
+
+    @classmethod
+    def from_directory(
+        cls, path, max_source_tokens=MAX_SOURCE_TOKENS, **search
+    ):
+        """Loads a model directory; `search` are settings of Parser."""
+        return cls(Parser.from_directory(path, **search), max_source_tokens)
 
     def limits(self):
         """Returns the settings and limits of the search, a dict."""

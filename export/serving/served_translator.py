@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from export.translators.int8 import NOT_SUPPORTED, multiplies_exactly
 from export.translators.languages import Languages
+from export.translators.output_vocabulary_files import load_output_vocabulary
 from export.translators.term_ops import find_terms
 from export.translators.text_graph import TextGraph, has_tokens
 from export.translators.text_ops import (
@@ -76,6 +77,23 @@ class ServedTranslator(tf.Module):
         # As a tf.function it is shared by three signatures.
         self._search = tf.function(
             translator.search, input_signature=[_IDS], autograph=False
+        )
+
+    @classmethod
+    def from_directory(
+        cls, directory, source_language=None, target_language=None, **search
+    ):
+        """Loads a ModelDirectory, for texts of these languages or its own.
+
+        `search` are the other arguments, with paths as in
+        `load_output_vocabulary`.
+        """
+        model, tokenizer, languages = directory.load()
+        return cls(
+            model,
+            tokenizer,
+            languages=languages.select(source_language, target_language),
+            **load_output_vocabulary(search, tokenizer, model.config),
         )
 
     @property

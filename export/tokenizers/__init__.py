@@ -1,23 +1,25 @@
 """Tokenizers: text to ids and back, inside and outside a TensorFlow graph.
 
 `tokenizer` is for models trained here, `pretrained_tokenizers` for imported
-ones. `python_tokenizers` has both without TensorFlow, and reads and writes
-`vocabulary.model`. They import `keras_transformer.config` only.
+ones and those of several languages. `python_tokenizers` has all of them without
+TensorFlow, and reads and writes `vocabulary.model`; `tags` splits the tags of
+languages from a text.
 """
 
 
 def load_tokenizer(vocabulary):
-    """Returns the tokenizer of a `vocabulary.model`'s bytes for Keras' backend.
+    """Returns the tokenizers of a vocabulary's bytes for Keras' backend.
 
-    Raises ValueError for other bytes.
+    Their attributes `source` and `target` are those of the sides. Raises
+    ValueError for other bytes.
     """
     # Not at the top: JAX needs no TensorFlow, and clients need neither.
     import keras
 
     if keras.backend.backend() == "jax":
-        from export.tokenizers.python_tokenizers import load_python_tokenizer
+        from export.tokenizers.python_tokenizers import load_python_tokenizers
 
-        return load_python_tokenizer(vocabulary)
+        return load_python_tokenizers(vocabulary)
     from export.tokenizers import pretrained_tokenizers
 
     return pretrained_tokenizers.load_tokenizer(vocabulary)

@@ -56,9 +56,6 @@ class PythonTokenizer:
     `num_tags` their number in a source.
     """
 
-    # Itself: a PythonTokenizerPair has one tokenizer for each side.
-    source = target = property(lambda self: self)
-
     def __init__(self, proto):
         self.proto = proto
         self._processor = sentencepiece.SentencePieceProcessor(
@@ -77,9 +74,10 @@ class PythonTokenizer:
         return [*ids, self._processor.eos_id()]
 
     def text(self, ids):
-        """Returns the text of a list of int, without special ids.
+        """Returns the text of ids, a list of int, without special ids.
 
-        Bytes that are not UTF-8 become U+FFFD.
+        Tokens, a list of str, are joined too. Bytes that are not UTF-8 become
+        U+FFFD.
         """
         return self._processor.decode(ids)
 
@@ -161,30 +159,23 @@ def text_piece_mask(proto):
 
 
 class PythonTokenizerPair(typing.NamedTuple):
-    """A tokenizer for each side."""
+    """A tokenizer for each side; one twice for a joint vocabulary."""
 
     source: PythonTokenizer
     target: PythonTokenizer
 
 
-def load_python_tokenizer(vocabulary):
-    """Returns the PythonTokenizer or PythonTokenizerPair of a vocabulary.
-
-    Raises ValueError for bytes that are not a SentencePiece model.
-    """
-    source, target = load_python_tokenizers(vocabulary)
-    return source if source is target else PythonTokenizerPair(source, target)
-
-
 def load_python_tokenizers(vocabulary):
-    """Returns the source and target PythonTokenizers of a vocabulary.
+    """Returns the PythonTokenizerPair of a vocabulary.
 
     Raises ValueError for bytes that are not a SentencePiece model.
     """
     source, target = split_vocabulary(vocabulary)
     if source is target:
-        return (PythonTokenizer(vocabulary),) * 2
-    return load_python_source_tokenizer(source), PythonVocabTokenizer(target)
+        return PythonTokenizerPair(*[PythonTokenizer(vocabulary)] * 2)
+    return PythonTokenizerPair(
+        load_python_source_tokenizer(source), PythonVocabTokenizer(target)
+    )
 
 
 def load_python_source_tokenizer(proto):

@@ -1,7 +1,6 @@
 """Tiny models of several languages, with tags of one kind or the other."""
 
 from export.model_directory import ModelDirectory
-from export.tokenizers import pretrained_tokenizers
 from export.tokenizers.python_tokenizers import (
     LANGUAGE_PAIR,
     add_kind,
@@ -24,12 +23,6 @@ def vocabulary(kind):
 
 def write_model(path, kind, model=None, **run):
     model = model or tiny.model(vocabulary_size=200, beam_size=3)
-    directory = ModelDirectory(path)
-    proto = vocabulary(kind)
-    tokenizer = pretrained_tokenizers.load_tokenizer(proto)
-    assert tokenizer.target.vocabulary_size == 200
-    directory.write_config(model.config)
-    directory.write_run({"dataset": "made up", **run})
-    directory.write_vocabulary(proto)
-    directory.write_weights(model)
+    run = {"dataset": "made up", **run}
+    ModelDirectory(path).write(model, vocabulary(kind), run)
     return str(path)

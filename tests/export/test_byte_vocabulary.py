@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from export.ctranslate2.ctranslate2_model import (
-    CTranslate2Translator,
+    CTranslate2Backend,
     save_ctranslate2,
 )
 from export.model_directory import ModelDirectory
@@ -37,10 +37,7 @@ def fixture_directory(tmp_path_factory):
         vocabulary_size=SIZE, norm="post", share_embeddings="all", beam_size=1
     )
     directory = ModelDirectory(path)
-    directory.write_config(model.config)
-    directory.write_run({})
-    directory.write_vocabulary(made_up_text.byte_vocabulary())
-    directory.write_weights(model)
+    directory.write(model, made_up_text.byte_vocabulary(), {})
     return directory
 
 
@@ -65,14 +62,14 @@ def test_a_prefix_may_have_any_character(translator, prefix):
     assert normalized == " ".join(filter(None, words))
 
 
-def test_translations_begin_with_characters_without_a_token(translator):
+def test_translations_begin_with_characters_without_a_token(translator, eager):
     prefixes = ["\U0001f600 ba", "\u13e3"]
     found = translator.translate(TEXTS[:2], prefixes=prefixes)
     for translation, prefix in zip(found, prefixes, strict=True):
         assert translation.text.startswith(prefix)
 
 
-def test_a_server_answers_the_same(directory, translator, expected):
+def test_a_server_answers_the_same(directory, translator, expected, eager):
     model = directory.load_model()
     served = ServedTranslator(model, translator.tokenizer)
     answer = served.translate(TEXTS)["translation"].numpy()
@@ -105,7 +102,7 @@ def test_output_vocabularies_have_byte_tokens(translator, tmp_path):
         assert {*source.tolist()} & {*BYTES} <= {*found.tolist()}
 
 
-def test_hugging_face_keeps_byte_tokens(directory, expected, tmp_path):
+def test_hugging_face_keeps_byte_tokens(directory, expected, tmp_path, eager):
     model = directory.load_model()
     vocabulary = directory.read_vocabulary()
     write_hugging_face(model, vocabulary, ("en", "fr"), tmp_path)
@@ -133,13 +130,15 @@ def test_ctranslate2_keeps_byte_tokens(directory, expected, tmp_path):
     pytest.importorskip("ctranslate2")
     model, path = directory.load_model(), tmp_path / "folder"
     save_ctranslate2(model, directory.read_vocabulary(), path)
-    found = CTranslate2Translator(path, model.config, 512).translate(TEXTS)
+    found = Translator(CTranslate2Backend(path, model.config, 512)).translate(
+        TEXTS
+    )
     # At the maximum length CTranslate2 generates a token instead of the end.
     for translation, text in zip(found, expected, strict=True):
         assert translation.text.startswith(text)
 
 
-def test_keras_hub_keeps_byte_tokens(directory, expected):
+def test_keras_hub_keeps_byte_tokens(directory, expected, eager):
     keras_hub_task = pytest.importorskip("export.keras_hub_task")
     task = keras_hub_task.TransformerSeq2SeqLM.from_preset(str(directory.path))
     task.preprocessor.encoder_sequence_length = 60

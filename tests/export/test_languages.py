@@ -14,11 +14,15 @@ from export.http_server.models import list_languages, load_model
 from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.saved_model import save
-from export.tokenizers import pretrained_tokenizers
-from export.tokenizers.python_tokenizers import (
-    load_python_tokenizers,
+from export.serving.export_directory import (
+    make_description,
+    read_export_languages,
 )
+from export.serving.served_translator import ServedTranslator
+from export.tokenizers import pretrained_tokenizers
+from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.languages import Languages
+from export.translators.signature_backend import SignatureBackend
 from export.translators.terms import Terms
 from export.translators.translator import Translator
 from tests.export import commands, odd_vocabularies, tiny
@@ -94,7 +98,7 @@ def test_tags_become_ids(kind):
     assert plain.languages == ()
 
 
-def test_languages_are_tags_of_the_text(kind, translator):
+def test_languages_are_tags_of_the_text(kind, translator, eager):
     tags = "".join(TAGS[kind])
     german = select(translator)
     tagged = [tags + each if each.strip() else each for each in TEXTS]
@@ -117,7 +121,7 @@ def test_languages_are_tags_of_the_text(kind, translator):
     assert german.translate_document("Ba ka lo. Mi sa.\n")
 
 
-def test_what_looks_like_a_tag_is_text(kind, translator):
+def test_what_looks_like_a_tag_is_text(kind, translator, eager):
     german = select(translator)
     tags = "".join(TAGS[kind])
     for text in (">>Hallo<< ba", ">>deu<< ba", ">>x<<>>fra_Latn<<ba"):
@@ -131,7 +135,7 @@ def test_what_looks_like_a_tag_is_text(kind, translator):
         translator.translate([">>Hallo<< ba"])
 
 
-def test_terms_are_not_those_of_a_tag(translator):
+def test_terms_are_not_those_of_a_tag(translator, eager):
     german = select(translator)
     terms = Terms([("deu_Latn", "mi"), ("Latn", "ne"), ("ka", "lo")])
     for text in ("ba", ">>fra_Latn<<ba"):
@@ -140,7 +144,9 @@ def test_terms_are_not_those_of_a_tag(translator):
     assert "lo" in german.translate(["ba ka"], terms=terms)[0].text
 
 
-def test_the_tags_of_a_document_are_those_of_its_sentences(kind, translator):
+def test_the_tags_of_a_document_are_those_of_its_sentences(
+    kind, translator, eager
+):
     german = select(translator)
     text = "Ba ka lo. Mi sa.\n\nSa to ne.\n"
     expected = {
@@ -195,7 +201,7 @@ def test_a_model_of_one_pair(tmp_path):
         translator.for_languages(target="de")
 
 
-def test_commands(kind, model_path, translator):
+def test_commands(kind, model_path, translator, eager):
     arguments = ["--target_language=deu_Latn"]
     if kind == "pair":
         arguments.append("--source_language=eng_Latn")
@@ -208,6 +214,22 @@ def test_commands(kind, model_path, translator):
     assert code == 2 and "_language, such as deu_Latn" in errors[-1]
 
 
+SEARCH = {"max_source_tokens": 32}
+PAIR = {"source_language": "eng_Latn", "target_language": "fra_Latn"}
+
+
+@pytest.mark.slow
+def test_exports_pass_the_check(kind, model_path, translator, tmp_path):
+    version = tmp_path / "1"
+    search = SEARCH | (PAIR if kind == "pair" else {})
+    save(ModelDirectory(model_path), version, search, check=True)
+    exported = load_translator(version)
+    assert exported.languages.codes == CODES
+    expected = select(translator).translate(TEXTS)
+    translated = select(exported).translate(TEXTS)
+    assert [each.text for each in translated] == [e.text for e in expected]
+
+
 with_target_slow = pytest.mark.parametrize(
     "kind",
     [pytest.param("target", marks=pytest.mark.slow), "pair"],
@@ -216,75 +238,69 @@ with_target_slow = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(scope="module")
-def version(kind, model_path, tmp_path_factory):
-    path = tmp_path_factory.mktemp("export") / "1"
-    search = {"max_source_tokens": 32}
+@with_target_slow
+def test_signatures(kind, model_path, translator, eager):
+    directory = ModelDirectory(model_path)
     if kind == "pair":
         with pytest.raises(InputError, match="source_language"):
-            save(ModelDirectory(model_path), path, dict(search))
-        search |= {"source_language": "eng_Latn", "target_language": "fra_Latn"}
-    save(ModelDirectory(model_path), path, search)
-    return path
+            ServedTranslator.from_directory(directory, **SEARCH)
+    servable = ServedTranslator.from_directory(
+        directory, **SEARCH | (PAIR if kind == "pair" else {})
+    )
+    languages = read_export_languages(make_description(directory, servable))
+    assert languages == servable.languages
 
+    def run(name, inputs):
+        outputs = servable.signatures()[name](**inputs)
+        return {key: outputs[key].numpy() for key in outputs}
 
-@pytest.mark.slow
-def test_exports_pass_the_check(kind, model_path, tmp_path):
-    search = {"max_source_tokens": 32}
-    if kind == "pair":
-        search |= {"source_language": "eng_Latn", "target_language": "fra_Latn"}
-    save(ModelDirectory(model_path), tmp_path / "1", search, check=True)
-
-
-@with_target_slow
-def test_exports(kind, version, translator):
-    exported = load_translator(version)
-    expected = select(translator).translate(TEXTS)
-    translated = select(exported).translate(TEXTS)
-    assert [each.text for each in translated] == [e.text for e in expected]
-    outputs = exported._session.run(
+    served = Translator(SignatureBackend(run, servable.signatures()), languages)
+    german, english = select(translator), ["eng_Latn"] * 5
+    expected = [each.text for each in german.translate(TEXTS)]
+    found = select(served).translate(TEXTS)
+    assert [each.text for each in found] == expected
+    outputs = served.backend.run(
         "translate_languages",
-        {
-            "text": TEXTS,
-            "source_language": ["eng_Latn"] * 5,
-            "target_language": ["deu_Latn"] * 4 + ["xyz"],
-        },
+        TEXTS,
+        source_language=english,
+        target_language=["deu_Latn"] * 4 + ["xyz"],
     )
     texts = [each.decode() for each in outputs["translation"]]
-    assert texts == [each.text for each in expected[:4]] + [""]
+    assert texts == [*expected[:4], ""]
     assert outputs["score"][4] == -1e9
-    inputs = {"text": ["ba", ">>deu_Latn<< ba"], "target_terms": [["mi"]] * 2}
-    inputs["source_terms"] = [["deu_Latn"]] * 2
-    with_terms = exported._session.run("translate_with_terms", inputs)
-    plain = exported._session.run("serving_default", {"text": inputs["text"]})
+    texts = ["ba", ">>deu_Latn<< ba"]
+    terms = {"source_terms": [["deu_Latn"]] * 2, "target_terms": [["mi"]] * 2}
+    with_terms = served.backend.run("translate_with_terms", texts, **terms)
+    plain = served.backend.run("serving_default", texts)
     assert list(with_terms["translation"]) == list(plain["translation"])
-    odd = [">>Hallo<< ba"]
-    german = select(translator)
-    codes = {"source_language": ["eng_Latn"], "target_language": ["deu_Latn"]}
-    outputs = exported._session.run(
-        "translate_languages", {"text": odd} | codes
+    outputs = served.backend.run(
+        "translate_languages",
+        [">>Hallo<< ba"],
+        source_language=english[:1],
+        target_language=["deu_Latn"],
     )
-    expected = german.translate(odd)[0].text
-    assert outputs["translation"][0].decode() == expected
+    (expected,) = german.translate([">>Hallo<< ba"])
+    assert outputs["translation"][0].decode() == expected.text
     translations = ["ka ba.", "lo", "", "ba", "mi sa ne"]
     np.testing.assert_allclose(
-        select(exported).score(TEXTS, translations),
+        select(served).score(TEXTS, translations),
         german.score(TEXTS, translations),
         rtol=1e-5,
     )
-    lengths = select(exported).target_lengths(translations)
+    lengths = select(served).target_lengths(translations)
     assert lengths == german.target_lengths(translations)
     ids = german.tokenizer.target.encode(translations)
     assert lengths == [*map(len, ids)]
     if kind == "pair":
         french = select(translator, "fra_Latn").translate(TEXTS)
-        default = exported.translate(TEXTS)
+        default = served.translate(TEXTS)
         assert [each.text for each in default] == [e.text for e in french]
 
 
 @with_target_slow
-def test_server_and_client(kind, version, translator):
-    model = load_model(version, {})
+def test_server_and_client(kind, model_path, translator, eager):
+    languages = PAIR.values() if kind == "pair" else (None, None)
+    model = load_model(model_path, SEARCH, languages)
     model_server = type("Loaded", (), {"load": lambda self: model})()
     expected = [each.text for each in select(translator).translate(TEXTS)]
     with run_server(model_server) as url:

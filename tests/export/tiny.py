@@ -52,12 +52,8 @@ def model(seed=1, **changes) -> kt.Transformer:
 
 def write(path, **changes) -> None:
     """Writes the model directory."""
-    made = model(**changes)
-    directory = ModelDirectory(path)
-    directory.write_config(made.config)
-    directory.write_run({"dataset": "made up"})
-    directory.write_vocabulary(made_up_text.vocabulary())
-    directory.write_weights(made)
+    vocabulary, run = made_up_text.vocabulary(), {"dataset": "made up"}
+    ModelDirectory(path).write(model(**changes), vocabulary, run)
 
 
 def translator(path) -> Translator:

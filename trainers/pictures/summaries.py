@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from PIL import ImageOps
 
+from export.attention_views.reader import AttentionReader
 from export.attention_views.word_attention import ATTENTION_KINDS
 from export.translators.translator import Translator
 from trainers.pictures.attention_pictures import MAX_TOKENS, draw_layer
@@ -31,7 +32,8 @@ class AttentionSummaries(keras.callbacks.Callback):
     ):
         super().__init__()
         self._counter = counter
-        self._reader = _new_attention_reader(model, tokenizer)
+        translator = Translator.from_model(model, tokenizer)
+        self._reader = AttentionReader(translator)
         self._sources = sources
         self._references = references
         self._frequency = frequency
@@ -66,18 +68,6 @@ class AttentionSummaries(keras.callbacks.Callback):
             ]
             tables.append(two_column_table(rows))
         return tables
-
-
-def _new_attention_reader(model, tokenizer):
-    translator = Translator.from_model(model, tokenizer)
-    # Not at the top: JAX needs no TensorFlow.
-    if keras.backend.backend() == "jax":
-        from export.attention_views.jax_reader import JaxAttentionReader
-
-        return JaxAttentionReader(translator)
-    from export.attention_views.reader import AttentionReader
-
-    return AttentionReader(translator)
 
 
 def choose_attention_sentences(pairs, count):

@@ -22,7 +22,7 @@ from concurrent.futures.process import BrokenProcessPool
 from export.common.errors import InputError
 from export.common.parallel import PENDING_PER_WORKER, map_futures
 from export.common.storage import explain_read_errors
-from export.tokenizers.python_tokenizers import load_python_tokenizer
+from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators import search_flags
 from export.translators.languages import Languages
 from trainers.workers import ray_cluster
@@ -105,7 +105,7 @@ def validate_model_direction(path, source, target):
     """
     vocabulary_path = pathlib.Path(path, "vocabulary.model")
     try:
-        tokenizer = load_python_tokenizer(vocabulary_path.read_bytes())
+        tokenizer = load_python_tokenizers(vocabulary_path.read_bytes())
     except ValueError as error:
         raise InputError(f"{vocabulary_path}: {error}") from error
     languages = Languages.from_tokenizer(tokenizer)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from export.attention_views.attention_maps import AttentionMaps
+from export.attention_views.word_attention import AttentionMaps
 
 
 def pieces(text):

@@ -17,7 +17,7 @@ from export.common.errors import InputError
 from export.ctranslate2.ctranslate2_model import (
     QUANTIZATIONS,
     VOCABULARY_FILE,
-    CTranslate2Translator,
+    CTranslate2Backend,
     save_ctranslate2,
 )
 from export.loading import load_translator
@@ -27,6 +27,7 @@ from export.pretrained.marian_npz_reader import read_marian_npz
 from export.tokenizers.python_tokenizers import join_vocabularies
 from export.tokenizers.tokenizer import Tokenizer
 from export.translators.batches import pad_ids
+from export.translators.translator import Translator
 from keras_transformer.config import BEGIN_ID, END_ID
 from tests import made_up_text
 from tests.export import commands, many_languages, tiny
@@ -169,7 +170,7 @@ def test_a_folder_of_target_pieces(tmp_path, tokenizer):
     save_ctranslate2(model, tokenizer.proto, folder, target_pieces=allowed)
     listed = json.loads((folder / "target_vocabulary.json").read_text())
     assert listed == to_pieces(tokenizer, allowed)
-    peer = CTranslate2Translator(folder, model.config, 512)
+    peer = Translator(CTranslate2Backend(folder, model.config, 512))
     translations = peer.translate([*FEW, " "])
     assert (translations[-1].text, translations[-1].score) == ("", 0.0)
     hypotheses, texts = translate_pieces(folder, FEW)
@@ -187,11 +188,13 @@ def test_long_sources_and_long_translations(tmp_path, tokenizer):
     model = tiny.model(norm="post", max_extra_tokens=1500)
     save_ctranslate2(model, tokenizer.proto, folder)
     config = model.config.replace(max_extra_tokens=5)
-    peer = CTranslate2Translator(folder, config, 9)
+    peer = Translator(CTranslate2Backend(folder, config, 9))
     long = "ba bi " * 30
     (text,) = tokenizer.decode([tokenizer.encode([long])[0][:8]])
     one, other = peer.translate([long, text])
-    assert one == other != peer.translate(["ba bi"])[0]
+    assert one.source_truncated and not other.source_truncated
+    assert (one.text, one.score) == (other.text, other.score)
+    assert other != peer.translate(["ba bi"])[0]
     (source,) = tokenizer.encode(TEXTS[:1])
     length = len(source) + 1500
     (result,) = load(folder).translate_batch(
@@ -276,12 +279,8 @@ def test_the_program_for_a_pretrained_model(tmp_path, eager):
     # The two searches truncate differently.
     bias = pretrained.model.output_embedding.bias
     bias.assign(bias + 6.0 * np.eye(bias.shape[0])[END_ID])
-    directory.write_config(
-        pretrained.model.config.replace(max_extra_tokens=9, beam_size=3)
-    )
-    directory.write_run({"dataset": "made up"})
-    directory.write_vocabulary(pretrained.vocabulary)
-    directory.write_weights(pretrained.model)
+    config = pretrained.model.config.replace(max_extra_tokens=9, beam_size=3)
+    directory.write(pretrained.model, pretrained.vocabulary, {}, config)
     printed, _ = commands.output_and_error(
         *(COMMAND, f"--model_dir={directory.path}"),
         f"--output_dir={folder / 'out'}",
@@ -299,7 +298,7 @@ def test_target_pieces_of_language_pairs(tmp_path):
     save_ctranslate2(
         model, directory.read_vocabulary(), folder, target_pieces=range(60, 120)
     )
-    peer = CTranslate2Translator(folder, model.config, 512)
+    peer = Translator(CTranslate2Backend(folder, model.config, 512))
     texts = [
         f">>eng_Latn<<>>{code}<<{text}"
         for text in FEW
@@ -314,12 +313,8 @@ def test_a_model_of_language_pairs(m2m_folder, tmp_path, eager):
     pretrained = read_m2m(m2m_folder / "nllb")
     directory = ModelDirectory(tmp_path / "model")
     config = pretrained.model.config.replace(beam_size=1, max_extra_tokens=14)
-    directory.write_config(config)
-    directory.write_run(
-        {"source_language": "eng_Latn", "target_language": "fra_Latn"}
-    )
-    directory.write_vocabulary(pretrained.vocabulary)
-    directory.write_weights(pretrained.model)
+    run = {"source_language": "eng_Latn", "target_language": "fra_Latn"}
+    directory.write(pretrained.model, pretrained.vocabulary, run, config)
     printed, _ = commands.output_and_error(
         *(COMMAND, f"--model_dir={directory.path}"),
         *(f"--output_dir={tmp_path / 'out'}", "--target_language=deu_Latn"),
@@ -332,7 +327,7 @@ def test_a_model_of_language_pairs(m2m_folder, tmp_path, eager):
         if hypothesis["ids"][-1] == 2 and len(hypothesis["ids"]) > 3:
             tags = f">>{answer['source']}<<>>{answer['target']}<<"
             ended[tags + answer["text"]] = hypothesis["text"].strip()
-    peer = CTranslate2Translator(tmp_path / "out", config, 256)
+    peer = Translator(CTranslate2Backend(tmp_path / "out", config, 256))
     translations = peer.translate([*ended])
     assert [each.text.strip() for each in translations] == [*ended.values()]
     translator = load_translator(directory.path)

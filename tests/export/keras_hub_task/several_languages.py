@@ -52,12 +52,8 @@ def write_model(path, kind, m2m_folder):
         model = tiny.model(source_vocabulary_size=source_size)
         proto = vocabulary(kind)
     source, target, *_ = LANGUAGES[kind]
-    directory = ModelDirectory(path)
-    directory.write_config(
-        model.config.replace(max_extra_tokens=2, beam_size=2)
-    )
-    directory.write_vocabulary(proto)
-    directory.write_weights(model)
     run = {"dataset": "made up", "target_language": target}
-    directory.write_run(run | {"source_language": source or "en"})
+    run["source_language"] = source or "en"
+    config = model.config.replace(max_extra_tokens=2, beam_size=2)
+    ModelDirectory(path).write(model, proto, run, config)
     return str(path)

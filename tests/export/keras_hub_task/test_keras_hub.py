@@ -99,23 +99,6 @@ def test_greedy_sampling_takes_the_likeliest_token(searching):
     assert searching.generate(["", " "]) == ["", ""]
 
 
-def test_samplers_keep_lengths_and_prefixes(searching, eager):
-    """As our own search does; blank text has no translation."""
-    request = {"encoder_text": [*TEXTS[:2], ""], "decoder_text": ["", "", "ba"]}
-    search = TranslationSearch(beam_size=1, stop_criterion="k_finished")
-    found = []
-    for sampler in ("greedy", search):
-        searching.compile(sampler=sampler)
-        found.append([searching.generate(request, n) for n in (3, 8)])
-    assert found[0] == found[1]
-    given = {"encoder_text": TEXTS[:2], "decoder_text": ["ba ka do", "ba"]}
-    for name in ("top_k", "beam"):
-        searching.compile(sampler=name)
-        texts = searching.generate(given, max_length=9)
-        for text, prompt in zip(texts, given["decoder_text"]):
-            assert text.startswith(prompt)
-
-
 def test_samplers_stay_within_learned_positions(tmp_path, eager):
     """Fewer than the preprocessor's default, which the user never gave."""
     tiny.write(tmp_path, positions="learned", max_positions=20)

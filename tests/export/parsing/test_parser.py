@@ -23,6 +23,11 @@ WORDS = [
 ]
 
 
+@pytest.fixture(name="parser", scope="module")
+def fixture_parser(parser_path):
+    return Parser.from_directory(parser_path)
+
+
 def test_answers_are_trees_over_exactly_the_words(parser_path):
     generator = random.Random(4)
     given = [generator.choices(WORDS, k=n) for n in [*range(1, 31), 100]]
@@ -39,8 +44,7 @@ def test_answers_are_trees_over_exactly_the_words(parser_path):
         assert len({parse.text for parse in parses}) == len(parses)
 
 
-def test_scores_are_those_of_the_model(parser_path):
-    parser = Parser.from_directory(parser_path)
+def test_scores_are_those_of_the_model(parser):
     for sentence, (parse,) in zip(SENTENCES, parser.parse(SENTENCES)):
         ids = parser.symbols.encode(linearize(parse.tree))
         (source,) = parser.tokenizer.encode([sentence])
@@ -56,15 +60,16 @@ def test_scores_are_those_of_the_model(parser_path):
         )
 
 
-def test_damaged_weights_are_one_clear_error(parser_path):
-    parser = Parser.from_directory(parser_path)
+def test_damaged_weights_are_one_clear_error(parser):
     embeddings = parser.model.target_embedding.embeddings
+    values = embeddings.numpy()
     embeddings.assign(np.full(embeddings.shape, np.nan, "float32"))
     with pytest.raises(InputError, match="weights"):
         parser.parse(["", *SENTENCES])
+    embeddings.assign(values)
 
 
-def test_directories_that_do_not_fit_are_refused(parser_path, tmp_path):
+def test_directories_that_do_not_fit_are_refused(parser, parser_path, tmp_path):
     def change_symbols(directory):
         trees = tiny_parser.trees()[:50]
         directory.write_symbols(SymbolVocabulary.from_trees(trees).to_json())
@@ -89,7 +94,6 @@ def test_directories_that_do_not_fit_are_refused(parser_path, tmp_path):
     ):
         with pytest.raises(InputError, match=name):
             Parser.from_directory(*paths, ensemble_mean=mean)
-    parser = Parser.from_directory(parser_path)
     with pytest.raises(InputError, match="4,096 words.*a b a b"):
         parser.parse(["x", "a b " * MAX_SOURCE_IDS])
 

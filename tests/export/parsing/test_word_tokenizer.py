@@ -19,7 +19,7 @@ from export.parsing.word_tokenizer import (
     split_at_spaces,
 )
 from export.serving.served_parser import GraphWordTokenizer
-from export.tokenizers.python_tokenizers import load_python_tokenizer
+from export.tokenizers.python_tokenizers import load_python_tokenizers
 from trainers.data.vocabulary import train_vocabulary
 
 END = 3
@@ -133,7 +133,7 @@ def test_each_word_begins_once(tokenizer, words):
 def python_tokenizer(tokenizer):
     """As on JAX."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(word_tokenizer, "load_tokenizer", load_python_tokenizer)
+        patch.setattr(word_tokenizer, "load_tokenizer", load_python_tokenizers)
         return WordTokenizer(tokenizer.subwords.proto)
 
 

@@ -21,10 +21,16 @@ def sentences(count: int) -> list[str]:
     return [" ".join(tree_words(tree)) for tree in trees()[:count]]
 
 
+@functools.cache
+def vocabularies():
+    """Returns the SymbolVocabulary, and the bytes of that of words."""
+    vocabulary = train_vocabulary(iter(sentences(len(trees()))), 300)
+    return SymbolVocabulary.from_trees(trees()), vocabulary
+
+
 def write(path, **changes) -> None:
     """Writes the model directory."""
-    symbols = SymbolVocabulary.from_trees(trees())
-    vocabulary = train_vocabulary(iter(sentences(len(trees()))), 300)
+    symbols, vocabulary = vocabularies()
     tokenizer = WordTokenizer(vocabulary)
     fitting = {
         "vocabulary_size": symbols.vocabulary_size,
@@ -35,10 +41,6 @@ def write(path, **changes) -> None:
         "num_layers": 1,
         "max_extra_tokens": 40,
     }
-    made = tiny.model(**fitting | changes)
-    directory = ModelDirectory(path)
-    directory.write_config(made.config)
-    directory.write_run({"dataset": "made up"})
-    directory.write_vocabulary(vocabulary)
+    directory, run = ModelDirectory(path), {"dataset": "made up"}
+    directory.write(tiny.model(**fitting | changes), vocabulary, run)
     directory.write_symbols(symbols.to_json())
-    directory.write_weights(made)

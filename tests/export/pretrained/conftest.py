@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from export.pretrained.hugging_face_reader import read_hugging_face
-from export.pretrained.weight_mapping import PretrainedModel
+from export.pretrained.pretrained_model import PretrainedModel
 from export.tokenizers.pretrained_tokenizers import (
     TokenizerPair,
     load_tokenizer,

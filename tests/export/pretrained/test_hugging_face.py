@@ -65,7 +65,15 @@ def test_logits_and_scores_match(recorded):
 
 
 @pytest.mark.parametrize(
-    "beams", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 6))]
+    ("recorded", "beams"),
+    [
+        ("separate", 4),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in [("separate", 1), ("shared", 6), ("untied", 4)]
+        ),
+    ],
+    indirect=["recorded"],
 )
 def test_searches_match(recorded, beams, eager):
     config = recorded.pretrained.model.config

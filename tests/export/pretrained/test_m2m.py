@@ -108,8 +108,8 @@ def test_logits_and_scores_match(recorded):
         np.testing.assert_allclose(score, answer["log_prob"], rtol=1e-5)
 
 
-@pytest.mark.parametrize("beams", [1, 4])
-def test_searches_match(recorded, beams):
+@pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 4])
+def test_searches_match(recorded, beams, eager):
     config = recorded.pretrained.model.config
     assert (config.beam_size, config.alpha) == (4, 1.0)
     translator = Translator.from_model(
@@ -203,7 +203,7 @@ def test_fast_tokenizers_that_are_no_bpe_are_refused(tmp_path):
         read_fast_tokenizer(path)
 
 
-def test_commands_and_output_vocabularies(recorded, tmp_path):
+def test_commands_and_output_vocabularies(recorded, tmp_path, eager):
     """Import, translate; pieces and shortlists beside the language."""
     source, target = CODES[recorded.folder.name]
     path = tmp_path / "model"
@@ -217,7 +217,7 @@ def test_commands_and_output_vocabularies(recorded, tmp_path):
     assert code == 0, errors
     licence = any("CC-BY-NC" in line for line in output)
     assert licence == (recorded.folder.name == "nllb")
-    translator = load_translator(path)
+    translator = load_translator(path, max_extra_tokens=NEW_TOKENS)
     answers = [a for a in recorded.answers if a["source"] == source][:6]
     texts = [answer["text"] for answer in answers]
     expected = translator.translate(texts)
@@ -225,7 +225,7 @@ def test_commands_and_output_vocabularies(recorded, tmp_path):
     assert german.translate(texts) == expected
     file = tmp_path / "pieces.txt"
     file.write_text("\n".join(each.text or "a" for each in expected))
-    search = {"target_pieces": [str(file)], "max_extra_tokens": 14}
+    search = {"target_pieces": [str(file)], "max_extra_tokens": NEW_TOKENS}
     arguments = load_output_vocabulary(
         search, recorded.tokenizer, recorded.pretrained.model.config
     )
@@ -243,8 +243,9 @@ def test_commands_and_output_vocabularies(recorded, tmp_path):
     shortlist = tmp_path / "shortlist"
     lines = [f"{name} {name} 0.5" for name in names]
     shortlist.write_text("\n".join([*lines, f"{names[0]} NULL 0.1", ""]))
+    search = {"shortlist": str(shortlist), "shortlist_size": 128}
     arguments = load_output_vocabulary(
-        {"shortlist": str(shortlist), "shortlist_size": 128},
+        search | {"max_extra_tokens": NEW_TOKENS},
         recorded.tokenizer,
         recorded.pretrained.model.config,
     )

@@ -7,85 +7,95 @@ import pytest
 import tensorflow as tf
 
 from export.common.errors import InputError
-from export.serving.comparison import TranslationComparer
+from export.serving.comparison import TOLERANCES, Comparison
 from export.serving.export_directory import (
     WARM_UP_FILE,
-    read_description,
     read_warm_up_requests,
     select_inputs,
     write_warm_up_requests,
 )
-from tests import made_up_text
 from tests.export import commands
 
-TEXTS = [*made_up_text.sentences()[:9], "", " \t\n", "\u3000", "\u200b"]
-TEXTS += ["g " * 40]
+TEXTS = ["a", "b c", ""]
 
 
-@pytest.fixture(scope="module")
-def comparer(exported):
-    description = read_description(exported)
-    return TranslationComparer(made_up_text.vocabulary(), TEXTS, description)
+def row(*rows, dtype="float32"):
+    return np.array(rows, dtype)
 
 
-@pytest.fixture(scope="module")
-def outputs(server, exported, comparer):
-    """The export's outputs: dict, signature to list of one dict of arrays."""
-    found = {}
-    names = {
-        "tokens": ["ids"],
-        "score": ["text", "translation"],
-        "translate_with_terms": ["text", "source_terms", "target_terms"],
-    }
-    for signature in comparer.expectations:
-        inputs = comparer.inputs(names.get(signature, ["text"]), 0, len(TEXTS))
-        found[signature] = [server.run(exported, signature, **inputs).arrays]
-    return found
-
-
-@pytest.fixture
-def compare(comparer, outputs, truncating_translator):
-    """Compares a signature's outputs after a change of one output."""
-
-    def compare_changed(signature, name=None, place=None, value=None):
-        (arrays,) = outputs[signature]
-        arrays = {key: array.copy() for key, array in arrays.items()}
-        if name is not None:
-            arrays[name][place] = value
-        return comparer.compare(signature, [arrays], truncating_translator)
-
-    return compare_changed
-
-
-# Of each signature an output to change, and its score.
-CHANGES = {
-    "serving_default": (("translation", 3, b"other"), ("score", 3)),
-    "translate_with_terms": (("translation", 3, b"other"), ("score", 3)),
-    "n_best": (("translations", (3, 3), b"other"), ("scores", (3, 3))),
-    "align": (("source_words", 3, 0), ("score", 3)),
-    "tokens": (("ids", (3, 1, 0), 9), ("scores", (3, 0))),
-    "lengths": (("length", 3, 77), None),
-    "score": (("truncated", 3, True), ("score", 3)),
+# Outputs of TEXTS: all that should be equal, and scores.
+OUTPUTS = {
+    "translation": row(b"x", b"y\0", b"", dtype=object),
+    "translations": row([b"x", b"u"], [b"y", b""], [b"", b""], dtype=object),
+    "truncated": row(False, True, False, dtype=bool),
+    "ids": row(
+        [[4, 3, 0]] * 2, [[5, 6, 3], [3, 0, 0]], [[0] * 3] * 2, dtype=int
+    ),
+    "length": row(2, 3, 1, dtype="int32"),
+    "score": row(-1.5, -2.5, 0.0),
+    "scores": row([-1.0, -1e9], [-3.0, -4.0], [0.0, -1e9]),
+    # Three signatures have these.
+    "source_tokens": row(
+        [b"a", b"</s>", b""], [b"b", b"c", b"</s>"], [b""] * 3, dtype=object
+    ),
+    "target_tokens": row(
+        [b"x", b"</s>"], [b"y", b"</s>"], [b""] * 2, dtype=object
+    ),
+    "source_words": np.zeros([3, 3, 2], "int32"),
+    "alignment": row(
+        [[0.9, 0.1, 0], [0, 1, 0]], [[0.1, 0.2, 0.7]] * 2, np.zeros([2, 3])
+    ),
+    "token_log_probs": row([-0.5, -0.1], [-0.25, -9.0], [0.0, 0.0]),
 }
 
 
-@pytest.mark.parametrize("signature", CHANGES)
-def test_equal_answers_pass_and_others_are_named(compare, outputs, signature):
-    same = compare(signature)
-    assert (same.num_texts, same.num_equal, same.error) == (14, 14, None)
-    assert same.max_difference <= 1e-3
-    change, score = CHANGES[signature]
-    other = compare(signature, *change)
-    assert (other.num_texts, other.num_equal) == (14, 13)
-    assert repr(TEXTS[3]) in other.error
-    if score is None:
-        return
-    name, place = score
-    right = outputs[signature][0][name][place]
-    for difference in (0.01, np.nan):
-        found = compare(signature, name, place, right + difference)
-        assert found.num_equal == 14
-        assert repr(TEXTS[3]) in found.error
+def changed(name, place, value):
+    """Returns the outputs with another value; of scores, a difference."""
+    array = OUTPUTS[name].copy()
+    is_score = array.dtype == np.float32 and name != "alignment"
+    array[place] = array[place] + value if is_score else value
+    return OUTPUTS | {name: array}
+
+
+def compare(outputs, quantization=None):
+    comparison = Comparison(TOLERANCES[quantization])
+    comparison.add(TEXTS, outputs, OUTPUTS)
+    return comparison
+
+
+def test_equal_answers_pass_and_others_are_named():
+    # The padding of a batch does not count.
+    padded = {
+        name: np.pad(OUTPUTS[name], [(0, 0), (0, 1), *[(0, 0)] * more])
+        for name, more in (("token_log_probs", 0), ("source_words", 1))
+    }
+    padded["ids"] = np.pad(OUTPUTS["ids"], [(0, 0), (0, 0), (0, 2)])
+    rounded = changed("score", 0, 5e-5)
+    for outputs in (OUTPUTS, OUTPUTS | padded, rounded):
+        same = compare(outputs)
+        assert (same.num_texts, same.num_equal, same.error) == (3, 3, None)
+        assert same.max_difference == pytest.approx(
+            5e-5 * (outputs is rounded), abs=1e-6
+        )
+    for name, place, value in (
+        ("translation", 1, b"other"),
+        ("translations", (1, 1), b"other"),
+        ("truncated", 1, False),
+        ("ids", (1, 1, 1), 3),
+        ("length", 1, 77),
+        ("target_tokens", (1, 0), b"other"),
+        ("source_words", (1, 0, 1), 1),
+        ("alignment", (1, 0, 0), 0.8),
+    ):
+        other = compare(changed(name, place, value))
+        assert (other.num_texts, other.num_equal) == (3, 2)
+        assert repr(TEXTS[1]) in other.error
+        assert compare(changed(name, place, value), "int8").error
+    for name in ("score", "scores", "token_log_probs"):
+        for value in (0.01, np.nan):
+            other = compare(changed(name, 1, value))
+            assert other.num_equal == 3 and repr(TEXTS[1]) in other.error
+        assert compare(changed(name, 1, 0.01), "int8").error is None
 
 
 def test_warm_up_requests_are_read_as_they_were_written(tmp_path):
@@ -162,7 +172,7 @@ def test_a_signature_that_cannot_be_compared_is_refused(save, model_path):
     message = check(version, f"--model_dir={model_path}")[1]
     assert "gated" in message and "--model_dir" in message
     with pytest.raises(InputError, match="gate"):
-        select_inputs(["text", "gate"], ["a"], ["b"], [], [("", "")])
+        select_inputs(["text", "gate"], ["a"], ["b"], [[3]], [("", "")])
 
 
 def test_what_accesses_files_is_not_run(save, server, tmp_path):

@@ -5,6 +5,7 @@ import hashlib
 import json
 import pathlib
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -292,14 +293,9 @@ def test_a_failure_leaves_nothing_half_written(
     export, light, tmp_path, monkeypatch
 ):
     (tmp_path / "e" / "1").mkdir(parents=True)
-
-    def damage(path, _):
-        path.write_bytes(b"bad" * 9)
-
+    failed = subprocess.CompletedProcess([], 2)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "export.serving.export_directory.write_warm_up_requests", damage
-        )
+        patch.setattr(subprocess, "run", lambda *_, **__: failed)
         assert "did not pass" in export()
     assert below(tmp_path / "e") == ["1"]
 
