@@ -130,7 +130,8 @@ def test_padding_neighbors_and_a_shared_decoder_change_nothing():
 
 def test_limits_and_capacity_of_outputs():
     source = np.array([[5, 6, 7, 3], [5, 3, 0, 0], [3, 0, 0, 0], [0] * 4])
-    for extra, limits in ((50, [53, 51, 50, 49]), (0, [3, 1, 1, 1])):
+    # Blank sources end at once.
+    for extra, limits in ((50, [53, 51, 1, 1]), (0, [3, 1, 1, 1])):
         found = helpers.to_numpy(output_limits(source, extra))
         np.testing.assert_array_equal(found, limits)
     # A number, so that JAX can compile it.

@@ -80,8 +80,10 @@ class Canned:
         assert (rules.temperature, rules.top_k, rules.top_p) == (0.5, 9, 0.75)
         return self.n_best(seeds, rules.samples)
 
-    def lengths(self, texts):
-        return [len(text.split()) + 1 for text in texts]
+    def sentences(self, texts):
+        return [
+            Sentence(text, (), len(text.split()) + 1, False) for text in texts
+        ]
 
     def pairs(self, texts, translations):
         return [
@@ -121,7 +123,7 @@ def test_filters():
         def n_best(self, texts, n):
             return [[Translation("x y", 0.0)] for _ in texts]
 
-        def score(self, texts, translations):
+        def score_pairs(self, pairs):
             return [-1.0, -4.0, -2.0]
 
     lines = [Line(n, text) for n, text in enumerate(("a", "b c", "d e f g"))]
@@ -223,5 +225,5 @@ def test_lines_may_be_as_long_as_the_flag_says(model_path, load):
     files = (hash_model_files(model_path),)
     for max_pieces in (256, 9000):
         job = TranslationJob(files, options(max_pieces=max_pieces))
-        (length,) = load(job).lengths(["ba " * 600])
-        assert (length is not None) == (max_pieces == 9000)
+        (sentence,) = load(job).sentences(["ba " * 600])
+        assert sentence.truncated == (max_pieces != 9000)
