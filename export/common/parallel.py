@@ -8,7 +8,9 @@ import itertools
 PENDING_PER_WORKER = 2
 
 
-def map_in_threads(function, items, num_threads):
+def map_in_threads(
+    function, items, num_threads, pending_per_thread=PENDING_PER_WORKER
+):
     """Maps in threads; yields the results in the order of the items.
 
     After an error or `close` no further item is started.
@@ -18,7 +20,7 @@ def map_in_threads(function, items, num_threads):
             yield from map_futures(
                 functools.partial(pool.submit, function),
                 items,
-                lambda: PENDING_PER_WORKER * num_threads,
+                lambda: pending_per_thread * num_threads,
             )
         finally:
             pool.shutdown(cancel_futures=True)
