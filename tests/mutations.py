@@ -538,7 +538,7 @@ MUTATIONS = [
             "export/translators/text_graph.py",
             "tf.where(has_text[:, None], output.scores[:, :n], blank_scores)",
             "output.scores[:, :n]",
-            "tests/export/translators/test_translator.py",
+            "tests/export/serving/test_served_signatures.py",
         ),
         (
             "cut text is not said to be truncated",
