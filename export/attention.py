@@ -22,7 +22,7 @@ from export.attention_views.view import (
 )
 from export.common import command
 from export.common.errors import InputError
-from export.common.storage import atomic_write
+from export.common.storage import write_bytes
 from export.translators import search_flags
 
 FLAGS = flags.FLAGS
@@ -145,8 +145,7 @@ def _page_texts(attention, note):
 
 
 def _write(path, text):
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(path, text.encode("utf-8"))
     size = pathlib.Path(path).stat().st_size
     print(f"Wrote {path} ({size:,} bytes).", file=sys.stderr)
 

@@ -11,7 +11,7 @@ import h5py
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.common.storage import atomic_write, write_json
+from export.common.storage import atomic_write, write_bytes, write_json
 from export.tokenizers import load_tokenizer
 from export.translators.languages import Languages
 from keras_transformer.parsing.parser_transformer import new_transformer
@@ -127,8 +127,7 @@ class ModelDirectory:
 
     def write_vocabulary(self, proto):
         """Writes vocabulary.model."""
-        with atomic_write(self.vocabulary_path) as temporary:
-            temporary.write_bytes(proto)
+        write_bytes(self.vocabulary_path, proto)
 
     def read_symbols(self):
         """Returns the text of symbols.json, which only parsers have."""
@@ -278,5 +277,4 @@ def _validate_array_count(path, model):
 
 
 def _write_text(path, text):
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(path, text.encode("utf-8"))

@@ -17,7 +17,7 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from export.common.storage import atomic_write
+from export.common.storage import write_bytes
 from export.lines.files import clean_line, join_lines, read_references
 from export.loading import load_translator
 from export.translators.batches import BATCH_TOKENS
@@ -249,8 +249,7 @@ def _read_references(sources):
 def _write_output(texts):
     if FLAGS.output:
         lines = "".join(f"{join_lines(text)}\n" for text in texts)
-        with atomic_write(FLAGS.output) as temporary:
-            temporary.write_text(lines, encoding="utf-8")
+        write_bytes(FLAGS.output, lines.encode("utf-8"))
 
 
 if __name__ == "__main__":

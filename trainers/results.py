@@ -14,7 +14,7 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from export.common.storage import atomic_write, explain_read_errors
+from export.common.storage import explain_read_errors, write_bytes
 from trainers.reports.results_page import (
     make_results_page,
     replace_between_marks,
@@ -46,8 +46,7 @@ def main(arguments):
     path = pathlib.Path(FLAGS.output)
     page = _read_text(path) if path.exists() else ""
     page = replace_between_marks(page, results)
-    with atomic_write(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
+    write_bytes(path, page.encode("utf-8"))
     print(f"Wrote {len(records)} results to {path}.")
 
 

@@ -16,7 +16,7 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from export.common.processes import run_subcommand
-from export.common.storage import atomic_write
+from export.common.storage import write_bytes
 from trainers.data import dataset_flags
 from trainers.reports.table3_rows import (
     TABLE_3,
@@ -118,8 +118,7 @@ def main(arguments):
                 "or chooses other weights."
             )
         page = make_table3_page(rows, scores, FLAGS.scale)
-        with atomic_write(path) as temporary:
-            temporary.write_text(page, encoding="utf-8")
+        write_bytes(path, page.encode("utf-8"))
     print(page, f"Wrote {path}.", sep="\n")
     return 0
 

@@ -7,7 +7,7 @@ import pathlib
 
 from export.common import svg
 from export.common.command import validate_new_path
-from export.common.storage import atomic_write
+from export.common.storage import write_bytes
 from export.lines.streams import line_format
 from export.parsing.trees import is_preterminal, tree_words
 
@@ -39,8 +39,8 @@ def tree_format(n_best, scores, pretty, skip_blank, svg_folder):
             name = f"line-{index + 1:06}"
             if is_n_best:
                 name += f"-tree-{rank}"
-            with atomic_write(svg_folder / f"{name}.svg") as temporary:
-                temporary.write_text(draw_tree(parse.tree), encoding="utf-8")
+            tree = draw_tree(parse.tree).encode("utf-8")
+            write_bytes(svg_folder / f"{name}.svg", tree)
         return format_lines(index, parses)
 
     return format_and_draw

@@ -9,6 +9,8 @@ from export.common.parallel import map_in_threads
 
 # One batch computes matrix products while another runs single-threaded code.
 NUM_THREADS = 2
+# Compiled searches pad ids to 16, 32, 64, ... or to their limit.
+MIN_PADDED_LENGTH = 16
 # Source tokens in a batch, padding included.
 BATCH_TOKENS = 2048
 # Far above real text, but not above all: see `Tokenizer.tokenize`.
@@ -67,6 +69,14 @@ def batch_by_length(lengths, batch_tokens, batch_size=None):
         size = batch_size or max(batch_tokens // lengths[indices[start]], 1)
         yield indices[start : start + size]
         start += size
+
+
+def next_power(number, least=1):
+    """Returns the first power of 2 from `number` and `least` on.
+
+    Sizes are padded to it, so that few shapes are compiled.
+    """
+    return max(1 << (number - 1).bit_length(), least)
 
 
 def length_limits(config, max_source_tokens):

@@ -6,7 +6,13 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.translators.batches import BATCH_TOKENS, NUM_THREADS, pad_ids
+from export.translators.batches import (
+    BATCH_TOKENS,
+    MIN_PADDED_LENGTH,
+    NUM_THREADS,
+    next_power,
+    pad_ids,
+)
 from export.translators.graph_translator import (
     IDS_SPEC,
     disable_ynnpack,
@@ -25,8 +31,6 @@ _SPECS = {
     "source_terms": tf.TensorSpec([None, None], tf.string),
     "target_terms": tf.TensorSpec([None, None], tf.string),
 }
-# Compiled searches pad sources to 16, 32, 64, ... ids or to their limit.
-_MIN_PADDED_LENGTH = 16
 
 
 class GraphBackend(ModelBackend):
@@ -204,4 +208,4 @@ class GraphBackend(ModelBackend):
 
 
 def _padded_length(length, limit):
-    return min(max(_MIN_PADDED_LENGTH, 1 << (length - 1).bit_length()), limit)
+    return min(next_power(length, MIN_PADDED_LENGTH), limit)

@@ -6,7 +6,12 @@ import numpy as np
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.translators.batches import BATCH_TOKENS, pad_ids
+from export.translators.batches import (
+    BATCH_TOKENS,
+    MIN_PADDED_LENGTH,
+    next_power,
+    pad_ids,
+)
 from export.translators.model_backend import (
     ModelBackend,
     model_for_tokenizer,
@@ -14,8 +19,6 @@ from export.translators.model_backend import (
 from export.translators.translation import drop_impossible
 from keras_transformer.config import END_ID
 from keras_transformer.decoding.translate import output_limits
-
-_MIN_WIDTH = 16
 
 
 class JaxBackend(ModelBackend):
@@ -82,7 +85,7 @@ class JaxBackend(ModelBackend):
         longest = max(map(len, prefixes))
         prefix = ()
         if longest:
-            prefix = pad_ids(prefixes, _next_power(longest, _MIN_WIDTH))
+            prefix = pad_ids(prefixes, next_power(longest, MIN_PADDED_LENGTH))
         results = self._translate(source, prefix)
         return [np.asarray(each)[: len(sentences)] for each in results]
 
@@ -121,10 +124,6 @@ def pad_to_powers(rows, limit):
 
     B and S are powers of 2, or S is `limit`; the rows that are added are blank.
     """
-    width = min(_next_power(max(map(len, rows)), _MIN_WIDTH), limit)
-    missing = _next_power(len(rows)) - len(rows)
+    width = min(next_power(max(map(len, rows)), MIN_PADDED_LENGTH), limit)
+    missing = next_power(len(rows)) - len(rows)
     return pad_ids([*rows, *missing * [[END_ID]]], width)
-
-
-def _next_power(number, least=1):
-    return max(1 << (number - 1).bit_length(), least)
