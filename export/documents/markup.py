@@ -53,10 +53,10 @@ def read_markup(text, document_format, keep_elements=()):
 
 def _read_html(builder, raw, keep_elements):
     """Yields parts as `read_markup` does, of HTML that XML has as text."""
-    characters = [*raw]
-    if raw.startswith(CDATA[0]):
+    is_section = raw.startswith(CDATA[0])
+    if is_section:
         yield from builder.end_flow(CDATA[0])
-        characters = characters[len(CDATA[0]) : -len(CDATA[1])]
+        characters = raw[len(CDATA[0]) : -len(CDATA[1])]
     else:
         characters = [each[0] or each[1] for each in _CHARACTERS.findall(raw)]
     # Of each character of the HTML, those of the document.
@@ -77,7 +77,7 @@ def _read_html(builder, raw, keep_elements):
         else:
             origin = "".join(itertools.islice(remaining, len(token.raw)))
             yield from builder.add_token(token, role, origin)
-    if raw.startswith(CDATA[0]):
+    if is_section:
         yield from builder.end_flow(CDATA[1])
 
 
