@@ -13,7 +13,6 @@ from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.serving.export_directory import read_description
 from export.translators import int8
-from export.translators.output_vocabulary_files import read_shortlist
 from tests import made_up_text, processes
 from tests.export import commands, tiny
 from tests.export.translators.made_up_shortlist import made_up_shortlist
@@ -119,14 +118,15 @@ def load(path, **search):
 @pytest.mark.parametrize("kind", ["all", "target_pieces", "shortlist"])
 def test_scores_are_within_two_percent(model_path, tmp_path, kind):
     search = {}
-    directory = ModelDirectory(model_path)
-    tokenizer, config = directory.load_tokenizer(), directory.read_config()
     if kind == "target_pieces":
-        search["target_pieces"] = range(4, 120, 2)
+        path = tmp_path / "target"
+        path.write_text("\n".join(TEXTS[:9]), encoding="utf-8")
+        search["target_pieces"] = [path]
     elif kind == "shortlist":
+        tokenizer = ModelDirectory(model_path).load_tokenizer()
         path = tmp_path / "lex"
         path.write_text(made_up_shortlist(tokenizer), encoding="utf-8")
-        search["shortlist"] = read_shortlist(path, tokenizer, config, 60)
+        search |= {"shortlist": path, "shortlist_size": 60}
     expected = load(model_path, **search).translate(TEXTS)
     found = load(model_path, quantization="int8", **search).translate(TEXTS)
     pairs = [
