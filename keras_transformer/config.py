@@ -26,6 +26,7 @@ FORBIDDEN_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
 SEARCH_FIELDS = (
     *("beam_size", "alpha", "length_penalty"),
     *("max_extra_tokens", "stop_criterion"),
+    *("no_repeat_ngram_size", "repetition_penalty"),
 )
 
 # Uses of the fields.
@@ -48,6 +49,7 @@ MAX_EXTRA_TOKENS = 100_000
 MAX_ALPHA = 8.0
 # Scores of smaller ones could be below those of impossible hypotheses.
 MIN_ALPHA = -1.0
+MAX_REPETITION_PENALTY = 100.0
 
 # Limits that keep values representable in int32 and float32.
 LARGEST_INT = 2**31 - 1
@@ -178,6 +180,10 @@ class TransformerConfig:
         stop_criterion: "heuristic", "exact" or "k_finished"; see
             `BeamSearchConfig`.
         max_extra_tokens: maximum of output length - source length.
+        no_repeat_ngram_size: number of tokens of which no sequence occurs twice
+            in an output; 0 for any.
+        repetition_penalty: factor of the log-probability of tokens that an
+            output has already; 1 for none.
         alignment_layer: decoder layer whose attention is the alignment, from 1;
             -1 for the last, -2 for the second to last, or the only one.
         alignment_heads: number of its first heads, which are averaged; 0 for
@@ -240,6 +246,12 @@ class TransformerConfig:
     )
     max_extra_tokens: int = int_field(
         "decoding", 50, least=0, most=MAX_EXTRA_TOKENS
+    )
+    no_repeat_ngram_size: int = int_field(
+        "decoding", 0, least=0, most=MAX_EXTRA_TOKENS
+    )
+    repetition_penalty: float = float_field(
+        "decoding", 1.0, SMALLEST_FLOAT, MAX_REPETITION_PENALTY
     )
     alignment_layer: int = int_field("decoding", -2, least=-2)
     alignment_heads: int = int_field("decoding", 0, least=0)

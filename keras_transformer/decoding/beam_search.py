@@ -5,6 +5,7 @@ loop in parts, between which it makes room for a Transformer's caches. Letters:
 B sentences, K beams, V vocabulary, T capacity for tokens.
 """
 
+import functools
 import math
 import typing
 
@@ -15,6 +16,7 @@ from keras_transformer.decoding.candidates import (
     best_candidates,
     forced_candidates,
     gather_beams,
+    penalize_repetition,
 )
 from keras_transformer.decoding.search_config import (
     IMPOSSIBLE,
@@ -213,6 +215,14 @@ def constrained_candidates(config, search, logits):
             search.grammar_state,
             constraints.max_lengths - length,
         )
+    penalize = None
+    if config.limits_repetition:
+        penalize = functools.partial(
+            penalize_repetition,
+            tokens=search.live_tokens,
+            index=search.index,
+            config=config,
+        )
     unforced = best_candidates(
         logits,
         search.live_log_probs,
@@ -221,6 +231,7 @@ def constrained_candidates(config, search, logits):
         too_short,
         allowed,
         terms,
+        penalize,
     )
     if is_unset(constraints.prefix):
         return unforced

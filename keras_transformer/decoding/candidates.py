@@ -8,7 +8,7 @@ import typing
 
 from keras import ops, tree
 
-from keras_transformer.config import END_ID
+from keras_transformer.config import END_ID, PAD_ID
 from keras_transformer.decoding.search_config import IMPOSSIBLE
 from keras_transformer.ids import arange, bound_ids, nan_unless
 
@@ -34,6 +34,7 @@ def best_candidates(
     too_short=None,
     allowed=None,
     terms=None,
+    penalize=None,
 ):
     """Returns the best Candidates for logits [B, K, V] and live beams [B, K].
 
@@ -42,13 +43,14 @@ def best_candidates(
     boolean [B, K, V], and not in `suppress_tokens` may follow; the
     probabilities of other tokens do not change. With `terms`, TermBeams, the
     candidates are divided among banks, and beams end with all their terms.
+    `penalize`, a function of log-probabilities [B, K, V], returns others.
     Missing candidates have log-probability IMPOSSIBLE, and all have NaN if a
     beam's logits do.
     """
     logits = ops.cast(logits, "float32")
     beam_size, vocabulary = logits.shape[-2:]
     per_beam = min(2 * beam_size + len(suppress_tokens), vocabulary)
-    if allowed is None:
+    if allowed is None and penalize is None:
         top_logits, top_tokens = _grouped_top_k(logits, per_beam)
         # The log-sum-exp is logit - log(softmax) of any token, here the most
         # likely. Softmax is one operation, log-sum-exp several passes over V.
@@ -58,7 +60,11 @@ def best_candidates(
         normalizer = (top_logits[..., :1] - ops.log(top_probability))[..., 0]
     else:
         normalizer = ops.logsumexp(logits, axis=-1)
-        logits = ops.where(allowed, logits, IMPOSSIBLE)
+        if penalize is not None:
+            logits = penalize(logits - normalizer[..., None])
+            normalizer = ops.zeros_like(normalizer)
+        if allowed is not None:
+            logits = ops.where(allowed, logits, IMPOSSIBLE)
         top_logits, top_tokens = _grouped_top_k(logits, per_beam)
     end_rank = min(end_rank, beam_size * per_beam)
     if terms is not None:
@@ -101,6 +107,47 @@ def best_candidates(
         end_log_probs=end_log_probs,
         may_end=may_end,
     )
+
+
+def penalize_repetition(log_probs, tokens, index, config):
+    """Returns log-probabilities [B, K, V] that disfavor repetition.
+
+    As in Hugging Face transformers: those of each beam's tokens, int32 [B, K,
+    T], of which `index` are generated, times `config.repetition_penalty`, and
+    no token after which `config.no_repeat_ngram_size` tokens would repeat.
+    """
+    is_generated = arange(tokens.shape[-1]) < index
+    if config.repetition_penalty != 1:
+        factor = config.repetition_penalty
+        # Padding is never generated.
+        repeated = ops.where(is_generated, tokens, PAD_ID)
+        values = ops.take_along_axis(log_probs, repeated, axis=-1)
+        log_probs = _set_columns(log_probs, repeated, factor * values)
+    if size := config.no_repeat_ngram_size:
+        # Whether the same size - 1 tokens are before each token and at the end.
+        is_repeated = is_generated & (arange(tokens.shape[-1]) >= size - 1)
+        for distance in range(1, size):
+            last = ops.take(tokens, ops.maximum(index - distance, 0), axis=-1)
+            before = ops.roll(tokens, distance, axis=-1)
+            is_repeated = is_repeated & (before == last[..., None])
+        repeated = ops.where(is_repeated, tokens, PAD_ID)
+        values = ops.full_like(repeated, IMPOSSIBLE, dtype="float32")
+        log_probs = _set_columns(log_probs, repeated, values)
+    return log_probs
+
+
+def _set_columns(matrix, columns, values):
+    """Sets values [B, K, T] at columns [B, K, T] of a matrix [B, K, V]."""
+    batch, beams, size = ops.shape(matrix)
+    rows = ops.arange(batch * beams, dtype="int32")[:, None]
+    columns = ops.reshape(columns, (batch * beams, -1))
+    indices = ops.stack([ops.broadcast_to(rows, columns.shape), columns], -1)
+    matrix = ops.scatter_update(
+        ops.reshape(matrix, (batch * beams, size)),
+        ops.reshape(indices, (-1, 2)),
+        ops.reshape(values, (-1,)),
+    )
+    return ops.reshape(matrix, (batch, beams, size))
 
 
 def forced_candidates(logits, live_log_probs, tokens, allowed=None):

@@ -13,9 +13,11 @@ from keras_transformer.config import (
     MAX_ALPHA,
     MAX_BEAMS,
     MAX_EXTRA_TOKENS,
+    MAX_REPETITION_PENALTY,
     MIN_ALPHA,
     PAD_ID,
     SEARCH_FIELDS,
+    SMALLEST_FLOAT,
     TransformerConfig,
     validate_choice,
     validate_range,
@@ -138,6 +140,10 @@ class BeamSearchConfig:
             transformers: a fifth fewer steps than "exact", and rarely another
             result (docs/measured/decoding.md). With the last two a hypothesis
             ends only if its end is among the K best candidates.
+        no_repeat_ngram_size: number of tokens of which no sequence occurs twice
+            in a hypothesis; 0 for any.
+        repetition_penalty: factor of the log-probability of tokens that a
+            hypothesis has already; above 1 they become less likely.
         n_best: number of hypotheses that "exact" waits for, with terms also
             the other criteria; 0 for all K.
         suppress_tokens: ids that are never generated. Neither these nor a
@@ -156,6 +162,8 @@ class BeamSearchConfig:
     length_penalty: str = TransformerConfig.length_penalty
     max_extra_tokens: int = TransformerConfig.max_extra_tokens
     stop_criterion: str = TransformerConfig.stop_criterion
+    no_repeat_ngram_size: int = TransformerConfig.no_repeat_ngram_size
+    repetition_penalty: float = TransformerConfig.repetition_penalty
     n_best: int = 0
     suppress_tokens: tuple[int, ...] = FORBIDDEN_IDS
     grammar: Grammar | None = None
@@ -169,6 +177,8 @@ class BeamSearchConfig:
             beam_size=(1, MAX_BEAMS),
             alpha=(MIN_ALPHA, MAX_ALPHA),
             max_extra_tokens=(0, MAX_EXTRA_TOKENS),
+            no_repeat_ngram_size=(0, MAX_EXTRA_TOKENS),
+            repetition_penalty=(SMALLEST_FLOAT, MAX_REPETITION_PENALTY),
             n_best=(0, self.beam_size),
             num_given_tokens=(0, None),
             min_length=(0, MAX_EXTRA_TOKENS),
@@ -187,6 +197,11 @@ class BeamSearchConfig:
         """Number of best candidates among which a beam may end."""
         is_exact = self.stop_criterion == "exact"
         return 2 * self.beam_size if is_exact else self.beam_size
+
+    @property
+    def limits_repetition(self):
+        """Whether a hypothesis's tokens change the next probabilities."""
+        return bool(self.no_repeat_ngram_size) or self.repetition_penalty != 1
 
     def penalty(self, length):
         """Returns the divisor of a log-probability; see `length_penalty`."""

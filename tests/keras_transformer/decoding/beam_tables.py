@@ -184,6 +184,26 @@ def restrict(log_probs, grammar, row):
     return read
 
 
+def penalize(log_probs, ngram_size, penalty):
+    """Log-probabilities with the penalties of repetition; no padding."""
+
+    def read(prefix):
+        row = log_probs(prefix).copy()
+        row[0] = -np.inf
+        for word in {*prefix}:
+            row[word] *= penalty
+        for word in range(VOCABULARY):
+            new = (*prefix, word)
+            ngrams = [
+                new[i : i + ngram_size] for i in range(len(new) - ngram_size + 1)
+            ]
+            if ngram_size and len({*ngrams}) < len(ngrams):
+                row[word] = -np.inf
+        return row
+
+    return read
+
+
 def all_hypotheses(
     log_probs, limit: int, alpha, kind, least: int = 1
 ) -> list[Hypothesis]:
@@ -265,6 +285,12 @@ def assert_finds_all(tables, constraints, search_config, expected_of):
         log_probs = reader(table)
         if search_config.grammar:
             log_probs = restrict(log_probs, constraints.grammar, row)
+        if search_config.limits_repetition:
+            log_probs = penalize(
+                log_probs,
+                search_config.no_repeat_ngram_size,
+                search_config.repetition_penalty,
+            )
         expected = expected_of(row, log_probs)[: search_config.beam_size]
         assert_finds(
             *(tokens[row], scores[row], expected, log_probs),

@@ -88,6 +88,33 @@ def test_other_stop_criteria(stop, seed):
     bt.assert_finds_all(tables, constraints, config, expected)
 
 
+@pytest.mark.parametrize(
+    "size, penalty", [(1, 1.0), (2, 1.0), (3, 1.0), (0, 1.7), (0, 0.4), (2, 2.0)]
+)
+@pytest.mark.parametrize("beams", [2, 16])
+@settings(max_examples=2)
+@given(seed=bt.SEEDS)
+def test_repetition_is_penalized(size, penalty, beams, seed):
+    """As in every hypothesis, or in a narrow beam by its rule."""
+    tables, (maxima, *_) = bt.generate(seed)
+    maxima = np.minimum(maxima, 3) if beams > 2 else maxima
+
+    def expected(row, log_probs):
+        if beams > 2:
+            return bt.all_hypotheses(log_probs, maxima[row], 0.6, "gnmt")
+        return bt.plain_beam_search(
+            log_probs, maxima[row], beams, 0.6, "gnmt"
+        )
+
+    config = bt.config(
+        beams,
+        suppress_tokens=(0,),
+        no_repeat_ngram_size=size,
+        repetition_penalty=penalty,
+    )
+    bt.assert_finds_all(tables, kt.Constraints(maxima), config, expected)
+
+
 def test_a_sentence_is_the_same_alone_and_in_a_batch():
     tables, constraints = bt.generate(3, bt.AUTOMATON)
     config = bt.config(2, grammar=bt.AUTOMATON)
