@@ -23,9 +23,11 @@ from export.loading import load_translator
 from export.translators.batches import BATCH_TOKENS
 from export.translators.search_flags import MAX_ALPHA, MAX_BEAMS, MIN_ALPHA
 from trainers.data import dataset_flags
+from trainers.data.noise import SOURCE_KINDS
 from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import (
     evaluate,
+    evaluate_noise,
     measure_perplexity,
     translate_sentences,
     translators_by_direction,
@@ -64,6 +66,17 @@ flags.DEFINE_float(
     upper_bound=MAX_ALPHA,
 )
 command.mark_flags_as_finite("alpha")
+flags.DEFINE_list(
+    "noise",
+    [],
+    "Score translations of the sources with these kinds of noise, too, with "
+    f"commas between: {', '.join(SOURCE_KINDS)}. See docs/noise.md.",
+)
+flags.register_validator(
+    "noise",
+    lambda kinds: {*kinds} <= {*SOURCE_KINDS},
+    f"Expected kinds of {', '.join(SOURCE_KINDS)}.",
+)
 flags.DEFINE_integer(
     "limit", None, "Score only the first N lines.", lower_bound=1
 )
@@ -155,7 +168,7 @@ def _evaluate_parser(search):
     from export.model_directory import ModelDirectory
     from trainers.scores.brackets import score_parser
 
-    for name in ("references", "tokenize", "tokenized"):
+    for name in ("references", "tokenize", "tokenized", "noise"):
         if FLAGS[name].present:
             raise InputError(
                 f"--{name} is for translations, and {FLAGS.model_dir} is a "
@@ -220,6 +233,11 @@ def _evaluate(translator, languages, evaluation_set):
         perplexity = measure_perplexity(bound, part)
         chosen = bleu_tokenizers.choose_tokenizer(direction[1], tokenize)
         record, lines = evaluate(texts, part, chosen, perplexity)
+        if FLAGS.noise:
+            record["noise"], table = evaluate_noise(
+                bound, part, chosen, FLAGS.noise, direction[0]
+            )
+            lines += table
         if part.directions:
             lines = [f"{' to '.join(direction)}:", *lines, ""]
         results.append((direction, record, lines))

@@ -80,7 +80,7 @@ def main(arguments):
             corpus,
             size,
             FLAGS.max_tokens,
-            **dataset_flags.preparation_choices(),
+            **dataset_flags.preparation_choices(corpus),
         ),
         workers=_workers(),
         vocabulary=_read_file_of_flag("vocabulary"),

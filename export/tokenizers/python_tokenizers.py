@@ -24,6 +24,11 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from sentencepiece import sentencepiece_model_pb2
 
+from export.tokenizers.letter_case import (
+    has_case_marks,
+    mark_case,
+    restore_case,
+)
 from export.tokenizers.tags import SPACE, TAG, split_tags
 
 # The normalization of OPUS-MT's scripts: full-width punctuation becomes ASCII,
@@ -63,6 +68,8 @@ class PythonTokenizer:
         )
         self.vocabulary_size = len(self._processor)
         self.languages, self.num_tags = (), 0
+        pieces = map(self.id_to_token, range(self.vocabulary_size))
+        self._has_case_marks = has_case_marks(pieces)
 
     def tokens(self, text):
         """Returns the tokens of a text, list of str, without the end token."""
@@ -70,8 +77,10 @@ class PythonTokenizer:
 
     def ids(self, text):
         """Returns a list of int, with the end id."""
-        ids = self._processor.encode(text.replace("\0", ""))
-        return [*ids, self._processor.eos_id()]
+        text = text.replace("\0", "")
+        if self._has_case_marks:
+            text = mark_case(text)
+        return [*self._processor.encode(text), self._processor.eos_id()]
 
     def text(self, ids):
         """Returns the text of ids, a list of int, without special ids.
@@ -79,7 +88,8 @@ class PythonTokenizer:
         Tokens, a list of str, are joined too. Bytes that are not UTF-8 become
         U+FFFD.
         """
-        return self._processor.decode(ids)
+        text = self._processor.decode(ids)
+        return restore_case(text) if self._has_case_marks else text
 
     def id_to_token(self, token_id):
         """Returns the token of one id, such as "▁the"."""

@@ -8,6 +8,13 @@ import tensorflow_text as tf_text
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
+from export.tokenizers.letter_case import (
+    ANY_MARK,
+    CASE_MARKS,
+    case_patterns,
+    has_case_marks,
+    word_pattern,
+)
 from export.tokenizers.python_tokenizers import has_crashing_piece
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
@@ -38,7 +45,9 @@ class Tokenizer(tf.Module):
         self._num_loads = 0
         try:
             model = sentencepiece_model_pb2.ModelProto.FromString(proto)
-            if has_crashing_piece(each.piece for each in model.pieces):
+            pieces = [each.piece for each in model.pieces]
+            self._has_case_marks = has_case_marks(pieces)
+            if has_crashing_piece(pieces):
                 raise ValueError(
                     "This SentencePiece model has an empty piece, or one that "
                     "begins with NUL; train another one without it."
@@ -109,19 +118,53 @@ class Tokenizer(tf.Module):
         return self._num_loads
 
     def clean_text(self, text):
-        """Replaces bytes that are not UTF-8 by U+FFFD, and drops NUL."""
+        """Replaces bytes that are not UTF-8 by U+FFFD; drops NUL and marks."""
         # Most normalizations of SentencePiece drop other control characters.
         text = tf.strings.unicode_transcode(
             text, input_encoding="UTF-8", output_encoding="UTF-8"
         )
-        return tf.strings.regex_replace(text, r"\x00", "")
+        text = tf.strings.regex_replace(text, r"\x00", "")
+        if self._has_case_marks:
+            text = tf.strings.regex_replace(text, ANY_MARK, "")
+        return text
+
+    def mark_case(self, text):
+        """Returns clean text, string [B], with capitals as marks.
+
+        A text in capitals, or with a capital at each word, becomes a mark and
+        small letters, if the vocabulary has the marks.
+        """
+        if not self._has_case_marks:
+            return text
+        small = tf.strings.lower(text, "utf-8")
+        marked = text
+        for mark, pattern in zip(CASE_MARKS[::-1], case_patterns()[::-1]):
+            matches = tf.strings.regex_full_match(text, pattern)
+            marked = tf.where(
+                matches, tf.strings.join([mark, small], " "), marked
+            )
+        return marked
+
+    def _restore_case(self, text):
+        """Returns text, string [B], with capitals instead of marks."""
+        upper, title = (
+            tf.strings.regex_full_match(text, f"(?s){mark}.*")
+            for mark in CASE_MARKS
+        )
+        text = tf.strings.regex_replace(text, ANY_MARK, "")
+        text = tf.where(upper, tf.strings.upper(text, "utf-8"), text)
+        return tf.cond(
+            tf.reduce_any(title),
+            lambda: tf.where(title, _capitalize_words(text), text),
+            lambda: text,
+        )
 
     def tokenize(self, text):
         """Tokenizes text, string [B], to ragged int32 [B, None] with end ids.
 
-        The text is one of `clean_text`, here and in the next two methods. A
-        run of unknown characters becomes one unknown id, in time that grows
-        with the square of its length.
+        The text is one of `clean_text` or `mark_case`, here and in the next two
+        methods. A run of unknown characters becomes one unknown id, in time
+        that grows with the square of its length.
         """
         return self._id_tokenizer.tokenize(text)
 
@@ -147,7 +190,7 @@ class Tokenizer(tf.Module):
         text = self._id_tokenizer.detokenize(tf.where(is_valid, ids, PAD_ID))
         if self._added_space:
             text = tf.strings.regex_replace(text, self._added_space, "")
-        return text
+        return self._restore_case(text) if self._has_case_marks else text
 
     def ids_to_tokens(self, ids):
         """Returns the tokens of int32 ids; "<unk>" outside the vocabulary."""
@@ -169,7 +212,8 @@ class Tokenizer(tf.Module):
         if not texts:
             return []
         self.restore_resources()
-        ragged = self.tokenize(self.clean_text(tf.constant(texts)))
+        text = self.mark_case(self.clean_text(tf.constant(texts)))
+        ragged = self.tokenize(text)
         values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
         return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]
 
@@ -178,3 +222,15 @@ class Tokenizer(tf.Module):
         self.restore_resources()
         texts = self.detokenize(tf.convert_to_tensor(ids, tf.int32)).numpy()
         return [text.decode("utf-8") for text in texts]
+
+
+def _capitalize_words(text):
+    """Returns text, string [B], with a capital at each word."""
+    words = tf.strings.split(text, " ")
+    begin, letter, rest = (
+        tf.strings.regex_replace(words.values, word_pattern(), group)
+        for group in (r"\1", r"\2", r"\3")
+    )
+    parts = [begin, tf.strings.upper(letter, "utf-8"), rest]
+    words = words.with_values(tf.strings.join(parts))
+    return tf.strings.reduce_join(words, axis=1, separator=" ")

@@ -43,7 +43,7 @@ def truncate_text(tokenizer, text, limit):
 
     Also returns bool [B]: which rows were truncated.
     """
-    text = tokenizer.clean_text(text)
+    text = tokenizer.mark_case(tokenizer.clean_text(text))
     too_long = tf.strings.length(text, unit="UTF8_CHAR") > limit
     return tf.strings.substr(text, 0, limit, unit="UTF8_CHAR"), too_long
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from export.common.errors import InputError
 from export.tokenizers import load_tokenizer
+from export.tokenizers.letter_case import CASE_MARKS
 from export.tokenizers.python_tokenizers import (
     has_byte_fallback,
     make_tagged_vocabulary,
@@ -21,6 +22,7 @@ from export.translators.languages import Languages
 from keras_transformer.config import END_ID, UNKNOWN_ID
 from trainers.data.bpe_dropout import BpeDropout
 from trainers.data.cleaning import has_languages
+from trainers.data.noise import parse_noise
 from trainers.data.prepared_corpus import SYMBOLS_FILE, VOCABULARY_FILE
 from trainers.data.vocabulary import (
     choose_normalization,
@@ -200,8 +202,16 @@ def make_codec_files(
             and corpus.kind == "text"
             and size >= _MIN_BYTE_FALLBACK_SIZE
         )
+        # Noise has examples of the marks.
+        rates = parse_noise(data_source.noise)
+        marks = CASE_MARKS if {"upper", "title"}.issubset(rates) else ()
         vocabulary = train_vocabulary(
-            texts, size, characters, rules, byte_fallback, corpus.tags
+            texts,
+            size,
+            characters,
+            rules,
+            byte_fallback,
+            (*corpus.tags, *marks),
         )
         if corpus.num_tags:
             vocabulary = make_tagged_vocabulary(vocabulary, corpus.num_tags)

@@ -12,6 +12,7 @@ from export.common.errors import InputError
 from export.common.parallel import map_in_threads
 from trainers.data import dataset_kind, open_corpus, validate_kind
 from trainers.data.manifest import NEW_CHOICES
+from trainers.data.noise import OFF
 
 FLAGS = flags.FLAGS
 PREPARATION_CHOICES = (
@@ -53,7 +54,7 @@ flags.DEFINE_integer(
 def define_preparation_flags():
     """Defines the `preparation_choices` and --max_unknown."""
     # Both load TensorFlow.
-    from trainers.data.preparation import COPY_RATE, MAX_UNKNOWN
+    from trainers.data.preparation import COPY_RATE, MAX_UNKNOWN, NOISE
     from trainers.data.vocabulary import NORMALIZATIONS
 
     flags.DEFINE_enum(
@@ -80,6 +81,14 @@ def define_preparation_flags():
         "the vocabulary has no bytes. See docs/characters.md.",
         lower_bound=0.0,
         upper_bound=1.0,
+    )
+    flags.DEFINE_string(
+        "noise",
+        NOISE,
+        "Shares of training pairs with each kind of noise, which a translator "
+        "then understands: upper, title and lower case, typos, punctuation, "
+        "quotes, and words alone; off for none, as always for mixtures and "
+        "trees. See docs/noise.md.",
     )
     flags.DEFINE_integer(
         "segmentations",
@@ -121,17 +130,21 @@ def define_preparation_flags():
     command.mark_flags_as_finite("copy_rate", "max_ratio", "max_unknown")
 
 
-def preparation_choices(source=None):
-    """Returns the flags that determine prepared data, a dict.
+def preparation_choices(corpus, source=None):
+    """Returns the flags that determine prepared data of a Corpus, a dict.
 
     Of flags that are not given, those of a DataSource replace the defaults.
     """
-    return {
+    choices = {
         name: FLAGS[name].value
         if source is None or FLAGS[name].present
         else getattr(source, name)
         for name in PREPARATION_CHOICES
     }
+    takes_noise = corpus.kind == "text" and not corpus.directions
+    if not (takes_noise or FLAGS["noise"].present):
+        choices["noise"] = OFF
+    return choices
 
 
 def workers():

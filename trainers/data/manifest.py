@@ -14,7 +14,7 @@ NUM_EXAMPLES = 8
 # The choices of a DataSource that remove training pairs.
 CLEANING_CHOICES = ("max_ratio", "drop_duplicates", "check_languages")
 # Older trainings lack these.
-NEW_CHOICES = ("copy_rate", "segmentations", *CLEANING_CHOICES)
+NEW_CHOICES = ("copy_rate", "noise", "segmentations", *CLEANING_CHOICES)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class DataSource:
     """Everything that determines prepared data.
 
     `max_tokens` is the maximum length of a side, the end id included. No
-    `max_ratio` is 0.
+    `max_ratio` is 0. For `noise` see `parse_noise`.
     """
 
     dataset: str
@@ -34,6 +34,7 @@ class DataSource:
     normalization: str = "auto"
     byte_fallback: str = "auto"
     copy_rate: float = 0.0
+    noise: str = "off"
     segmentations: int = 1
     max_ratio: float = 0.0
     drop_duplicates: bool = False

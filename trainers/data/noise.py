@@ -1,182 +1,203 @@
 """Changes some training pairs to text as people type it.
 
-Kinds are upper, title and lower case, of both sides, and, of the source alone,
-typing errors, missing or repeated final punctuation, and exchanged quotes.
-Mozilla trains its translators with such modifiers (OpusTrainer).
+Capitals and small letters change both sides, other kinds the source alone, so
+that a model corrects them. Mozilla's OpusTrainer has such modifiers, too.
 """
 
 import math
 import random
 import re
+import typing
 import unicodedata
 import zlib
 
 from export.common.errors import InputError
+from trainers.data.word_pairs import select_phrase
 
-# One letter in so many is mistyped, at least one in a sentence.
+# One letter in so many is mistyped, and at least one of a text.
 _LETTERS_PER_TYPO = 20
 _KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-_FINAL = re.compile(r"[.!?…。！？।؟]+(?=[\"'”’»)\]]*$)")
-_WORD = re.compile(r"\S+")
-_QUOTES = ("\"'", "“’", "„’", "«’", "”'", "‘`")
-_DOUBLE_QUOTE, _SINGLE_QUOTE = re.compile("[\"“”„«»]"), re.compile("['’‘ʼ`]")
-_DOTTED = ("tr", "az")
-_TONOS = "\u0301"
+# The keys beside each, on its row, the one above and the one below.
+_NEIGHBORS = ((0, -1), (0, 1), (-1, 0), (-1, 1), (1, -1), (1, 0))
+_FINAL_PUNCTUATION = re.compile(r"\s*([.!?…。！？।؟])+(?=[\"'”’»)\]]*$)")
+_FIRST_LETTER = re.compile(r"(?<!\S)([^\w\s]*)(ij|\w)")
+_DOUBLE_QUOTE, _SINGLE_QUOTE = re.compile('["“”„«»]'), re.compile("['’‘ʼ`]")
+# Double and single ones that people use for all others.
+_QUOTES = ("\"'", "“’", "”'", "„’", "«’", "“`")
+_ACUTE_ACCENT = "\u0301"
+
+OFF = "off"
 
 
-def add_noise(pairs, rates, languages=("", "")):
-    """Yields (source, target) pairs, some with noise.
+class Noise(typing.NamedTuple):
+    """Settings of `add_noise`.
 
-    `rates` has the share of pairs of each kind, which are chosen independently
-    of each other. The noise of a pair depends on the pair alone, and on its two
-    `languages`.
+    `rates` has the share of pairs of each kind; the kinds are chosen
+    independently of each other. `languages` are those of source and target, and
+    `translations` come from `learn_word_pairs`.
     """
+
+    rates: dict[str, float] = {}
+    languages: tuple[str, str] = ("", "")
+    translations: dict = {}
+
+
+class _NoiseMaker:
+    """The kinds of noise: methods of (source, target) that return a pair."""
+
+    def __init__(self, rng, noise):
+        self._rng = rng
+        self._languages = [
+            re.split("[-_]", each)[0] for each in noise.languages
+        ]
+        self._translations = noise.translations
+
+    def upper(self, *pair):
+        """Text in capitals."""
+        return tuple(map(to_upper, pair, self._languages))
+
+    def title(self, *pair):
+        """Text with a capital at each word."""
+        return tuple(map(_to_title, pair, self._languages))
+
+    def lower(self, *pair):
+        """Text without capitals."""
+        return tuple(map(to_lower, pair, self._languages))
+
+    def typos(self, source, target):
+        """Letters that are swapped, missing, doubled, or of another key."""
+        letters = [i for i, letter in enumerate(source) if letter.isalpha()]
+        if len(letters) < 2:
+            return source, target
+        expected = len(letters) / _LETTERS_PER_TYPO
+        count = max(1, int(expected + self._rng.random()))
+        # A last empty item, so that each letter has a next one.
+        characters = [*source, ""]
+        for index in self._rng.sample(letters, count):
+            letter, other = characters[index : index + 2]
+            swapped = [other, letter] if other.isalpha() else [letter, other]
+            characters[index : index + 2] = self._rng.choice(
+                (
+                    swapped,
+                    ["", other],
+                    [letter * 2, other],
+                    [self._press_neighbor(letter), other],
+                )
+            )
+        return "".join(characters).strip() or source, target
+
+    def punctuation(self, source, target):
+        """Final punctuation that is missing or repeated."""
+        times = self._rng.choice((0, 0, 0, 2, 3))
+        changed = _FINAL_PUNCTUATION.sub(
+            lambda match: match[1] * times, source, count=1
+        )
+        return changed or source, target
+
+    def quotes(self, source, target):
+        """Other quotation marks and apostrophes."""
+        double, single = self._rng.choice(_QUOTES)
+        source = _DOUBLE_QUOTE.sub(double, source)
+        return _SINGLE_QUOTE.sub(single, source), target
+
+    def words(self, source, target):
+        """A word or a phrase alone."""
+        return select_phrase(self._rng, self._translations, source, target)
+
+    def _press_neighbor(self, letter):
+        for row, keys in enumerate(_KEYBOARD):
+            column = keys.find(letter.lower()) if letter else -1
+            if column >= 0:
+                row_offset, offset = self._rng.choice(_NEIGHBORS)
+                near = "".join(
+                    _KEYBOARD[row + row_offset : row + row_offset + 1]
+                )
+                near = near[max(column + offset, 0) :][:1] or letter
+                return near.upper() if letter.isupper() else near
+        return letter
+
+
+KINDS = ("upper", "title", "lower", "typos", "punctuation", "quotes", "words")
+CASE_KINDS = ("upper", "title", "lower")
+# The kinds of `change_text`.
+SOURCE_KINDS = KINDS[:-1]
+
+
+def add_noise(pairs, noise):
+    """Yields (source, target) pairs, some with Noise.
+
+    The noise of a pair depends on the pair alone.
+    """
+    rates = noise.rates
     share = 1 - math.prod(1 - rate for rate in rates.values())
     for pair in pairs:
         text = "\t".join(pair)
-        # Another number than that of `add_copies`.
+        # With another start than in `add_copies`, or it would be in its pairs.
         if zlib.crc32(text.encode(), 1) < share * 2**32:
             rng = random.Random(f"noise\t{text}")
             kinds = []
             while not kinds:
                 kinds = [kind for kind in rates if rng.random() < rates[kind]]
+            maker = _NoiseMaker(rng, noise)
             for kind in kinds:
-                pair = KINDS[kind](rng, *pair, *languages)
+                pair = getattr(maker, kind)(*pair)
         yield pair
 
 
+def change_text(kind, text, language):
+    """Returns a source with noise of one of SOURCE_KINDS."""
+    noise = Noise(languages=(language, language))
+    maker = _NoiseMaker(random.Random(text), noise)
+    return getattr(maker, kind)(text, text)[0]
+
+
 def to_upper(text, language):
-    """Returns text in capitals, as a language writes it."""
-    if language in _DOTTED:
+    """Returns text in capitals, as a language writes them."""
+    if language in ("tr", "az"):
         text = text.replace("i", "İ")
     text = text.upper()
     if language == "el":
-        letters = unicodedata.normalize("NFD", text).replace(_TONOS, "")
+        letters = unicodedata.normalize("NFD", text).replace(_ACUTE_ACCENT, "")
         text = unicodedata.normalize("NFC", letters)
     return text
 
 
 def to_lower(text, language):
-    """Returns text in small letters, as a language writes it."""
-    if language in _DOTTED:
+    """Returns text in small letters, as a language writes them."""
+    if language in ("tr", "az"):
         text = text.replace("İ", "i").replace("I", "ı")
     return text.lower()
 
 
-def to_title(text, language):
-    """Returns text with a capital at the beginning of each word."""
+def _to_title(text, language):
+    """Returns text with a capital at each word, as a language writes it."""
 
     def capitalize(match):
-        word = match.group()
-        first = next((i for i, c in enumerate(word) if c.isalpha()), 0)
-        end = first + 1
-        if language == "nl" and word[first : first + 2] == "ij":
-            end += 1
-        return word[:first] + to_upper(word[first:end], language) + word[end:]
+        size = 2 if language == "nl" else 1
+        letters = match[2]
+        return match[1] + to_upper(letters[:size], language) + letters[size:]
 
-    return _WORD.sub(capitalize, text)
-
-
-def _change_case(change):
-    def change_pair(rng, source, target, source_language, target_language):
-        del rng
-        return change(source, source_language), change(target, target_language)
-
-    return change_pair
-
-
-def _change_source(change):
-    def change_pair(rng, source, target, *languages):
-        del languages
-        return change(rng, source), target
-
-    return change_pair
-
-
-def _mistype(rng, text):
-    letters = [i for i, c in enumerate(text) if c.isalpha()]
-    if len(letters) < 2:
-        return text
-    characters = list(text)
-    expected = len(letters) / _LETTERS_PER_TYPO
-    count = max(1, int(expected + rng.random()))
-    for index in rng.sample(letters, count):
-        make = rng.choice((_swap, _drop, _double, _press_neighbour))
-        make(rng, characters, index)
-    return "".join(characters).strip() or text
-
-
-def _swap(rng, characters, index):
-    del rng
-    other = index + 1
-    if other < len(characters) and characters[other].isalpha():
-        pair = characters[index], characters[other]
-        characters[other], characters[index] = pair
-
-
-def _drop(rng, characters, index):
-    del rng
-    characters[index] = ""
-
-
-def _double(rng, characters, index):
-    del rng
-    characters[index] *= 2
-
-
-def _press_neighbour(rng, characters, index):
-    letter = characters[index]
-    for row, keys in enumerate(_KEYBOARD):
-        column = keys.find(letter.lower())
-        if letter and column >= 0:
-            places = [(row, column - 1), (row, column + 1)]
-            places += [(row - 1, column), (row - 1, column + 1)]
-            places += [(row + 1, column - 1), (row + 1, column)]
-            near = [
-                _KEYBOARD[r][c]
-                for r, c in places
-                if 0 <= r < len(_KEYBOARD) and 0 <= c < len(_KEYBOARD[r])
-            ]
-            key = rng.choice(near)
-            characters[index] = key.upper() if letter.isupper() else key
-
-
-def _change_punctuation(rng, text):
-    final = _FINAL.search(text)
-    if not final:
-        return text
-    other = rng.choice(("", "", "", final[0] * 2, final[0] * 3))
-    return f"{text[: final.start()]}{other}{text[final.end() :]}".rstrip()
-
-
-def _change_quotes(rng, text):
-    double, single = rng.choice(_QUOTES)
-    text = _DOUBLE_QUOTE.sub(double, text)
-    return _SINGLE_QUOTE.sub(single, text)
-
-
-KINDS = {
-    "upper": _change_case(to_upper),
-    "title": _change_case(to_title),
-    "lower": _change_case(to_lower),
-    "typos": _change_source(_mistype),
-    "punctuation": _change_source(_change_punctuation),
-    "quotes": _change_source(_change_quotes),
-}
+    return _FIRST_LETTER.sub(capitalize, text)
 
 
 def parse_noise(text):
-    """Returns the rate of each kind in a text such as "lower=0.1,typos=0.1"."""
+    """Returns the rate of each kind in a str such as "lower=0.1,typos=0.1".
+
+    Raises InputError for an unknown kind, and for a rate outside 0 to 1.
+    """
+    if text == OFF:
+        return {}
     rates = {}
-    for item in filter(None, text.split(",")):
+    for item in text.split(","):
         kind, _, rate = item.partition("=")
         try:
             rates[kind] = float(rate)
         except ValueError:
-            rates[kind] = -1
+            rates[kind] = math.nan
         if kind not in KINDS or not 0 <= rates[kind] <= 1:
             raise InputError(
-                f"Expected kind=rate with a kind of {', '.join(KINDS)} and a "
-                f"rate from 0 to 1 in --noise, got {item!r}."
+                f"--noise={text} has {item!r}; expected kind=rate with commas "
+                f"between, a kind of {', '.join(KINDS)} and a rate from 0 to "
+                f"1, or {OFF}."
             )
     return rates

@@ -32,6 +32,7 @@ from trainers.data.manifest import (
     read_manifest,
     write_manifest,
 )
+from trainers.data.noise import Noise, parse_noise
 from trainers.data.prepared_corpus import (
     SYMBOLS_FILE,
     TEST_FILE,
@@ -52,6 +53,7 @@ from trainers.data.vocabulary import (
     describe_normalization,
     format_characters,
 )
+from trainers.data.word_pairs import learn_word_pairs
 
 # Far longer than sentences; trainers.wmt applies its own --max_tokens.
 MAX_STORED_TOKENS = 1024
@@ -59,11 +61,13 @@ MAX_STORED_TOKENS = 1024
 MAX_UNKNOWN = 0.05
 # Default share of training pairs with copied text.
 COPY_RATE = 0.05
+# Default shares of pairs with noise (docs/measured/noise.md).
+NOISE = "upper=0.02,title=0.02,lower=0.04,typos=0.1,punctuation=0.03,words=0.03"
 
 # Tokenized chunks per shard: the most that an interruption loses.
 _CHUNKS_PER_SHARD = 20
 # For text alone; their defaults have no effect.
-_TEXT_CHOICES = ("segmentations", *CLEANING_CHOICES)
+_TEXT_CHOICES = ("noise", "segmentations", *CLEANING_CHOICES)
 
 
 def make_data_source(corpus, vocabulary_size, max_tokens, **choices):
@@ -131,12 +135,15 @@ def _validate_choices(corpus, data_source):
                 raise InputError(
                     f"--{name} is for text, not for trees; omit it."
                 )
+    parse_noise(data_source.noise)
+    if corpus.directions:
+        for name in ("check_languages", "noise"):
+            if getattr(data_source, name) != getattr(DataSource, name):
+                raise InputError(
+                    f"--{name} is for a corpus of two languages, not for a "
+                    "mixture; omit it."
+                )
     if data_source.check_languages:
-        if corpus.directions:
-            raise InputError(
-                "--check_languages is for a corpus of two languages, not for a "
-                "mixture; omit it."
-            )
         validate_languages(corpus)
 
 
@@ -186,6 +193,7 @@ class _Preparation:
         counts = count_training_pairs(
             self._corpus, self._data_source, vocabulary
         )
+        self._num_pairs = counts.num_pairs
         totals = {"train": counts.num_pairs}
         for name in filter(is_dev, splits):
             totals[name] = counts.overlaps[name].total
@@ -270,6 +278,7 @@ class _Preparation:
             settings = settings._replace(
                 # Without bytes the copies would be unknown tokens.
                 copy_rate=source.copy_rate if codec.has_byte_fallback else 0.0,
+                noise=self._noise,
                 max_ratio=source.max_ratio,
                 languages=source.languages,
                 samples=times > 1,
@@ -282,6 +291,19 @@ class _Preparation:
             functools.partial(tokenize_chunk, settings),
             cut_into_chunks(pairs, is_unique, first),
         )
+
+    @functools.cached_property
+    def _noise(self):
+        """The Noise of training pairs, whose translations take time."""
+        source, translations = self._data_source, {}
+        rates = parse_noise(source.noise)
+        if rates.get("words"):
+            print("Aligning words of the training text.", flush=True)
+            translations = learn_word_pairs(
+                self._corpus.pairs("train"), self._num_pairs
+            )
+        languages = source.source_language, source.target_language
+        return Noise(rates, languages, translations)
 
     def _write_split(self, manifest, name, total, tokenize):
         """Writes the missing shards of a split; returns the new Manifest.

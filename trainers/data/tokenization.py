@@ -13,6 +13,7 @@ from keras_transformer.config import UNKNOWN_ID
 from trainers.data.cleaning import exceeds_ratio, has_languages
 from trainers.data.copies import add_copies
 from trainers.data.manifest import NUM_EXAMPLES, CleaningCounts, SideCounts
+from trainers.data.noise import Noise, add_noise
 
 # Pairs per chunk: large enough to make call overhead negligible.
 _CHUNK_PAIRS = 5_000
@@ -64,6 +65,7 @@ class Settings(typing.NamedTuple):
     dtype: type = np.int32
     samples: bool = False
     copy_rate: float = 0.0
+    noise: Noise = Noise()
     max_ratio: float = 0.0
     languages: tuple[str, ...] = ()
     model_languages: Languages = Languages()
@@ -91,6 +93,7 @@ def tokenize_chunk(settings, chunk):
             for encode in codec.sampling_encoders
         ]
     pairs, cleaning = _clean(settings, chunk)
+    pairs = add_noise(pairs, settings.noise)
     pairs = [*add_copies(pairs, settings.copy_rate)]
     reasons = [codec.explain_unencodable(target) for _, target in pairs]
     pairs = [pair for pair, reason in zip(pairs, reasons) if not reason]

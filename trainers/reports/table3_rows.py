@@ -63,7 +63,7 @@ _SHARED = {
     "average_checkpoints": "the last weights are scored",
 }
 # Flags of trainers.wmt for the paper's vocabulary and data.
-_PAPER_DATA = ("--byte_fallback=off", "--copy_rate=0")
+_PAPER_DATA = ("--byte_fallback=off", "--copy_rate=0", "--noise=off")
 
 
 class Table3Row(typing.NamedTuple):

@@ -12,9 +12,11 @@ import re
 
 import numpy as np
 import sacrebleu
+from tabulate import tabulate
 
 from export.common.progress_bar import ProgressBar
 from export.lines.streams import print_line_warning
+from trainers.data.noise import CASE_KINDS, change_text
 from trainers.scores import bleu_tokenizers
 
 # Resampled sets of a 95 % interval (Koehn 2004), and sacreBLEU's seed.
@@ -79,19 +81,19 @@ class Interval:
         }
 
 
-def score_bleu(hypotheses, evaluation_set, tokenize):
-    """Returns the Score of case-sensitive BLEU.
+def score_bleu(hypotheses, evaluation_set, tokenize, lowercase=False):
+    """Returns the Score of BLEU, case-sensitive unless `lowercase`.
 
     `hypotheses` has a translation for each source, `tokenize` the name of a
     sacreBLEU tokenizer.
     """
-    metric = bleu_tokenizers.make_bleu(tokenize)
+    metric = bleu_tokenizers.make_bleu(tokenize, lowercase=lowercase)
     return _score(metric, hypotheses, evaluation_set)
 
 
-def bleu_interval(hypotheses, evaluation_set, tokenize):
+def bleu_interval(hypotheses, evaluation_set, tokenize, lowercase=False):
     """Returns the Interval of `score_bleu`, with the seed SACREBLEU_SEED."""
-    metric = bleu_tokenizers.make_bleu(tokenize)
+    metric = bleu_tokenizers.make_bleu(tokenize, lowercase=lowercase)
     streams = evaluation_set.reference_streams()
     result = metric.corpus_score(
         hypotheses, streams, n_bootstrap=BOOTSTRAP_SAMPLES
@@ -249,6 +251,30 @@ def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
             "without a source or a reference."
         )
     return record, lines
+
+
+def evaluate_noise(translator, evaluation_set, tokenize, kinds, language):
+    """Scores translations of sources with each kind of noise.
+
+    `language` is that of the sources; see `noise.SOURCE_KINDS` for kinds, whose
+    scores do not regard case if they change it. Returns a dict for scores.json
+    and the lines to print, a table.
+    """
+    record, rows = {}, []
+    indices = evaluation_set.scored_indices
+    scored = evaluation_set.subset(indices)
+    for kind in kinds:
+        texts = translate_sentences(
+            translator,
+            [change_text(kind, source, language) for source in scored.sources],
+        )
+        arguments = texts, scored, tokenize, kind in CASE_KINDS
+        bleu, interval = score_bleu(*arguments), bleu_interval(*arguments)
+        record[kind] = bleu.record() | interval.record()
+        low, high = interval.low, interval.high
+        rows.append([kind, f"{bleu.score:.2f}", f"{low:.2f} to {high:.2f}"])
+    header = ["noise", "BLEU", "95 % interval"]
+    return record, [tabulate(rows, header, disable_numparse=True)]
 
 
 def bleu_difference(hypotheses, other_hypotheses, evaluation_set, tokenize):

@@ -14,7 +14,7 @@ from export.common.processes import folder_lock
 from export.model_directory import ModelDirectory
 from keras_transformer.presets import PRESETS
 from trainers.data import dataset_flags, validate_kind
-from trainers.data.manifest import read_manifest
+from trainers.data.manifest import DataSource, read_manifest
 from trainers.data.preparation import (
     MAX_STORED_TOKENS,
     make_data_source,
@@ -273,12 +273,16 @@ def _source_from_flags(corpus, manifest, directory, config, options):
     """Returns the DataSource of a Corpus, by default like the prepared one."""
     max_tokens = max(MAX_STORED_TOKENS, options.max_tokens)
     choices = dataset_flags.preparation_choices(
-        manifest.source if manifest else None
+        corpus, manifest.source if manifest else None
     )
     if manifest:
         max_tokens = manifest.source.max_tokens
-    elif not FLAGS["copy_rate"].present and directory.config_path.exists():
-        choices["copy_rate"] = directory.read_run().get("copy_rate", 0.0)
+    elif directory.config_path.exists():
+        # Those of older trainings.
+        for name in ("copy_rate", "noise"):
+            if not FLAGS[name].present:
+                default = getattr(DataSource, name)
+                choices[name] = directory.read_run().get(name, default)
     return make_data_source(
         corpus, config.encoder_vocabulary_size, max_tokens, **choices
     )

@@ -195,7 +195,8 @@ def penalize(log_probs, ngram_size, penalty):
         for word in range(VOCABULARY):
             new = (*prefix, word)
             ngrams = [
-                new[i : i + ngram_size] for i in range(len(new) - ngram_size + 1)
+                new[i : i + ngram_size]
+                for i in range(len(new) - ngram_size + 1)
             ]
             if ngram_size and len({*ngrams}) < len(ngrams):
                 row[word] = -np.inf

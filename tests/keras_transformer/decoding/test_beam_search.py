@@ -89,7 +89,8 @@ def test_other_stop_criteria(stop, seed):
 
 
 @pytest.mark.parametrize(
-    "size, penalty", [(1, 1.0), (2, 1.0), (3, 1.0), (0, 1.7), (0, 0.4), (2, 2.0)]
+    "size, penalty",
+    [(1, 1.0), (2, 1.0), (3, 1.0), (0, 1.7), (0, 0.4), (2, 2.0)],
 )
 @pytest.mark.parametrize("beams", [2, 16])
 @settings(max_examples=2)
@@ -102,9 +103,7 @@ def test_repetition_is_penalized(size, penalty, beams, seed):
     def expected(row, log_probs):
         if beams > 2:
             return bt.all_hypotheses(log_probs, maxima[row], 0.6, "gnmt")
-        return bt.plain_beam_search(
-            log_probs, maxima[row], beams, 0.6, "gnmt"
-        )
+        return bt.plain_beam_search(log_probs, maxima[row], beams, 0.6, "gnmt")
 
     config = bt.config(
         beams,
