@@ -102,11 +102,6 @@ def float_field(roles, default, least=0.0, most=None):
     return _field(roles, default, validate_range, least, most)
 
 
-def bool_field(roles, default):
-    """Returns a dataclass field for a bool."""
-    return _field(roles, default, validate_type, bool)
-
-
 def choice_field(roles, default, *others):
     """Returns a dataclass field for a str, the default or one of the others."""
     return _field(roles, default, validate_choice, (default, *others))
@@ -177,17 +172,13 @@ class TransformerConfig:
         beam_size: K, beams in decoding (section 6.1).
         alpha: exponent of the length penalty; below 0 it favors short outputs.
         length_penalty: "gnmt" or "power"; see the function of this name.
-        stop_criterion: "heuristic", "exact" or "k_finished"; see
-            `BeamSearchConfig`.
+        stop_criterion: see `BeamSearchConfig`.
         max_extra_tokens: maximum of output length - source length.
-        no_repeat_ngram_size: number of tokens of which no sequence occurs twice
-            in an output; 0 for any.
-        repetition_penalty: factor of the log-probability of tokens that an
-            output has already; 1 for none.
+        no_repeat_ngram_size: 0 for no limit; see `BeamSearchConfig`.
+        repetition_penalty: 1 for none; see `BeamSearchConfig`.
         alignment_layer: decoder layer whose attention is the alignment, from 1;
             -1 for the last, -2 for the second to last, or the only one.
-        alignment_heads: number of its first heads, which are averaged; 0 for
-            all.
+        alignment_heads: number of its first heads to average; 0 for all.
     """
 
     vocabulary_size: int = int_field(
@@ -206,11 +197,11 @@ class TransformerConfig:
         "architecture", 1e-6, least=SMALLEST_FLOAT
     )
     activation: str = choice_field("architecture", "relu", "gelu", "silu")
-    attention_bias: bool = bool_field("architecture", True)
+    attention_bias: bool = _field("architecture", True, validate_type, bool)
     share_embeddings: str = choice_field(
         "architecture", "all", "target-softmax", "none"
     )
-    output_bias: bool = bool_field("architecture", False)
+    output_bias: bool = _field("architecture", False, validate_type, bool)
     positions: str = choice_field(
         "architecture", "sinusoidal", "learned", "words", "next-word"
     )
@@ -244,12 +235,8 @@ class TransformerConfig:
     stop_criterion: str = choice_field(
         "decoding", "heuristic", "exact", "k_finished"
     )
-    max_extra_tokens: int = int_field(
-        "decoding", 50, least=0, most=MAX_EXTRA_TOKENS
-    )
-    no_repeat_ngram_size: int = int_field(
-        "decoding", 0, least=0, most=MAX_EXTRA_TOKENS
-    )
+    max_extra_tokens: int = int_field("decoding", 50, 0, MAX_EXTRA_TOKENS)
+    no_repeat_ngram_size: int = int_field("decoding", 0, 0, MAX_EXTRA_TOKENS)
     repetition_penalty: float = float_field(
         "decoding", 1.0, SMALLEST_FLOAT, MAX_REPETITION_PENALTY
     )

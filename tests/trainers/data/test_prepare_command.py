@@ -11,7 +11,7 @@ from tests.processes import ROOT
 from tests.trainers import cipher, commands
 from tests.trainers.data.memory_corpus import contents
 from trainers.data import open_corpus
-from trainers.data.preparation import COPY_RATE, make_data_source
+from trainers.data.preparation import COPY_RATE, NOISE, make_data_source
 from trainers.data.prepared_corpus import PreparedCorpus
 
 TEXT = (
@@ -50,7 +50,9 @@ def test_text_is_prepared_once(preparer, tmp_path):
         "python -m trainers.wmt --prepared_dir=data --preset=tiny "
         "--set=vocabulary_size=64"
     )
-    source = make_data_source(corpus, 64, 1024, copy_rate=COPY_RATE)
+    source = make_data_source(
+        corpus, 64, 1024, copy_rate=COPY_RATE, noise=NOISE
+    )
     source = dataclasses.replace(source, dataset="text:toy")
     assert prepared.manifest.source == source
     before = contents(tmp_path)

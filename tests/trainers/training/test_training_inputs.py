@@ -64,6 +64,7 @@ def test_run_files(corpus, claimed):
         "target_language": "xx",
         "fingerprint": "f",
         "copy_rate": 0.0,
+        "noise": "off",
         "segmentations": 1,
         "max_ratio": 0.0,
         "drop_duplicates": False,
