@@ -15,11 +15,8 @@ from export.translators.languages import Languages
 from export.translators.signature_backend import SignatureBackend
 from export.translators.translator import Translator
 
-# What JaxBackend takes.
-_JAX_SETTINGS = (
-    *("beam_size", "alpha", "length_penalty", "max_extra_tokens"),
-    *("stop_criterion", "min_length", "batch_tokens", "max_source_tokens"),
-)
+# What JaxBackend takes besides SEARCH_FIELDS.
+_JAX_SETTINGS = ("min_length", "batch_tokens", "max_source_tokens")
 
 
 def load_translator(
@@ -127,11 +124,12 @@ def _open_directories(paths, settings):
     from export.translators.output_vocabulary_files import (
         load_output_vocabulary,
     )
+    from keras_transformer.config import SEARCH_FIELDS
 
     settings = dict(settings)
     model, tokenizer = load_models(paths, settings.pop("ensemble_mean", None))
     if keras.backend.backend() == "jax":
-        others = sorted(settings.keys() - {*_JAX_SETTINGS})
+        others = sorted(settings.keys() - {*SEARCH_FIELDS, *_JAX_SETTINGS})
         if others:
             raise InputError(
                 f"--{others[0]} needs TensorFlow: start the command with "

@@ -32,6 +32,7 @@ from export.model_directory import ModelDirectory
 from export.translators import search_flags
 from export.translators.output_vocabulary_files import collect_target_pieces
 from export.translators.translator import Translator
+from keras_transformer.config import TransformerConfig
 
 FLAGS = flags.FLAGS
 
@@ -168,6 +169,11 @@ def _example_code(path, config, text, num_tags):
             "    source = load_python_source_tokenizer(file.read())",
             f"pieces = source.tokens({text!r})",
         ]
+    repetition = "".join(
+        f" {name}={getattr(config, name)},"
+        for name in ("no_repeat_ngram_size", "repetition_penalty")
+        if getattr(config, name) != getattr(TransformerConfig, name)
+    )
     inputs, min_length, output = "[pieces], ", 1, "hypotheses[0]"
     if num_tags == 2:
         # The language is the first token of the source and of the hypothesis.
@@ -180,7 +186,8 @@ def _example_code(path, config, text, num_tags):
         f"translator = ctranslate2.Translator({str(path)!r})",
         "results = translator.translate_batch(",
         f"    {inputs}beam_size={config.beam_size}, "
-        f"length_penalty={config.alpha}, disable_unk=True,",
+        f"length_penalty={config.alpha}, disable_unk=True,"
+        f"{repetition}",
         f"    min_decoding_length={min_length}, "
         f"max_decoding_length=len(pieces) + {config.max_extra_tokens})",
         f"print(target.decode(results[0].{output}))",

@@ -37,7 +37,8 @@ _SUPPORTED_VALUES = split_keys(
     {
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon max_positions "
-        "beam_size alpha max_extra_tokens alignment_layer alignment_heads": ANY,
+        "beam_size alpha max_extra_tokens alignment_layer alignment_heads "
+        "no_repeat_ngram_size repetition_penalty": ANY,
         "norm": ("post", "pre"),
         "activation": tuple(_ACTIVATIONS),
         "attention_bias output_bias": (False, True),
@@ -269,6 +270,8 @@ class CTranslate2Backend(ModelBackend):
             batch_type="tokens",
             beam_size=config.beam_size,
             length_penalty=config.alpha,
+            no_repeat_ngram_size=config.no_repeat_ngram_size,
+            repetition_penalty=config.repetition_penalty,
             # Both as in this package's search.
             disable_unk=True,
             # CTranslate2 counts the given token.

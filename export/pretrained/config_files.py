@@ -41,7 +41,8 @@ HF_GENERATION_FIELDS = split_keys(
     {
         "max_length max_new_tokens num_beams length_penalty eos_token_id "
         "decoder_start_token_id bos_token_id forced_eos_token_id "
-        "suppress_tokens bad_words_ids": ANY,
+        "suppress_tokens bad_words_ids no_repeat_ngram_size "
+        "repetition_penalty": ANY,
         # Sampling, speed, memory, and other outputs.
         "pad_token_id temperature top_k top_p min_p top_h typical_p "
         "epsilon_cutoff eta_cutoff use_cache cache_implementation cache_config "
@@ -62,9 +63,9 @@ HF_GENERATION_FIELDS = split_keys(
         "min_length": _WarnUnless([0, 1, 2]),
         "min_new_tokens": _WarnUnless([0, 1]),
         "do_sample token_healing": _WarnUnless([False]),
-        "repetition_penalty encoder_repetition_penalty num_beam_groups "
+        "encoder_repetition_penalty num_beam_groups "
         "guidance_scale num_return_sequences": _WarnUnless([1]),
-        "no_repeat_ngram_size encoder_no_repeat_ngram_size diversity_penalty "
+        "encoder_no_repeat_ngram_size diversity_penalty "
         "penalty_alpha": _WarnUnless([0]),
         "begin_suppress_tokens sequence_bias stop_strings constraints "
         "force_words_ids": _WarnUnless([[], {}]),
@@ -232,12 +233,12 @@ def wrong_value_error(file, name, value, expected):
     )
 
 
-def read_positive_int(fields, name, maximum, file, default=None):
-    """Returns an integer of at most `maximum`; YAML stores it as text."""
+def read_int(fields, name, maximum, file, default=None, minimum=1):
+    """Returns an integer in a range; YAML stores it as text."""
     value = fields.get(name, default)
     is_int = re.fullmatch("[0-9]{1,20}", str(value))
-    if not is_int or not 0 < int(value) <= maximum:
-        expected = f"an integer from 1 to {maximum:,}"
+    if not is_int or not minimum <= int(value) <= maximum:
+        expected = f"an integer from {minimum} to {maximum:,}"
         raise wrong_value_error(file, name, value, expected)
     return int(value)
 

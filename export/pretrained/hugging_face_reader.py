@@ -9,8 +9,8 @@ from export.pretrained.config_files import (
     HF_CONFIG_FIELDS,
     HF_GENERATION_FIELDS,
     read_fields,
+    read_int,
     read_number,
-    read_positive_int,
     short_repr,
     validate_fields,
     wrong_value_error,
@@ -32,7 +32,9 @@ from keras_transformer.config import (
     MAX_ALPHA,
     MAX_BEAMS,
     MAX_EXTRA_TOKENS,
+    MAX_REPETITION_PENALTY,
     MIN_ALPHA,
+    SMALLEST_FLOAT,
 )
 
 _CONFIG_FILE, _GENERATION_FILE = "config.json", "generation_config.json"
@@ -171,7 +173,7 @@ def read_config(fields, **other_fields):
 
 def read_size(fields, name, maximum=MAX_VOCABULARY):
     """Returns a positive number of config.json."""
-    return read_positive_int(fields, name, maximum, _CONFIG_FILE)
+    return read_int(fields, name, maximum, _CONFIG_FILE)
 
 
 def _read_equal_sizes(fields, name, maximum):
@@ -284,14 +286,14 @@ def read_generation(config, generation):
             expected = f"{value} as in {file}"
             raise wrong_value_error(_CONFIG_FILE, name, config[name], expected)
 
-    def read_int(name, maximum, default=None):
-        return read_positive_int(fields, name, maximum, file, default)
+    def read(name, maximum, default=None, minimum=1):
+        return read_int(fields, name, maximum, file, default, minimum)
 
     # max_length counts the token that the decoder begins with. By default
     # `generate` ends after 20 more.
-    max_tokens = read_int("max_length", MAX_EXTRA_TOKENS + 1, 21) - 1
+    max_tokens = read("max_length", MAX_EXTRA_TOKENS + 1, 21) - 1
     if "max_new_tokens" in fields:
-        max_tokens = read_int("max_new_tokens", MAX_EXTRA_TOKENS)
+        max_tokens = read("max_new_tokens", MAX_EXTRA_TOKENS)
     if max_tokens < _MAX_SOURCE_TOKENS - 1:
         warnings.append(
             f"{file} ends an output after {max_tokens} tokens, whatever its "
@@ -300,13 +302,20 @@ def read_generation(config, generation):
     early_stopping = fields.get("early_stopping", False)
     settings = GenerationSettings(
         search_fields={
-            "beam_size": read_int("num_beams", MAX_BEAMS, 1),
+            "beam_size": read("num_beams", MAX_BEAMS, 1),
             "alpha": read_number(
                 fields, "length_penalty", MIN_ALPHA, MAX_ALPHA, file, 1.0
             ),
             "length_penalty": "power",
             "stop_criterion": STOP_CRITERIA[early_stopping],
             "max_extra_tokens": max_tokens,
+            "no_repeat_ngram_size": read(
+                "no_repeat_ngram_size", MAX_EXTRA_TOKENS, 0, 0
+            ),
+            "repetition_penalty": read_number(
+                *(fields, "repetition_penalty", SMALLEST_FLOAT),
+                *(MAX_REPETITION_PENALTY, file, 1.0),
+            ),
         },
         begin_id=begin,
         end_id=end,

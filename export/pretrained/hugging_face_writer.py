@@ -42,6 +42,7 @@ _SUPPORTED_VALUES = split_keys(
         "vocabulary_size source_vocabulary_size num_layers num_decoder_layers "
         "d_model d_ff num_heads d_k d_v layer_norm_epsilon beam_size alpha "
         "max_extra_tokens alignment_layer alignment_heads "
+        "no_repeat_ngram_size repetition_penalty "
         # Has no effect without learned positions.
         "max_positions": ANY,
         "activation": tuple(_ACTIVATIONS),
@@ -173,6 +174,8 @@ def _make_config_fields(config, source_ids, target_ids):
         "forced_eos_token_id": special_ids["eos_token_id"],
         "early_stopping": early_stopping[config.stop_criterion],
         "max_length": config.max_extra_tokens + 1,
+        "no_repeat_ngram_size": config.no_repeat_ngram_size,
+        "repetition_penalty": config.repetition_penalty,
         "suppress_tokens": [target_ids.index(i) for i in forbidden_ids],
     }
     return model_fields, generation_fields

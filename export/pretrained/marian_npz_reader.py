@@ -19,8 +19,8 @@ from export.pretrained.config_files import (
     MARIAN_DECODER_FIELDS,
     MARIAN_MODEL_FIELDS,
     read_bytes,
+    read_int,
     read_number,
-    read_positive_int,
     validate_fields,
     wrong_value_error,
 )
@@ -247,7 +247,7 @@ def _read_alignment_layer(options):
 
 
 def _read_size(options, name, maximum):
-    return read_positive_int(options, name, maximum, _MODEL_OPTIONS)
+    return read_int(options, name, maximum, _MODEL_OPTIONS)
 
 
 def _read_weight_tying(options):
@@ -270,7 +270,7 @@ def _read_search_fields(decoder_options):
     factor = read_number(decoder_options, *factor)
     extra_tokens = (max(factor, 1.0) - 1) * _REFERENCE_LENGTH
     return {
-        "beam_size": read_positive_int(
+        "beam_size": read_int(
             decoder_options, "beam-size", MAX_BEAMS, _DECODER_FILE, 12
         ),
         "alpha": read_number(

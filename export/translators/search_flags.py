@@ -12,9 +12,13 @@ from export.translators.terms import Terms
 # Copied from keras_transformer, which takes seconds to import.
 MAX_BEAMS, MAX_EXTRA_TOKENS = 1_000, 100_000
 MIN_ALPHA, MAX_ALPHA = -1.0, 8.0
+MAX_REPETITION_PENALTY = 100.0
 STOP_CRITERIA = ("exact", "k_finished", "heuristic")
 
-SEARCH = ("beam_size", "alpha", "max_extra_tokens", "stop_criterion")
+SEARCH = (
+    *("beam_size", "alpha", "max_extra_tokens", "stop_criterion"),
+    *("no_repeat_ngram_size", "repetition_penalty"),
+)
 SAMPLING = ("temperature", "top_k", "top_p")
 SHORTLIST = ("shortlist", "shortlist_size")
 LANGUAGES = ("source_language", "target_language")
@@ -76,7 +80,23 @@ def define_search():
         "one, at its present length, beats the worst of these, as in Hugging "
         "Face transformers. The model's own by default.",
     )
-    command.mark_flags_as_finite("alpha")
+    flags.DEFINE_integer(
+        "no_repeat_ngram_size",
+        None,
+        "Number of tokens of which no sequence occurs twice in a translation; "
+        "0 for any; the model's own by default.",
+        lower_bound=0,
+        upper_bound=MAX_EXTRA_TOKENS,
+    )
+    flags.DEFINE_float(
+        "repetition_penalty",
+        None,
+        "Factor of the log-probability of tokens that a translation has "
+        "already; 1 for none; the model's own by default.",
+        lower_bound=1e-30,
+        upper_bound=MAX_REPETITION_PENALTY,
+    )
+    command.mark_flags_as_finite("alpha", "repetition_penalty")
 
 
 def define_sampling():

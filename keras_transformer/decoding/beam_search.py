@@ -14,6 +14,7 @@ from keras import ops, tree
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID
 from keras_transformer.decoding.candidates import (
     best_candidates,
+    block_repetition,
     forced_candidates,
     gather_beams,
     penalize_repetition,
@@ -215,14 +216,16 @@ def constrained_candidates(config, search, logits):
             search.grammar_state,
             constraints.max_lengths - length,
         )
-    penalize = None
-    if config.limits_repetition:
-        penalize = functools.partial(
-            penalize_repetition,
-            tokens=search.live_tokens,
-            index=search.index,
-            config=config,
+    normalizer = block = None
+    live = {"tokens": search.live_tokens, "index": search.index}
+    if config.repetition_penalty != 1:
+        log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+        logits = penalize_repetition(
+            log_probs, **live, penalty=config.repetition_penalty
         )
+        normalizer = ops.zeros_like(search.live_log_probs)
+    if size := config.no_repeat_ngram_size:
+        block = functools.partial(block_repetition, **live, size=size)
     unforced = best_candidates(
         logits,
         search.live_log_probs,
@@ -231,7 +234,8 @@ def constrained_candidates(config, search, logits):
         too_short,
         allowed,
         terms,
-        penalize,
+        normalizer,
+        block,
     )
     if is_unset(constraints.prefix):
         return unforced

@@ -3,6 +3,7 @@
 Letters: B sentences, K beams, V vocabulary.
 """
 
+import functools
 import math
 import typing
 
@@ -34,7 +35,8 @@ def best_candidates(
     too_short=None,
     allowed=None,
     terms=None,
-    penalize=None,
+    normalizer=None,
+    block=None,
 ):
     """Returns the best Candidates for logits [B, K, V] and live beams [B, K].
 
@@ -43,29 +45,29 @@ def best_candidates(
     boolean [B, K, V], and not in `suppress_tokens` may follow; the
     probabilities of other tokens do not change. With `terms`, TermBeams, the
     candidates are divided among banks, and beams end with all their terms.
-    `penalize`, a function of log-probabilities [B, K, V], returns others.
+    `normalizer` [B, K] is the log-sum-exp of the logits if it is known, and
+    `block` a function that excludes tokens from logits.
     Missing candidates have log-probability IMPOSSIBLE, and all have NaN if a
     beam's logits do.
     """
     logits = ops.cast(logits, "float32")
     beam_size, vocabulary = logits.shape[-2:]
     per_beam = min(2 * beam_size + len(suppress_tokens), vocabulary)
-    if allowed is None and penalize is None:
-        top_logits, top_tokens = _grouped_top_k(logits, per_beam)
+    probabilities = functools.partial(ops.softmax, logits, axis=-1)
+    if allowed is not None and normalizer is None:
+        normalizer = ops.logsumexp(logits, axis=-1)
+    if block is not None:
+        logits = block(logits)
+    if allowed is not None:
+        logits = ops.where(allowed, logits, IMPOSSIBLE)
+    top_logits, top_tokens = _grouped_top_k(logits, per_beam)
+    if normalizer is None:
         # The log-sum-exp is logit - log(softmax) of any token, here the most
         # likely. Softmax is one operation, log-sum-exp several passes over V.
         top_probability = ops.take_along_axis(
-            ops.softmax(logits, axis=-1), top_tokens[..., :1], axis=-1
+            probabilities(), top_tokens[..., :1], axis=-1
         )
         normalizer = (top_logits[..., :1] - ops.log(top_probability))[..., 0]
-    else:
-        normalizer = ops.logsumexp(logits, axis=-1)
-        if penalize is not None:
-            logits = penalize(logits - normalizer[..., None])
-            normalizer = ops.zeros_like(normalizer)
-        if allowed is not None:
-            logits = ops.where(allowed, logits, IMPOSSIBLE)
-        top_logits, top_tokens = _grouped_top_k(logits, per_beam)
     end_rank = min(end_rank, beam_size * per_beam)
     if terms is not None:
         top_logits, top_tokens = terms.add_tokens(
@@ -109,39 +111,48 @@ def best_candidates(
     )
 
 
-def penalize_repetition(log_probs, tokens, index, config):
-    """Returns log-probabilities [B, K, V] that disfavor repetition.
+def penalize_repetition(log_probs, tokens, index, penalty):
+    """Returns log-probabilities, times `penalty` those of repeated tokens.
 
-    As in Hugging Face transformers: those of each beam's tokens, int32 [B, K,
-    T], of which `index` are generated, times `config.repetition_penalty`, and
-    no token after which `config.no_repeat_ngram_size` tokens would repeat.
+    `log_probs` are float32 [B, K, V], `tokens`, int32 [B, K, T], those of each
+    beam, of which `index` are generated.
     """
-    is_generated = arange(tokens.shape[-1]) < index
-    if config.repetition_penalty != 1:
-        factor = config.repetition_penalty
-        # Padding is never generated.
-        repeated = ops.where(is_generated, tokens, PAD_ID)
-        values = ops.take_along_axis(log_probs, repeated, axis=-1)
-        log_probs = _set_columns(log_probs, repeated, factor * values)
-    if size := config.no_repeat_ngram_size:
-        # Whether the same size - 1 tokens are before each token and at the end.
-        is_repeated = is_generated & (arange(tokens.shape[-1]) >= size - 1)
-        for distance in range(1, size):
-            last = ops.take(tokens, ops.maximum(index - distance, 0), axis=-1)
-            before = ops.roll(tokens, distance, axis=-1)
-            is_repeated = is_repeated & (before == last[..., None])
-        repeated = ops.where(is_repeated, tokens, PAD_ID)
-        values = ops.full_like(repeated, IMPOSSIBLE, dtype="float32")
-        log_probs = _set_columns(log_probs, repeated, values)
-    return log_probs
+    # Padding is never generated.
+    is_generated = arange(ops.shape(tokens)[-1]) < index
+    repeated = ops.where(is_generated, tokens, PAD_ID)
+    values = ops.take_along_axis(log_probs, repeated, axis=-1)
+    return _set_columns(log_probs, repeated, penalty * values)
+
+
+def block_repetition(logits, tokens, index, size):
+    """Returns logits without tokens that would repeat `size` tokens.
+
+    Takes float32 [B, K, V]; for the others see `penalize_repetition`.
+    """
+    positions = arange(ops.shape(tokens)[-1])
+    # Whether the same size - 1 tokens are before each token and at the end.
+    is_repeated = (positions < index) & (positions >= size - 1)
+    for distance in range(1, size):
+        last = ops.take(tokens, ops.maximum(index - distance, 0), axis=-1)
+        before = ops.roll(tokens, distance, axis=-1)
+        is_repeated = is_repeated & (before == last[..., None])
+    is_repeated = ops.broadcast_to(is_repeated, ops.shape(tokens))
+    blocked = ops.where(is_repeated, tokens, PAD_ID)
+    values = ops.full_like(blocked, IMPOSSIBLE, dtype="float32")
+    # Few steps repeat anything, and changes copy the logits.
+    return ops.cond(
+        ops.any(is_repeated),
+        lambda: _set_columns(logits, blocked, values),
+        lambda: logits,
+    )
 
 
 def _set_columns(matrix, columns, values):
     """Sets values [B, K, T] at columns [B, K, T] of a matrix [B, K, V]."""
     batch, beams, size = ops.shape(matrix)
-    rows = ops.arange(batch * beams, dtype="int32")[:, None]
+    rows = arange(batch * beams)[:, None]
     columns = ops.reshape(columns, (batch * beams, -1))
-    indices = ops.stack([ops.broadcast_to(rows, columns.shape), columns], -1)
+    indices = ops.stack([rows + ops.zeros_like(columns), columns], axis=-1)
     matrix = ops.scatter_update(
         ops.reshape(matrix, (batch * beams, size)),
         ops.reshape(indices, (-1, 2)),

@@ -198,11 +198,6 @@ class BeamSearchConfig:
         is_exact = self.stop_criterion == "exact"
         return 2 * self.beam_size if is_exact else self.beam_size
 
-    @property
-    def limits_repetition(self):
-        """Whether a hypothesis's tokens change the next probabilities."""
-        return bool(self.no_repeat_ngram_size) or self.repetition_penalty != 1
-
     def penalty(self, length):
         """Returns the divisor of a log-probability; see `length_penalty`."""
         length = length + self.num_given_tokens

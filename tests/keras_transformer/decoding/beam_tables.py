@@ -286,12 +286,12 @@ def assert_finds_all(tables, constraints, search_config, expected_of):
         log_probs = reader(table)
         if search_config.grammar:
             log_probs = restrict(log_probs, constraints.grammar, row)
-        if search_config.limits_repetition:
-            log_probs = penalize(
-                log_probs,
-                search_config.no_repeat_ngram_size,
-                search_config.repetition_penalty,
-            )
+        repetition = (
+            search_config.no_repeat_ngram_size,
+            search_config.repetition_penalty,
+        )
+        if repetition != (0, 1.0):
+            log_probs = penalize(log_probs, *repetition)
         expected = expected_of(row, log_probs)[: search_config.beam_size]
         assert_finds(
             *(tokens[row], scores[row], expected, log_probs),
