@@ -8,7 +8,8 @@ so its samples do not depend on the other lines.
 Each line gives one output line: the sample, or with --scores its
 log-probability, a tab and the sample. With --samples=N above 1 each line gives
 N lines of Moses' n-best format, "number ||| text ||| log-probability", in the
-order of sampling. A blank line gives one blank sample.
+order of sampling. A blank line gives one blank sample. With --rerank or
+--rerank_command each line gives only the best of its samples.
 """
 
 import itertools
@@ -30,6 +31,7 @@ search_flags.define_sampling()
 search_flags.define_max_extra_tokens()
 search_flags.define_batch_tokens()
 search_flags.define_languages()
+search_flags.define_reranking()
 flags.DEFINE_multi_string(
     "model",
     None,
@@ -62,18 +64,19 @@ def main(arguments):
     config = kt.SamplingConfig(
         FLAGS.samples, FLAGS.temperature, FLAGS.top_k, FLAGS.top_p
     )
-    seeds = itertools.count(FLAGS.seed)
+    seeds, rerank = itertools.count(FLAGS.seed), search_flags.read_reranking()
 
     def sample(texts, on_progress):
         text_seeds = [next(seeds) % _NUM_SEEDS for _ in texts]
-        return translator.sample(texts, text_seeds, config, on_progress)
+        rows = translator.sample(texts, text_seeds, config, on_progress)
+        return rerank(texts, rows) if rerank else rows
 
     process_lines(
         "Sampling",
         FLAGS.input,
         FLAGS.output,
         sample,
-        line_format(FLAGS.samples > 1, FLAGS.scores),
+        line_format(FLAGS.samples > 1 and not rerank, FLAGS.scores),
     )
 
 

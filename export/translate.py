@@ -56,6 +56,7 @@ line_flags.define_translation()
 search_flags.define_model_search()
 search_flags.define_languages()
 search_flags.define_terms()
+search_flags.define_reranking()
 search_flags.define_ensemble_mean()
 search_flags.define_batch_tokens()
 flags.DEFINE_multi_string(
@@ -138,7 +139,11 @@ def main(arguments):
             f"got {FLAGS.n_best}."
         )
     line_flags.translate_stream(
-        translator, FLAGS.prefixes, checker.check, terms
+        translator,
+        FLAGS.prefixes,
+        checker.check,
+        terms,
+        search_flags.read_reranking(),
     )
     checker.print_warning()
 

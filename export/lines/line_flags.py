@@ -92,6 +92,12 @@ def validate_format():
                 f"--{name} is for the best translation only; omit --n_best, or "
                 "run the command twice."
             )
+    for name in "alignments", "confidence", "document":
+        if FLAGS[name].value and _is_reranked():
+            raise InputError(
+                f"--{name} is for the best translation of the search; omit it, "
+                "or --rerank and --rerank_command."
+            )
     if _is_document():
         names = "n_best", "scores", "alignments", "confidence", "prefixes"
         given = [
@@ -118,6 +124,11 @@ def validate_format():
             "--keep_elements names elements of markup: add --format=html or "
             "--format=xml, or omit it."
         )
+
+
+def _is_reranked():
+    names = "rerank", "rerank_command"
+    return any(name in FLAGS and FLAGS[name].value for name in names)
 
 
 def _is_document():
@@ -149,12 +160,13 @@ def _validate_content(text):
 
 
 def translate_stream(
-    translator, prefix_file=None, on_prefixes=None, terms=None
+    translator, prefix_file=None, on_prefixes=None, terms=None, rerank=None
 ):
     """Translates the lines or the document of --input to --output.
 
     With `prefix_file`, the path of --prefixes, `on_prefixes` is called with the
-    list of prefixes of each chunk of lines. `terms` are Terms, or None.
+    list of prefixes of each chunk of lines. `terms` are Terms, or None, and
+    `rerank` a function of the module `reranking`, or None.
     """
     changes = _ItemChanges()
     if _is_document():
@@ -194,9 +206,10 @@ def translate_stream(
             translations = translator.align(texts, on_progress, prefixes, terms)
             rows = [[each] for each in translations]
         else:
-            rows = translator.n_best(
-                texts, FLAGS.n_best, on_progress, prefixes, terms
-            )
+            n = translator.beam_size if rerank else FLAGS.n_best
+            rows = translator.n_best(texts, n, on_progress, prefixes, terms)
+            if rerank:
+                rows = [row[: FLAGS.n_best] for row in rerank(texts, rows)]
         if terms and terms.keep:
             for number, text, row in zip(numbers, texts, rows):
                 for item in terms.find_changes(text, row[0].text):

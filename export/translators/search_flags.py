@@ -6,7 +6,9 @@ The functions define_* define flags for the module that calls them.
 from absl import flags
 
 from export.common import command
+from export.common.errors import InputError
 from export.translators.batches import BATCH_TOKENS
+from export.translators.reranking import rerank_by_command, rerank_by_mbr
 from export.translators.terms import Terms
 
 # Copied from keras_transformer, which takes seconds to import.
@@ -196,6 +198,35 @@ def define_ensemble_mean():
         ["log_probabilities", "probabilities"],
         "What an ensemble averages at each step; log-probabilities by default.",
     )
+
+
+def define_reranking():
+    """Defines the flags of `read_reranking`."""
+    flags.DEFINE_enum(
+        "rerank",
+        None,
+        ["mbr"],
+        "Write the translation, of all that the search or sampling finds, that "
+        "is most like the others by chrF (minimum Bayes risk).",
+    )
+    flags.DEFINE_string(
+        "rerank_command",
+        None,
+        "Write the translation that a program scores highest: it reads lines "
+        "of text TAB translation, and writes a number for each.",
+    )
+
+
+def read_reranking():
+    """Returns the function of --rerank or --rerank_command, or None."""
+    if FLAGS.rerank and FLAGS.rerank_command:
+        raise InputError(
+            "--rerank and --rerank_command choose differently: omit one of "
+            "them."
+        )
+    if FLAGS.rerank_command:
+        return rerank_by_command(FLAGS.rerank_command)
+    return rerank_by_mbr if FLAGS.rerank else None
 
 
 def define_terms():

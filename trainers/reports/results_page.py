@@ -24,6 +24,7 @@ _COLUMNS = {
     "hardware": "{hardware}",
     "date": "{date}",
 }
+_NOISE_COLUMN = "{{noise[{}][score]:.2f}}"
 _PROVENANCE = (
     "weights: {weights}",
     "{parameters:,} parameters",
@@ -84,15 +85,17 @@ def hide_folders(text):
 
 
 def _section(title, records):
+    kinds = dict.fromkeys(k for each in records for k in each.get("noise", ()))
+    columns = _COLUMNS | {kind: _NOISE_COLUMN.format(kind) for kind in kinds}
     rows, notes = [], []
     for number, record in enumerate(records, 1):
-        rows.append(_row(number, record))
+        rows.append(_row(number, record, columns))
         notes.append(f"{number}. {_provenance(record)}")
-    table = markdown_table(_COLUMNS, rows)
+    table = markdown_table(columns, rows)
     return "\n\n".join([f"### {title}", table, "\n".join(notes)])
 
 
-def _row(number, record):
+def _row(number, record, columns):
     training = record.get("training")
     time = _UNKNOWN
     if training:
@@ -106,7 +109,7 @@ def _row(number, record):
         "hardware": (training or record).get("hardware", _UNKNOWN),
         "penalty": " (length^α)" if is_power else "",
     }
-    return [_format(template, values) for template in _COLUMNS.values()]
+    return [_format(template, values) for template in columns.values()]
 
 
 def _format(template, values):

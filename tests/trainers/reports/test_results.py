@@ -46,7 +46,8 @@ def cells(text):
 
 
 def test_every_score_stands_with_its_provenance():
-    again = MOVED | {"score": 40.0, "step": 9500}
+    noise = {"noise": {"typos": {"score": 31.25}}}
+    again = MOVED | {"score": 40.0, "step": 9500} | noise
     page = make_results_page([MOVED, again, OLDER])
     section, older = page.split("### tatoeba-en-fr, split test")
     assert section.startswith("### text:multi30k/, en to de, split test\n")
@@ -56,8 +57,9 @@ def test_every_score_stands_with_its_provenance():
     ]
     assert first[6:] == [
         *("5, 1.0 (length^α)", "9,000", "2:03:37"),
-        *("1 cores of AMD EPYC", "2026-11-22"),
+        *("1 cores of AMD EPYC", "2026-11-22", "–"),
     ]
+    assert second[-1] == "31.25"
     # Not all of its updates were timed.
     assert second[7:9] == ["9,500", "2:03:37 for 9,000 updates"]
     for fact in (

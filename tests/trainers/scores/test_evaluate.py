@@ -10,6 +10,7 @@ import pytest
 import sacrebleu
 import tensorflow as tf
 
+from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.serving.served_translator import ServedTranslator
 from tests.export import tiny
@@ -32,8 +33,9 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def evaluated(evaluator, folder):
-    """The command with no flag but the model and the output."""
-    return evaluator.run("--model_dir=m", "--output=out", folder=folder)
+    """The command with no flag but the model, the output and noise."""
+    flags = "--model_dir=m", "--output=out", "--noise=upper,punctuation"
+    return evaluator.run(*flags, folder=folder)
 
 
 def _figure(result, name):
@@ -57,6 +59,16 @@ def test_it_scores_the_test_split_of_the_training_data(evaluated, folder):
     perplexity = record["perplexity"]
     assert f"{perplexity['per_token']:.4f}" == _figure(evaluated, "perplexity")
     assert perplexity["per_token"] > 1
+    translator = load_translator(folder / "m")
+    sources = [source.upper() for source, _ in cipher.sentences(8, seed=2)]
+    upper = [each.text for each in translator.translate(sources)]
+    # Whatever the case, and in small letters as sacreBLEU does it.
+    metric = sacrebleu.BLEU(lowercase=True)
+    score = metric.corpus_score(upper, [references])
+    assert record["noise"]["upper"]["score"] == round(score.score, 4)
+    assert record["noise"]["upper"]["signature"] == str(metric.get_signature())
+    assert re.search(rf"^upper +{score.score:.2f} ", evaluated.out, re.M)
+    assert [*record["noise"]] == ["upper", "punctuation"]
 
 
 @pytest.fixture(scope="module")
