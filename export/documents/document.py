@@ -1,14 +1,12 @@
 """Translates documents sentence by sentence; everything else stays."""
 
 import collections
-import re
 
 from export.common.errors import InputError
-from export.documents.flow import Segment, split_flow
-from export.documents.items import ATOM, Kind
+from export.documents.flow import split_flow
+from export.documents.items import Kind, join_source_raws
 from export.documents.joints import write_gap
 from export.documents.markup import read_markup
-from export.documents.patterns import LETTER
 from export.documents.placeholder_finder import (
     PlaceholderFinder,
     join_placeholders,
@@ -17,9 +15,10 @@ from export.documents.placement import place_items
 from export.documents.plain_text import read_text
 
 FORMATS = ("text", "html", "xml")
-# Words that models copy, for placeholders; the next if one is not copied.
-_SURROGATES = ("Tom", "Boston")
-# Of placeholders, also those that the model did not copy, and emoji.
+# Words that models copy, in place of placeholders: the second for sentences
+# in which the first was not copied.
+_STAND_INS = ("Tom", "Boston")
+# Kinds of placeholders, also if they became marks, and of emoji.
 _ITEM_KINDS = (Kind.ATOM, Kind.VOID, Kind.OBJECT)
 # Different sentences of which repetitions are placed at once.
 _MAX_PLACED = 10_000
@@ -95,8 +94,7 @@ def _translate_group(
         for parts in documents
         for flow in parts
         if not isinstance(flow, str)
-        for segment in flow
-        if isinstance(segment, Segment)
+        for segment in flow.segments
     ]
     # Without pairs and kinds to keep, terms have placeholders alone.
     _translate_segments(translator, segments, on_progress, terms or None)
@@ -118,26 +116,26 @@ def _translate_group(
 
 def _translate_segments(translator, segments, on_progress, terms):
     """Sets the translations of Segments; splits too long ones."""
-    for surrogate in (*_SURROGATES, None):
+    for stand_in in (*_STAND_INS, None):
         not_copied = []
         for segment in segments:
-            if surrogate is None:
+            if stand_in is None:
                 segment.remove_atoms()
             else:
-                segment.surrogate = surrogate
+                segment.stand_in = stand_in
         while segments:
             segments, sentences = _split_long(translator, segments)
             translations = _translate(
                 translator, segments, sentences, on_progress, terms
             )
-            # Only then does a server tell that it truncated a sentence.
+            # A server tells only with its answer that it truncated a sentence.
             halves = []
             for segment, translation in zip(segments, translations):
                 found = ()
                 if translation.source_truncated:
                     found = segment.split()
                     halves += found
-                if not (found or _accept(segment, translation)):
+                if not (found or segment.accept(translation)):
                     not_copied.append(segment)
             segments = halves
         segments = not_copied
@@ -189,87 +187,74 @@ def _translate(translator, segments, sentences, on_progress, terms):
     return [translations[segment.source] for segment in segments]
 
 
-def _accept(segment, translation):
-    """Sets a Segment's translation; returns whether it has all atoms."""
-    # The model may know the character.
-    text, num_atoms = translation.text.replace(ATOM, ""), segment.num_atoms
-    if num_atoms:
-        surrogate = rf"(?<!{LETTER}){segment.surrogate}(?!{LETTER})"
-        # Another one of the source may be the one that was copied.
-        is_clear = not re.search(surrogate, segment.text)
-        text, count = re.subn(surrogate, ATOM, text)
-        if not is_clear or count != num_atoms:
-            return False
-    segment.links = translation.alignment
-    if text != segment.text:
-        segment.translation = text
-    return True
-
-
 def join_flow(flow, document_format, placed):
-    """Returns the text of a flow whose Segments are translated.
+    """Returns the text of a SplitFlow whose Segments are translated.
 
     `placed` is a dict for the results of repeated sentences, {} at first.
     """
-    parts = [*_flatten(flow)]
-    for index, segment in enumerate(parts):
-        is_segment = isinstance(segment, Segment)
-        if is_segment and segment.translation is not None:
-            _move_tags(parts[index - 1], segment, parts[index + 1])
-    output = []
-    for index, part in enumerate(parts):
-        if isinstance(part, list):
-            neighbors = parts[index - 1 : index + 2 : 2] if index else ()
-            if len(neighbors) == 2 and any(
-                [each.translation is not None for each in neighbors]
-            ):
-                pairs = [each.texts for each in neighbors]
-                output.append(write_gap(part, *pairs))
-            else:
-                output += [item.origin for item in part]
-        elif part.translation is None:
-            output += [item.origin for item in part.items]
+    gaps, segments = flow.flatten()
+    for before, segment, after in zip(gaps, segments, gaps[1:]):
+        if segment.translation is not None:
+            _move_tags(before, segment, after)
+    output = [join_source_raws(gaps[0])]
+    for index, segment in enumerate(segments):
+        output.append(_write_segment(segment, document_format, placed))
+        gap, pair = gaps[index + 1], segments[index : index + 2]
+        if len(pair) == 2 and any(
+            each.translation is not None for each in pair
+        ):
+            output.append(write_gap(gap, *(each.texts for each in pair)))
         else:
-            key = _placement_key(part)
-            text = placed.get(key)
-            if text is None:
-                text = place_items(
-                    part.items, part.translation, part.links, document_format
-                )
-                if len(placed) < _MAX_PLACED:
-                    placed[key] = text
-            output.append(text)
+            output.append(join_source_raws(gap))
     return "".join(output)
+
+
+def _write_segment(segment, document_format, placed):
+    """Returns the text of a Segment in the translated document."""
+    if segment.translation is None:
+        return join_source_raws(segment.items)
+    key = _placement_key(segment)
+    text = placed.get(key)
+    if text is None:
+        text = place_items(
+            segment.items, segment.translation, segment.links, document_format
+        )
+        if len(placed) < _MAX_PLACED:
+            placed[key] = text
+    return text
 
 
 def _find_changes(parts, terms):
     """Yields (line, item) of items that a translation lacks or has twice.
 
-    Those in place of which a name is translated cannot be lost.
+    An item in place of which a name is translated cannot be lost.
     """
     line = 1
     for part in parts:
-        for each in [part] if isinstance(part, str) else _flatten(part):
-            if isinstance(each, str):
-                line += each.count("\n")
-                continue
-            items = each
-            if isinstance(each, Segment):
-                items, (source, target) = each.items, each.texts
-                marks = {
-                    item.raw
-                    for item in items
-                    if item.raw and item.kind in _ITEM_KINDS
-                }
-                found = [
-                    raw
-                    for raw in marks
-                    if target.count(raw) > source.count(raw)
-                ]
-                if terms:
-                    found += terms.find_changes(source, target)
-                yield from ((line, item) for item in found)
-            line += sum([item.raw.count("\n") for item in items])
+        if isinstance(part, str):
+            line += part.count("\n")
+            continue
+        gaps, segments = part.flatten()
+        for gap, segment in zip(gaps, segments):
+            line += _count_lines(gap)
+            source, target = segment.texts
+            marks = {
+                item.raw
+                for item in segment.items
+                if item.raw and item.kind in _ITEM_KINDS
+            }
+            found = [
+                raw for raw in marks if target.count(raw) > source.count(raw)
+            ]
+            if terms:
+                found += terms.find_changes(source, target)
+            yield from ((line, item) for item in found)
+            line += _count_lines(segment.items)
+        line += _count_lines(gaps[-1])
+
+
+def _count_lines(items):
+    return sum(item.raw.count("\n") for item in items)
 
 
 def _placement_key(segment):
@@ -284,25 +269,6 @@ def _placement_key(segment):
         for item in segment.items
     ]
     return segment.translation, segment.links, tuple(items)
-
-
-def _flatten(parts):
-    """Yields lists of Item and, between two of them, a Segment."""
-    stack = [iter(parts)]
-    between = []
-    while stack:
-        part = next(stack[-1], None)
-        if part is None:
-            stack.pop()
-        elif isinstance(part, list):
-            between += part
-        elif part.parts is not None:
-            stack.append(iter(part.parts))
-        else:
-            yield between
-            yield part
-            between = []
-    yield between
 
 
 def _move_tags(before, segment, after):

@@ -10,24 +10,25 @@ import enum
 class Role(enum.Enum):
     """What an element is in the text around it."""
 
-    # Its text is a part of the sentence around it; so are unknown elements.
+    # <b> and unknown elements: a part of the sentence around it.
     INLINE = enum.auto()
-    # Its tags end a sentence.
+    # <p>: its tags end a sentence.
     BLOCK = enum.auto()
-    # A line break.
+    # The content of all elements below but HTML is not translated.
+    # <br>: a line break.
     BREAK = enum.auto()
-    # The contents of the others are not translated. It stands for words.
+    # <code>: stands for words of the sentence.
     WORDS = enum.auto()
-    # It is seen, and separates words.
+    # <img>: is seen, and separates words.
     OBJECT = enum.auto()
-    # It is not seen, or takes no place in the line.
+    # <wbr>: is not seen, or takes no place in the line.
     HIDDEN = enum.auto()
-    # It begins, or ends, what another element ends or begins.
+    # <bx/> and <ex/>: begin, or end, what another element ends or begins.
     FIRST_HALF = enum.auto()
     LAST_HALF = enum.auto()
-    # It ends a sentence.
+    # <pre>: ends a sentence.
     KEPT = enum.auto()
-    # It is HTML within XML, as text with entities or a CDATA section.
+    # HTML within XML, as text with entities or a CDATA section.
     HTML = enum.auto()
 
 

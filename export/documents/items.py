@@ -13,8 +13,8 @@ ATOM = "\ufffc"
 TAG_STARTS = "<", "&lt;"
 
 _REFERENCE = r"&(?:\#\d+|\#[xX][\da-fA-F]+|[a-zA-Z][a-zA-Z\d]*(?![\w@]));?"
-# White space other than one blank, and so on; also what would be taken for a
-# placeholder.
+# Parts of a text that are items of their own: white space other than one
+# blank, emoji, marks of direction, invisible characters, and U+FFFC itself.
 _TEXT_SPECIAL = re.compile(
     rf"(?:[^\S ]| \s)\s*|(?P<object>{EMOJI})|(?P<void>[{DIRECTION}])"
     rf"|(?P<invisible>[{INVISIBLE}])|{ATOM}"
@@ -24,32 +24,40 @@ _XML_ENTITIES = ("&amp;", "&lt;", "&gt;", "&quot;", "&apos;")
 
 
 class Kind(enum.Enum):
-    """What an item of a flow is; the last four are marks, without text."""
+    """What an item of a flow is."""
 
     TEXT = enum.auto()
-    # White space other than one blank, or what has the effect of it.
+    # White space other than one blank, such as "\n  " or "&nbsp;".
     SPACE = enum.auto()
-    # A placeholder, which stands for words.
+    # A placeholder, for which the model gets a word.
     ATOM = enum.auto()
-    # A line break of HTML, before it is decided what it separates.
+    # <br>, before it is decided whether it separates sentences.
     BREAK = enum.auto()
-    # An empty tag that is not seen, or a mark of direction.
+    # A mark that does not separate words: <wbr>, a comment, U+200E.
     VOID = enum.auto()
-    # What separates the words beside it: an image, emoji, or a placeholder
-    # that the model does not copy. Its text is one blank if it is needed.
+    # A mark that separates words: <img>, emoji, or a placeholder that the
+    # model does not copy. Between words without a space its text is a blank.
     OBJECT = enum.auto()
+    # Start and end tags, and the halves of placeholders that are pairs.
     OPEN = enum.auto()
     CLOSE = enum.auto()
+
+
+# Kinds that the model does not see.
+_MARKS = (Kind.VOID, Kind.OBJECT, Kind.OPEN, Kind.CLOSE)
 
 
 class Item:
     """A part of a flow.
 
+    An item is changed until its flow is split into sentences: `markup` decides
+    what breaks and placeholders are, `flow` which spaces the model gets.
+
     Attributes:
         kind: a Kind.
-        raw: its characters in the document.
-        text: the characters that it means.
-        element: of OPEN and CLOSE, what both tags have in common.
+        raw: its characters in the document, "&eacute;".
+        text: the characters that they mean, "\u00e9"; "" for most marks.
+        element: of OPEN and CLOSE, an object that both tags have in common.
     """
 
     __slots__ = ("kind", "raw", "text", "element")
@@ -60,26 +68,54 @@ class Item:
 
     @property
     def is_mark(self):
-        """Whether it has no place in the text, as tags."""
+        """Whether it is placed beside or around words, as tags are."""
         return self.kind in _MARKS
 
     @property
-    def origin(self):
-        """Its characters in the document if that sentence is unchanged."""
+    def source_raw(self):
+        """Its characters in a sentence that the translation does not change."""
         return self.raw
+
+    def make_mark(self, kind):
+        """Makes a placeholder a mark of this kind: the model gets no word."""
+        self.kind, self.text = kind, ""
 
 
 class MovedItem(Item):
-    """An item whose characters are elsewhere in an unchanged sentence."""
+    """An item whose characters a translation has at another place.
 
-    __slots__ = ("origin",)
+    The address in "<b>see https://a.b/</b>c" becomes an item with the `raw`
+    "https://a.b/c" and the `source_raw` "". Items with the `raw` "" follow: one
+    with the `source_raw` "https://a.b/", the tag, and one with "c". So a
+    translated sentence has "https://a.b/c</b>", an unchanged one what it had.
+    """
 
-    def __init__(self, origin, *arguments):
+    __slots__ = ("source_raw",)
+
+    def __init__(self, source_raw, *arguments):
         super().__init__(*arguments)
-        self.origin = origin
+        self.source_raw = source_raw
 
 
-_MARKS = (Kind.VOID, Kind.OBJECT, Kind.OPEN, Kind.CLOSE)
+# Lists: for as few items, generators take longer.
+def join_texts(items):
+    """Returns the text that items mean."""
+    return "".join([item.text for item in items])
+
+
+def join_raws(items):
+    """Returns the characters of items in a translated sentence."""
+    return "".join([item.raw for item in items])
+
+
+def join_source_raws(items):
+    """Returns the characters of items in an unchanged sentence."""
+    return "".join([item.source_raw for item in items])
+
+
+def has_kind(items, kind):
+    """Whether one of the items is of a Kind."""
+    return any([item.kind is kind for item in items])
 
 
 def text_items(raw, document_format="text"):
@@ -88,11 +124,13 @@ def text_items(raw, document_format="text"):
     special = _TEXT_SPECIAL if is_text else _MARKUP_SPECIAL
     start = 0
     for match in special.finditer(raw):
+        # The same few fill documents, and share their memory.
         found = sys.intern(match[0])
         if found[0] == "&" and not is_text:
-            kind, text = _read_reference(found, document_format)
-            if text == found:
+            meaning = _read_reference(found, document_format)
+            if meaning is None:
                 continue
+            kind, text = meaning
         elif found.isspace():
             kind, text = Kind.SPACE, " "
         elif match["object"]:
@@ -113,7 +151,10 @@ def text_items(raw, document_format="text"):
 
 
 def _read_reference(raw, document_format):
-    """Returns a reference's kind and text; its own raw text if it is none."""
+    """Returns a reference's kind and text: "&gt;" is TEXT, ">".
+
+    Returns None for what is none, such as the "&T" of "AT&T".
+    """
     is_known = document_format == "html" or (
         raw.startswith("&#") or raw in _XML_ENTITIES
     )
@@ -123,6 +164,8 @@ def _read_reference(raw, document_format):
     if ATOM in text or (text == raw and raw.endswith(";")):
         # The entity of a DTD, or an error of the author.
         return Kind.ATOM, ATOM
+    if text == raw:
+        return None
     if re.fullmatch(f"[{DIRECTION}]", text):
         return Kind.VOID, ""
     return Kind.TEXT, re.sub(f"[{INVISIBLE}]", "", text)

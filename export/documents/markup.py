@@ -6,9 +6,17 @@ import itertools
 import re
 
 from export.documents.elements import Role
-from export.documents.items import ATOM, TAG_STARTS, Item, Kind, text_items
+from export.documents.items import (
+    ATOM,
+    TAG_STARTS,
+    Item,
+    Kind,
+    has_kind,
+    join_raws,
+    text_items,
+)
 from export.documents.mark_tree import find_crossing
-from export.documents.plain_text import MIN_WRAP_WIDTH, is_wrapped
+from export.documents.plain_text import MIN_WRAP_WIDTH, is_full
 from export.documents.roles import assign_roles
 from export.documents.scanner import CDATA, validate_xml
 
@@ -51,15 +59,16 @@ def read_markup(text, document_format, keep_elements=()):
     builder.drop_unclosed()
 
 
-def _read_html(builder, raw, keep_elements):
+def _read_html(builder, section, keep_elements):
     """Yields parts as `read_markup` does, of HTML that XML has as text."""
-    is_section = raw.startswith(CDATA[0])
+    is_section = section.startswith(CDATA[0])
     if is_section:
         yield from builder.end_flow(CDATA[0])
-        characters = raw[len(CDATA[0]) : -len(CDATA[1])]
+        characters = section[len(CDATA[0]) : -len(CDATA[1])]
     else:
-        characters = [each[0] or each[1] for each in _CHARACTERS.findall(raw)]
-    # Of each character of the HTML, those of the document.
+        pairs = _CHARACTERS.findall(section)
+        characters = [entity or other for entity, other in pairs]
+    # For each character of the HTML its spelling in the document: "&lt;".
     remaining = iter(characters)
     text = "".join(
         [html.unescape(each) if each[1:] else each for each in characters]
@@ -67,16 +76,16 @@ def _read_html(builder, raw, keep_elements):
     for token, role in assign_roles(text, 0, False, keep_elements):
         if role is Role.INLINE and token.kind == "text":
             for item in text_items(token.raw, "html"):
-                origins = [*itertools.islice(remaining, len(item.raw))]
-                pairs = [(item.text, "".join(origins))]
+                raws = [*itertools.islice(remaining, len(item.raw))]
+                pairs = [(item.text, "".join(raws))]
                 if item.text == item.raw != pairs[0][1]:
-                    pairs = zip(item.raw, origins)
+                    pairs = zip(item.raw, raws)
                 builder.items += [
-                    Item(item.kind, origin, text) for text, origin in pairs
+                    Item(item.kind, raw, text) for text, raw in pairs
                 ]
         else:
-            origin = "".join(itertools.islice(remaining, len(token.raw)))
-            yield from builder.add_token(token, role, origin)
+            raw = "".join(itertools.islice(remaining, len(token.raw)))
+            yield from builder.add_token(token, role, raw)
     if is_section:
         yield from builder.end_flow(CDATA[1])
 
@@ -133,31 +142,30 @@ class _Builder:
 
     def end_flow(self, raw):
         """Yields the flow, or several because of line breaks, and `raw`."""
-        items, self.items, flow = self.items, [], []
-        items = _merge_blank(_detach_atoms(_join_wrapped(items)))
+        items, self.items = self.items, []
+        _join_wrapped(items)
+        _detach_atoms(items)
+        items = _merge_blank(items)
         if self._num_links > 1:
             items = _separate_links(items)
         self._num_links = 0
-        for item in items:
-            if item.kind is Kind.BREAK:
-                yield _merge_spaces(flow)
-                yield item.raw
-                flow = []
-            else:
-                flow.append(item)
-        yield _merge_spaces(flow)
+        for is_break, group in itertools.groupby(
+            items, lambda item: item.kind is Kind.BREAK
+        ):
+            flow = [*group]
+            yield join_raws(flow) if is_break else _merge_spaces(flow)
         yield raw
 
 
 def _join_wrapped(items):
     """Makes <br> white space if all lines are evidently wrapped prose.
 
-    Each but the last is as full as the widest, and one or more begin with a
-    small letter. Others are lines of poems, lists and addresses. Returns items.
+    All lines but the last are as full as the widest, and one or more begin with
+    a small letter. Poems, lists and addresses have other lines.
     """
     breaks = [item for item in items if item.kind is Kind.BREAK]
     if len(breaks) + 1 < _MIN_WRAPPED_LINES:
-        return items
+        return
     lines = [[]]
     for item in items:
         if item.kind is Kind.BREAK:
@@ -173,20 +181,19 @@ def _join_wrapped(items):
         width >= MIN_WRAP_WIDTH
         and len(lines) >= _MIN_WRAPPED_LINES
         and any(line[:1].islower() for line in lines[1:])
-        and all(map(is_wrapped, [width] * len(lines), widths, lines[1:]))
+        and all(map(is_full, [width] * len(lines), widths, lines[1:]))
     ):
         for item in breaks[: len(lines) - 1]:
             item.kind = Kind.SPACE
-    return items
 
 
 def _detach_atoms(items):
-    """Makes tags that stand for words OBJECT if they touch a word.
+    """Makes <code>x</code> and the like OBJECT within a word, as in "x86".
 
-    As words they need spaces beside them. Returns items.
+    As placeholders they need spaces beside them.
     """
-    if not any([item.kind is Kind.ATOM for item in items]):
-        return items
+    if not has_kind(items, Kind.ATOM):
+        return
     # The character after an item.
     following = ""
     attached = set()
@@ -198,16 +205,15 @@ def _detach_atoms(items):
     for index, item in enumerate(items):
         is_tag = item.kind is Kind.ATOM and item.raw.startswith(TAG_STARTS)
         if is_tag and (index in attached or _WORD.match(previous)):
-            item.kind, item.text = Kind.OBJECT, ""
+            item.make_mark(Kind.OBJECT)
         previous = item.text[-1:] or previous
-    return items
 
 
 def _separate_links(items):
     """Yields items, and breaks or separators between links.
 
-    Where all letters are those of several links, each is meant by itself; in
-    a sentence, links without a space between them are different words.
+    Links are a list if all letters are in links: <a>Home</a> <a>News</a> are
+    two texts. In a sentence, links without a space between them are two words.
     """
     is_link = [
         item.kind in (Kind.OPEN, Kind.CLOSE) and bool(_LINK.match(item.raw))
@@ -234,9 +240,9 @@ def _separate_links(items):
 
 
 def _merge_blank(items):
-    """Makes one item of each element without text, tags included.
+    """Returns items in which "<i> </i>" and other blank elements are one.
 
-    So it does of the marks of footnotes, <sup> without letters. Returns items.
+    So are the marks of footnotes, <sup> without letters as in "<sup>1</sup>".
     """
     starts, ends = {}, {}
     crossing = find_crossing(items)
@@ -268,7 +274,7 @@ def _merge_blank(items):
             continue
         inside = items[index : ends[index]]
         index = ends[index]
-        raw = "".join(item.raw for item in inside)
+        raw = join_raws(inside)
         is_space = any(
             item.kind is Kind.SPACE or item.text.isspace() for item in inside
         )
@@ -282,7 +288,7 @@ def _merge_blank(items):
 
 
 def _merge_spaces(items):
-    """Returns items without adjacent ones of white space."""
+    """Returns items, of which adjacent ones of white space are one."""
     merged = []
     for item in items:
         before = merged[-1] if merged else None
