@@ -4,13 +4,13 @@ import bisect
 import collections
 import re
 
-from export.documents.items import ATOM, Kind
+from export.documents.chunks import WORD, AlignedChunks, is_short, word_spans
+from export.documents.items import ATOM, Kind, join_texts
 from export.documents.mark_tree import build_tree, split_layers, walk
 from export.documents.patterns import NO_SPACES
-from export.documents.pieces import WORD, AlignedPieces, is_short, word_spans
 
 _NO_SPACE = re.compile(rf"[{NO_SPACES}]")
-# Pieces beside the place of an element among which one is chosen that has none.
+# Chunks on each side among which one is chosen for an element without a chunk.
 _MAX_CLAIM_DISTANCE = 4
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
@@ -21,13 +21,12 @@ def place_items(items, target, links, document_format):
     `items` are those of the sentence, `target` is its translation, with U+FFFC
     for each atom, and `links` are pairs (source word, target word) of white
     space separated words, () if there are no marks. Every item occurs once,
-    and elements that do not cross in the source do not here. An element is put
-    around the pieces of the translation (words and punctuation) most of which
-    are aligned with what it had. Empty tags are put between the pieces that are
-    aligned with their neighbours; there one of which no piece is gets the next
-    word that no other element has.
+    and elements cross only if they do in the source. An element is put around
+    the chunks of the translation most of which are aligned with its content, an
+    element without such chunks around the nearest free word. Empty tags are put
+    between the chunks that are aligned with their neighbours.
     """
-    source = "".join(item.text for item in items)
+    source = join_texts(items)
     edits = _place_spaces(items, source, target)
     layers, rest = split_layers(items)
     for marks in layers:
@@ -157,55 +156,55 @@ def _find(spans, offset):
 
 
 class _Placer:
-    """Finds the pieces of a translation that each element is put around."""
+    """Finds the chunks of a translation that each element is put around."""
 
     def __init__(self, root, source, target, links):
         self._root, self._source, self._target = root, source, target
         cuts = [edge for node in walk(root) for edge in (node.start, node.end)]
-        self._aligned = AlignedPieces(source, target, links, cuts)
-        self._pieces = self._aligned.pieces
-        # The innermost element of each piece.
-        self._owners = [root] * len(self._pieces)
-        root.right = len(self._pieces)
+        self._aligned = AlignedChunks(source, target, links, cuts)
+        self._spans = self._aligned.spans
+        # The innermost element of each chunk.
+        self._owners = [root] * len(self._spans)
+        root.right = len(self._spans)
 
     def place(self):
         """Returns edits (start, end, raw) of the translation, in order."""
         waiting = [self._root]
         while waiting:
             parent = waiting.pop()
-            # Those with few pieces first: a larger element can do without.
+            # Elements with few chunks first: others rather lose one.
             aligned = [
-                (self._aligned.aligned(node.start, node.end), node)
+                (self._aligned.find_aligned(node.start, node.end), node)
                 for node in parent.children
             ]
             aligned.sort(key=lambda pair: (not pair[1].anchor, len(pair[0])))
             unplaced = []
-            for pieces, node in aligned:
-                self._place_element(node, parent, pieces)
+            for chunks, node in aligned:
+                self._place_element(node, parent, chunks)
                 if node.left == node.right and not node.anchor:
                     unplaced.append(node)
             for node in unplaced:
                 node.left = node.right = self._find_gap(node, parent)
                 if WORD.search(self._source, node.start, node.end):
-                    self._claim_piece(node, parent)
+                    self._claim_chunk(node, parent)
             waiting += parent.children
         return self._write()
 
-    def _place_element(self, node, parent, pieces):
-        """Sets left and right to the span with the most aligned pieces."""
-        pieces = [
+    def _place_element(self, node, parent, chunks):
+        """Sets left and right to the span with the most aligned chunks."""
+        chunks = [
             index
-            for index in pieces
+            for index in chunks
             if parent.left <= index < parent.right
             and self._owners[index] is parent
         ]
         left, right = parent.left, parent.right
         node.left = node.right = right if node.anchor == "right" else left
-        if not pieces:
+        if not chunks:
             return
-        left = left if node.anchor == "left" else min(pieces)
-        right = right if node.anchor == "right" else max(pieces) + 1
-        pieces = set(pieces)
+        left = left if node.anchor == "left" else min(chunks)
+        right = right if node.anchor == "right" else max(chunks) + 1
+        chunks = set(chunks)
         if node.anchor == "right":
             order = range(right - 1, left - 1, -1)
         else:
@@ -220,9 +219,9 @@ class _Placer:
                 continue
             if total <= 0 and not node.anchor:
                 total, start = 0, index
-            if index in pieces:
+            if index in chunks:
                 total += 1
-            elif self._aligned.origins[index]:
+            elif self._aligned.sources[index]:
                 total -= 1
             # Of several the nearest to the place of the source.
             distance = abs((start + index) / 2 - parent.left - middle)
@@ -235,7 +234,7 @@ class _Placer:
                 node.right - node.left
             )
 
-    def _claim_piece(self, node, parent):
+    def _claim_chunk(self, node, parent):
         """Puts an element around the best word beside its gap, if it is free.
 
         The nearest one; articles, and what is aligned with other words, last.
@@ -243,8 +242,8 @@ class _Placer:
         gap = node.left
 
         def cost(index):
-            is_article = is_short(self._target, *self._pieces[index])
-            is_aligned = bool(self._aligned.origins[index])
+            is_article = is_short(self._target, *self._spans[index])
+            is_aligned = bool(self._aligned.sources[index])
             return abs(index + 0.5 - gap) + is_article + is_aligned
 
         start = max(gap - _MAX_CLAIM_DISTANCE, parent.left)
@@ -253,7 +252,7 @@ class _Placer:
             index
             for index in range(start, end)
             if self._owners[index] is parent
-            and WORD.match(self._target, self._pieces[index][0])
+            and WORD.match(self._target, self._spans[index][0])
         ]
         if free:
             node.left = min(free, key=cost)
@@ -266,10 +265,10 @@ class _Placer:
         return ((node.start + node.end) / 2 - parent.start) / length
 
     def _find_gap(self, node, parent):
-        """Returns the index of the piece before which an empty tag is put."""
+        """Returns the index of the chunk before which an empty tag is put."""
         before, after = (
-            [each for each in pieces if parent.left <= each < parent.right]
-            for pieces in self._aligned.neighbors(node.start, node.end)
+            [each for each in chunks if parent.left <= each < parent.right]
+            for chunks in self._aligned.find_neighbors(node.start, node.end)
         )
         gaps = [min(after)] if after else []
         if before:
@@ -326,7 +325,7 @@ class _Placer:
                 continue
             stack.pop()
             is_empty = node.left == node.right
-            add(0 if is_empty else self._pieces[node.right - 1][1], node.close)
+            add(0 if is_empty else self._spans[node.right - 1][1], node.close)
         return edits
 
     def _set_spaces(self, node, edits):
@@ -358,9 +357,9 @@ class _Placer:
     def _start(self, node, parent):
         """Returns the offset in the translation of an element's beginning."""
         left = node.left
-        if not self._pieces or parent.left == parent.right:
+        if not self._spans or parent.left == parent.right:
             return 0
         is_at_end = left == parent.right or self._is_attached(node)
         if left == node.right and left and is_at_end:
-            return self._pieces[left - 1][1]
-        return self._pieces[left][0]
+            return self._spans[left - 1][1]
+        return self._spans[left][0]
