@@ -71,9 +71,9 @@ class ServerLimits:
 def create_app(model, model_name="translator", limits=None, api_key=None):
     """Returns the ASGI application for a LoadedModel.
 
-    `model_name` is that of TensorFlow Serving's paths. With an `api_key`,
+    `model_name` is that of TensorFlow Serving's paths. With an `api_key`, POST
     requests need it as a field `api_key` or in a header "Authorization: Bearer
-    KEY".
+    KEY"; GET requests, as of /health and /metrics, need none.
     """
     server = _Server(model, model_name, limits or ServerLimits(), api_key)
     paths = {
@@ -244,14 +244,16 @@ class _Server:
         """TensorFlow Serving's :predict, by rows or by columns."""
         content = await self._read_fields(request)
         name = content.get("signature_name", "serving_default")
-        names = self._model.inputs.get(name) if isinstance(name, str) else None
+        inputs = self._model.inputs.get(name) if isinstance(name, str) else None
         by_rows = "instances" in content
         field = "instances" if by_rows else "inputs"
-        texts = content.get(field)
-        languages = None
-        if name == _LANGUAGES and names and isinstance(texts, dict):
-            name, languages = "serving_default", texts
-        elif names != ["text"]:
+        value = content.get(field)
+        has_languages = (
+            name == _LANGUAGES and bool(inputs) and isinstance(value, dict)
+        )
+        if has_languages:
+            name = "serving_default"
+        elif inputs != ["text"]:
             usable = [
                 each
                 for each, inputs in self._model.inputs.items()
@@ -262,13 +264,13 @@ class _Server:
             )
         if by_rows and "inputs" in content:
             raise RequestError(400, "Give instances or inputs, not both.")
-        names = {"text", *_LANGUAGE_INPUTS} if languages else {"text"}
-        texts = select_text(texts, names, field)
+        names = {"text", *(_LANGUAGE_INPUTS if has_languages else ())}
+        texts = select_text(value, names, field)
         if by_rows and isinstance(texts, list):
             texts = [select_text(each, names, field) for each in texts]
         validate_texts(texts, field, self._limits.max_texts)
-        if languages:
-            texts = self._tag_texts(texts, languages)
+        if has_languages:
+            texts = self._tag_texts(texts, value)
         outputs = await self._run(name, texts)
         columns = {key: _to_json(value) for key, value in outputs.items()}
         if not by_rows:
@@ -303,7 +305,7 @@ class _Server:
                 raise RequestError(400, f"{name} must have a code per text.")
             columns.append(codes)
         # A model with tags of targets only ignores the sources'.
-        has_sources = self._model.languages.num_tags == 2
+        has_sources = self._model.languages.has_both_tags
         return [
             self._select_languages(
                 [text], (has_sources and source) or "auto", target
@@ -312,7 +314,10 @@ class _Server:
         ]
 
     async def _run(self, signature, texts, timeout=None):
-        """Returns a signature's outputs for texts, a dict of arrays."""
+        """Returns a signature's outputs for texts, a dict of arrays.
+
+        `timeout` is what remains of the seconds of the request, by default all.
+        """
         timeout = self._limits.timeout if timeout is None else timeout
         try:
             future = self.batcher.submit(signature, texts)

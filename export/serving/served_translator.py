@@ -56,7 +56,7 @@ class ServedTranslator(tf.Module):
         self.parameters = model.count_params()
         languages = languages or Languages.from_tokenizer(tokenizer)
         self._tags = []
-        if languages.num_tags == 2 or languages.target in languages.codes:
+        if languages.has_both_tags or languages.target in languages.codes:
             self._tags = languages.tags()
         self.languages = languages
         graph = TextGraph(model, tokenizer, max_source_tokens, **search)

@@ -10,6 +10,23 @@ TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
 SPACE = "\u2581"
 
 
+class SourceTags:
+    """The tags of a tokenizer's sources; base class.
+
+    Attributes:
+        languages: codes that tags may have.
+        num_tags: number of tags of a source: 1 for the target's language, as
+            in Marian, 2 for both, as in M2M-100 and NLLB-200.
+    """
+
+    languages, num_tags = (), 0
+
+    @property
+    def has_both_tags(self):
+        """Whether sources have 2 tags: the decoder gets the target's."""
+        return self.num_tags == 2
+
+
 @functools.cache
 def tag_pattern(codes):
     """Returns TAG for a tuple of codes only, also for RE2; () for any."""

@@ -17,8 +17,7 @@ class Languages(typing.NamedTuple):
     Attributes:
         codes: tuple of the codes that tags may have; () for a model of one
             pair of languages, and if unknown.
-        num_tags: number of tags of a source: 1 for the target's language, as
-            in Marian, 2 for both, as in M2M-100 and NLLB-200.
+        num_tags: number of tags of a source, see SourceTags.
         source: code of the source's language, None if unknown.
         target: code of the target's language, None if unknown.
     """
@@ -27,6 +26,16 @@ class Languages(typing.NamedTuple):
     num_tags: int = 0
     source: str | None = None
     target: str | None = None
+
+    @property
+    def has_both_tags(self):
+        """Whether sources have a tag of their own language, too."""
+        return self.num_tags == 2
+
+    @property
+    def tag_sides(self):
+        """The sides that the tags of a source name: ("target",) for 1 tag."""
+        return ("source", "target")[2 - self.num_tags :]
 
     @classmethod
     def from_tokenizer(cls, tokenizer, source=None, target=None):
@@ -53,13 +62,13 @@ class Languages(typing.NamedTuple):
         """
         source, target = map(self._find_spelling, (source, target))
         for name, code, own, is_tag in (
-            ("source", source, self.source, self.num_tags == 2),
+            ("source", source, self.source, self.has_both_tags),
             ("target", target, self.target, self.num_tags > 0),
         ):
             if code is None or code == own or is_tag and code in self.codes:
                 continue
             # It only decides where sentences of a document end.
-            if name == "source" and self.num_tags < 2 and own is None:
+            if name == "source" and not is_tag and own is None:
                 continue
             if not is_tag:
                 problem = (
@@ -114,7 +123,7 @@ class Languages(typing.NamedTuple):
         Raises InputError if a language is unknown.
         """
         tags = []
-        for name in ("source", "target")[2 - self.num_tags :][:count]:
+        for name in self.tag_sides[:count]:
             code = getattr(self, name)
             if code is not None and self.codes and code not in self.codes:
                 raise self._missing_error(code)
