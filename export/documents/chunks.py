@@ -243,11 +243,6 @@ def is_short(text, start, end):
     )
 
 
-def word_spans(text):
-    """Returns the (start, end) of the words of a text."""
-    return [match.span() for match in re.finditer(r"\S+", text)]
-
-
 def _find_chunks(text):
     """Returns the (start, end) of the chunks of a text."""
     return [match.span() for match in _CHUNK.finditer(text)]

@@ -1,6 +1,7 @@
 """Translates documents sentence by sentence; everything else stays."""
 
 import collections
+import itertools
 
 from export.common.errors import InputError
 from export.documents.flow import split_flow
@@ -89,13 +90,9 @@ def _translate_group(
                 for part in parts
             ]
         )
-    segments = [
-        segment
-        for parts in documents
-        for flow in parts
-        if not isinstance(flow, str)
-        for segment in flow.segments
-    ]
+    parts = itertools.chain.from_iterable(documents)
+    flows = [part for part in parts if not isinstance(part, str)]
+    segments = [segment for flow in flows for segment in flow.segments]
     # Without pairs and kinds to keep, terms have placeholders alone.
     _translate_segments(translator, segments, on_progress, terms or None)
     if on_change is not None:
@@ -163,9 +160,7 @@ def _split_long(translator, segments):
 
 def _translate(translator, segments, sentences, on_progress, terms):
     """Returns the Translations of Segments, with alignments if needed."""
-    aligned = {
-        segment.source for segment in segments if segment.needs_alignment
-    }
+    aligned = {each.source for each in segments if each.needs_alignment}
     if not translator.backend.has_alignments:
         aligned = ()
     elif terms is not None and not translator.backend.aligns_terms:
@@ -174,16 +169,12 @@ def _translate(translator, segments, sentences, on_progress, terms):
     translations = dict.fromkeys([segment.source for segment in segments])
     for is_aligned in False, True:
         sources = [
-            source
-            for source in translations
-            if (source in aligned) == is_aligned
+            each for each in translations if (each in aligned) == is_aligned
         ]
         if sources:
-            found = translator.search(
-                [sentences[source] for source in sources],
-                *(1, on_progress, terms, is_aligned),
-            )
-            translations |= zip(sources, [row[0] for row in found])
+            inputs = [sentences[source] for source in sources]
+            rows = translator.search(inputs, 1, on_progress, terms, is_aligned)
+            translations |= zip(sources, [row[0] for row in rows])
     return [translations[segment.source] for segment in segments]
 
 
@@ -259,37 +250,29 @@ def _count_lines(items):
 
 def _placement_key(segment):
     """Returns all that the result of `place_items` depends on."""
-    numbers = {}
-    items = [
-        (
-            item.kind,
-            item.raw,
-            numbers.setdefault(item.element, len(numbers)),
-        )
-        for item in segment.items
-    ]
-    return segment.translation, segment.links, tuple(items)
+    numbers, key = {}, [segment.translation, segment.links]
+    for item in segment.items:
+        number = numbers.setdefault(item.element, len(numbers))
+        key.append((item.kind, item.raw, number))
+    return tuple(key)
 
 
 def _move_tags(before, segment, after):
     """Moves tags beside a Segment whose partner it has into the Segment.
 
-    Others enclose all of it, or nothing.
+    Other tags enclose all of it, or nothing.
     """
-    elements = [{}, {}]
-    for item in segment.items:
-        if item.kind in (Kind.OPEN, Kind.CLOSE):
-            elements[item.kind is Kind.CLOSE][item.element] = True
-    opened, closed = elements
+    opened, closed = (
+        {item.element for item in segment.items if item.kind is kind}
+        for kind in (Kind.OPEN, Kind.CLOSE)
+    )
     starts = [i for i, item in enumerate(before) if item.element in closed]
-    ends = [i for i, item in enumerate(after) if item.element in opened]
-    if starts:
-        moved = [item for item in before[starts[0] :] if item.is_mark]
-        before[starts[0] :] = [
-            item for item in before[starts[0] :] if not item.is_mark
-        ]
-        segment.items = moved + segment.items
-    if ends:
-        end = ends[-1] + 1
-        segment.items += [item for item in after[:end] if item.is_mark]
-        after[:end] = [item for item in after[:end] if not item.is_mark]
+    ends = [i + 1 for i, item in enumerate(after) if item.element in opened]
+    start, end = min(starts, default=len(before)), max(ends, default=0)
+    segment.items = [
+        *(item for item in before[start:] if item.is_mark),
+        *segment.items,
+        *(item for item in after[:end] if item.is_mark),
+    ]
+    before[start:] = [item for item in before[start:] if not item.is_mark]
+    after[:end] = [item for item in after[:end] if not item.is_mark]

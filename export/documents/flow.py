@@ -7,16 +7,7 @@ import typing
 
 import sentencex
 
-from export.documents.items import (
-    ATOM,
-    Item,
-    Kind,
-    MovedItem,
-    has_kind,
-    join_raws,
-    join_source_raws,
-    join_texts,
-)
+from export.documents.items import ATOM, Item, Kind, MovedItem, join_texts
 from export.documents.patterns import LETTER, MARKS, NO_SPACES, WIDE_MARKS
 
 # Ends of clauses, the boundaries within a sentence that is too long.
@@ -55,14 +46,11 @@ class Segment:
         links: the translation's word alignment.
     """
 
-    __slots__ = (
-        *("items", "text", "stand_in", "parts"),
-        *("translation", "links"),
-    )
+    __slots__ = ("items", "text", "stand_in", "parts", "translation", "links")
 
-    def __init__(self, items, stand_in=ATOM):
+    def __init__(self, items):
         self.items, self.text = items, join_texts(items)
-        self.stand_in = stand_in
+        self.stand_in = ATOM
         self.parts = self.translation = None
         self.links = ()
 
@@ -74,8 +62,8 @@ class Segment:
     @property
     def texts(self):
         """The text and its translation, which may be the same."""
-        is_same = self.translation is None
-        return self.text, self.text if is_same else self.translation
+        text, translation = self.text, self.translation
+        return text, text if translation is None else translation
 
     @property
     def needs_alignment(self):
@@ -113,10 +101,9 @@ class Segment:
         position = _middle_boundary(self.text)
         if position is None:
             return ()
-        spans = (0, position), (position, len(self.text))
-        self.parts = cut_items(
-            self.items, [_strip(self.text, *span) for span in spans]
-        )
+        edges = itertools.pairwise((0, position, len(self.text)))
+        spans = [_strip(self.text, *span) for span in edges]
+        self.parts = cut_items(self.items, spans)
         for half in self.parts.segments:
             half.stand_in = self.stand_in
         return self.parts.segments
@@ -168,7 +155,7 @@ def split_flow(items, language):
 
 def _separate_objects(items):
     """Gives OBJECTs between words without a space one blank: "go<img>on"."""
-    if not has_kind(items, Kind.OBJECT):
+    if Kind.OBJECT not in [item.kind for item in items]:
         return
     objects, previous = [], ""
     for item in items:
@@ -176,16 +163,16 @@ def _separate_objects(items):
             item.text = ""
             objects.append(item)
         elif item.text:
-            if (
-                objects
-                and _BEFORE_SPACE.match(previous)
-                and _AFTER_SPACE.match(item.text)
-                and not (
-                    _UNSPACED.match(previous) and _UNSPACED.match(item.text)
-                )
-            ):
+            if objects and _need_space(previous, item.text):
                 objects[0].text = " "
             objects, previous = [], item.text[-1]
+
+
+def _need_space(before, after):
+    """Whether words are written with a space: "a" and "b", not "a" and ","."""
+    if _UNSPACED.match(before) and _UNSPACED.match(after):
+        return False
+    return _BEFORE_SPACE.match(before) and _AFTER_SPACE.match(after)
 
 
 def _merge_atoms(items):
@@ -193,7 +180,7 @@ def _merge_atoms(items):
 
     Placeholders within words, as in "%sMB", become marks. Returns the items.
     """
-    if not has_kind(items, Kind.ATOM):
+    if Kind.ATOM not in [item.kind for item in items]:
         return items
     text = join_texts(items)
     merged, offset = [], 0
@@ -202,12 +189,11 @@ def _merge_atoms(items):
         end = offset + len(join_texts(group))
         if kind is Kind.ATOM:
             if len(group) > 1:
-                sources = join_source_raws(group)
-                group = [MovedItem(sources, kind, join_raws(group), ATOM)]
-            is_attached = _LETTER.match(text, end) or (
-                offset and _ATTACHED.match(text, offset - 1)
-            )
-            if is_attached:
+                raws = [(item.source_raw, item.raw) for item in group]
+                source_raw, raw = map("".join, zip(*raws))
+                group = [MovedItem(source_raw, kind, raw, ATOM)]
+            follows_word = offset and _ATTACHED.match(text, offset - 1)
+            if follows_word or _LETTER.match(text, end):
                 group[0].make_mark(Kind.VOID)
         merged += group
         offset = end

@@ -97,25 +97,15 @@ class MovedItem(Item):
         self.source_raw = source_raw
 
 
-# Lists: for as few items, generators take longer.
 def join_texts(items):
     """Returns the text that items mean."""
+    # Not a generator, which takes longer for so few.
     return "".join([item.text for item in items])
-
-
-def join_raws(items):
-    """Returns the characters of items in a translated sentence."""
-    return "".join([item.raw for item in items])
 
 
 def join_source_raws(items):
     """Returns the characters of items in an unchanged sentence."""
     return "".join([item.source_raw for item in items])
-
-
-def has_kind(items, kind):
-    """Whether one of the items is of a Kind."""
-    return any([item.kind is kind for item in items])
 
 
 def text_items(raw, document_format="text"):

@@ -6,7 +6,6 @@ from export.documents.flow import LINE_END, cut_items
 from export.documents.items import (
     TAG_STARTS,
     Kind,
-    has_kind,
     join_source_raws,
     join_texts,
 )
@@ -43,8 +42,9 @@ def write_gap(items, before, after):
     is_unspaced = _has_no_space(target, next_target, _CHINESE)
     if is_unspaced and not _has_no_space(source, next_source, _CHINESE):
         return join_source_raws([item for item in items if not _is_space(item)])
-    has_space = has_kind(items, Kind.SPACE) or any(
-        item.text and item.kind is not Kind.OBJECT for item in items
+    has_space = any(
+        item.kind is Kind.SPACE or (item.text and item.kind is not Kind.OBJECT)
+        for item in items
     )
     if (
         has_space

@@ -6,15 +6,7 @@ import itertools
 import re
 
 from export.documents.elements import Role
-from export.documents.items import (
-    ATOM,
-    TAG_STARTS,
-    Item,
-    Kind,
-    has_kind,
-    join_raws,
-    text_items,
-)
+from export.documents.items import ATOM, TAG_STARTS, Item, Kind, text_items
 from export.documents.mark_tree import find_crossing
 from export.documents.plain_text import MIN_WRAP_WIDTH, is_full
 from export.documents.roles import assign_roles
@@ -152,8 +144,10 @@ class _Builder:
         for is_break, group in itertools.groupby(
             items, lambda item: item.kind is Kind.BREAK
         ):
-            flow = [*group]
-            yield join_raws(flow) if is_break else _merge_spaces(flow)
+            if is_break:
+                yield "".join(item.raw for item in group)
+            else:
+                yield _merge_spaces(group)
         yield raw
 
 
@@ -192,7 +186,7 @@ def _detach_atoms(items):
 
     As placeholders they need spaces beside them.
     """
-    if not has_kind(items, Kind.ATOM):
+    if Kind.ATOM not in [item.kind for item in items]:
         return
     # The character after an item.
     following = ""
@@ -274,7 +268,7 @@ def _merge_blank(items):
             continue
         inside = items[index : ends[index]]
         index = ends[index]
-        raw = join_raws(inside)
+        raw = "".join(item.raw for item in inside)
         is_space = any(
             item.kind is Kind.SPACE or item.text.isspace() for item in inside
         )

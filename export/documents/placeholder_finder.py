@@ -7,14 +7,7 @@ import typing
 
 from export.common.errors import InputError
 from export.documents.flow import cut_items
-from export.documents.items import (
-    ATOM,
-    Item,
-    Kind,
-    MovedItem,
-    join_raws,
-    join_texts,
-)
+from export.documents.items import ATOM, Item, Kind, MovedItem, join_texts
 from export.documents.patterns import ADDRESS, LETTER, WIDE_MARKS
 from export.documents.placeholders import PAIRS, SYNTAXES
 
@@ -236,15 +229,15 @@ def _join_items(items, is_whole, placeholder):
     _, _, kind, element = placeholder
     text = ATOM if kind is Kind.ATOM else ""
     if is_whole:
-        return [Item(kind, join_raws(items), text, element)]
-    groups = [
-        (is_tag, [*group])
-        for is_tag, group in itertools.groupby(
-            items, lambda item: item.kind in (Kind.OPEN, Kind.CLOSE)
-        )
-    ]
-    raws = ["" if is_tag else join_raws(group) for is_tag, group in groups]
-    joined = [MovedItem("", kind, "".join(raws), text, element)]
-    for raw, (is_tag, group) in zip(raws, groups):
-        joined += group if is_tag else [MovedItem(raw, Kind.TEXT, "")]
-    return joined
+        raw = "".join([item.raw for item in items])
+        return [Item(kind, raw, text, element)]
+    others, raws = [], []
+    for is_tag, group in itertools.groupby(
+        items, lambda item: item.kind in (Kind.OPEN, Kind.CLOSE)
+    ):
+        if is_tag:
+            others += group
+        else:
+            raws.append("".join(item.raw for item in group))
+            others.append(MovedItem(raws[-1], Kind.TEXT, ""))
+    return [MovedItem("", kind, "".join(raws), text, element), *others]

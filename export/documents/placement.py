@@ -4,12 +4,13 @@ import bisect
 import collections
 import re
 
-from export.documents.chunks import WORD, AlignedChunks, is_short, word_spans
+from export.documents.chunks import WORD, AlignedChunks, is_short
 from export.documents.items import ATOM, Kind, join_texts
 from export.documents.mark_tree import build_tree, split_layers, walk
 from export.documents.patterns import NO_SPACES
 
-_NO_SPACE = re.compile(rf"[{NO_SPACES}]")
+# White space, or what is between a character and one that needs no space.
+_GAP = re.compile(rf"\s+|(?<=\S)(?=[{NO_SPACES}])")
 # Chunks on each side among which one is chosen for an element without a chunk.
 _MAX_CLAIM_DISTANCE = 4
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -95,13 +96,7 @@ def _place_spaces(items, source, target):
         offset += len(item.text)
     if not spaces:
         return []
-    gaps = [match.span() for match in re.finditer(r"\s+", target)]
-    gaps += [
-        (match.start(), match.start())
-        for match in _NO_SPACE.finditer(target)
-        if match.start() and not target[match.start() - 1].isspace()
-    ]
-    gaps.sort()
+    gaps = [match.span() for match in _GAP.finditer(target)]
     starts = [start for start, _ in gaps]
     edits, first = [], 0
     for index, (offset, raw) in enumerate(spaces):
@@ -124,35 +119,28 @@ def _place_spaces(items, source, target):
 def _order_atoms(items, source, target, links):
     """Returns edits that write the atoms, aligned or else in order."""
     atoms = [item.raw for item in items if item.kind is Kind.ATOM]
-    if not atoms:
-        return []
     places = [match.start() for match in re.finditer(ATOM, target)]
-    order = [*range(len(atoms))]
     if links and len(atoms) > 1:
-        source_words, target_words = word_spans(source), word_spans(target)
-        origins = collections.defaultdict(list)
-        for number, match in enumerate(re.finditer(ATOM, source)):
-            origins[_find(source_words, match.start())].append(number)
-        aligned = []
-        for place in places:
-            word = _find(target_words, place)
-            aligned += [
-                number
-                for source_word, target_word in links
-                if target_word == word
-                for number in origins.get(source_word, ())
-            ]
-        if sorted(aligned) == order:
-            order = aligned
-    return [
-        (place, place + 1, atoms[number])
-        for place, number in zip(places, order)
-    ]
+        numbers = collections.defaultdict(list)
+        for number, word in enumerate(_atom_words(source)):
+            numbers[word].append(number)
+        order = [
+            number
+            for word in _atom_words(target)
+            for source_word, target_word in links
+            if target_word == word
+            for number in numbers[source_word]
+        ]
+        if sorted(order) == [*range(len(atoms))]:
+            atoms = [atoms[number] for number in order]
+    return [(place, place + 1, raw) for place, raw in zip(places, atoms)]
 
 
-def _find(spans, offset):
-    """Returns the index of the span that has an offset."""
-    return bisect.bisect(spans, (offset, float("inf"))) - 1
+def _atom_words(text):
+    """Returns the index of the word that each atom of a text is in."""
+    starts = [match.start() for match in re.finditer(r"\S+", text)]
+    atoms = re.finditer(ATOM, text)
+    return [bisect.bisect(starts, match.start()) - 1 for match in atoms]
 
 
 class _Placer:
@@ -334,24 +322,22 @@ class _Placer:
         source, target = self._source, self._target
         if node.start < node.end:
             # The mark itself separates the words: it has no space beside it.
-            start = end = position
-            while start and target[start - 1].isspace():
-                start -= 1
-            while end < len(target) and target[end].isspace():
-                end += 1
+            start = len(target[:position].rstrip())
+            end = len(target) - len(target[position:].lstrip())
             edits.append((start, end, ""))
         else:
-            is_word = [
-                WORD.match(text[offset : offset + 1]) is not None
-                for text, offset in (
-                    (target, position - 1),
-                    (source, node.start - 1),
-                    (target, position),
-                    (source, node.start),
+            # Offsets before and after the mark.
+            before, after = (
+                " "
+                if WORD.match(target[place : place + 1])
+                and not WORD.match(source[offset : offset + 1])
+                else ""
+                for place, offset in (
+                    (position - 1, node.start - 1),
+                    (position, node.start),
                 )
-            ]
-            raw = f"{' ' * (is_word[0] > is_word[1])}{raw}"
-            raw = f"{raw}{' ' * (is_word[2] > is_word[3])}"
+            )
+            raw = f"{before}{raw}{after}"
         edits.append((position, position, raw))
 
     def _start(self, node, parent):

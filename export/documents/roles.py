@@ -218,13 +218,12 @@ class _XmlElement:
 class _XmlSurvey:
     """What must be known of a whole XML document before it is translated.
 
-    Args:
-        tokens: its Tokens, which are read once: they take much memory.
-        keep_elements: names of elements that are not translated.
+    `tokens` are its Tokens, which are read once: they take much memory.
 
     Attributes:
         dialect: its Dialect.
-        translate: dict of names to True or False, by global rules of ITS.
+        translate: dict of names to True or False, by global rules of ITS and
+            `keep_elements`.
         finished: indices of the start tags of <source> and <target> of XLIFF
             that are translated already.
     """

@@ -87,8 +87,7 @@ def create_app(model, model_name="translator", limits=None, api_key=None):
     }
 
     @contextlib.asynccontextmanager
-    async def close_at_the_end(app):
-        del app
+    async def close_at_the_end(_):
         yield
         await asyncio.to_thread(server.close)
 
@@ -175,30 +174,25 @@ class _Server:
 
         return respond
 
-    async def show_page(self, request):
-        del request
+    async def show_page(self, _):
         return HTMLResponse(self._page)
 
-    async def report_health(self, request):
-        del request
+    async def report_health(self, _):
         return JSONResponse({"status": "ok"})
 
-    async def report_metrics(self, request):
-        del request
+    async def report_metrics(self, _):
         content = prometheus_client.generate_latest(self._metrics)
         return Response(
             content, media_type=prometheus_client.CONTENT_TYPE_LATEST
         )
 
-    async def report_status(self, request):
+    async def report_status(self, _):
         """TensorFlow Serving's status of a model."""
-        del request
         status = {"error_code": "OK", "error_message": ""}
         version = {"version": "1", "state": "AVAILABLE", "status": status}
         return JSONResponse({"model_version_status": [version]})
 
-    async def list_languages(self, request):
-        del request
+    async def list_languages(self, _):
         return JSONResponse(list_languages(self._model.languages))
 
     async def translate(self, request):

@@ -138,23 +138,25 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         vocabulary or an argument is wrong, and InputError if the preprocessor
         lacks the languages of a text.
         """
-        self._validate_arguments(max_length, stop_token_ids)
+        if self.preprocessor is None and max_length is not None:
+            raise ValueError(
+                "Expected no max_length without a preprocessor: the width "
+                f"of decoder_token_ids is the limit. Got {max_length!r}."
+            )
         is_dataset = isinstance(inputs, tf.data.Dataset)
         batches = inputs.as_numpy_iterator() if is_dataset else [inputs]
+        arguments = stop_token_ids, strip_prompt
         if self.preprocessor is None:
-            outputs = [
-                self._generate_ids(batch, stop_token_ids, strip_prompt)
-                for batch in batches
-            ]
+            outputs = [self._generate_ids(each, *arguments) for each in batches]
             return {
                 name: np.concatenate([output[name] for output in outputs])
                 for name in outputs[0]
             }
-        arguments = max_length, stop_token_ids, strip_prompt
+        self._validate_arguments(max_length, stop_token_ids)
         outputs = [
             text
             for batch in batches
-            for text in self._generate_texts(batch, *arguments)
+            for text in self._generate_texts(batch, max_length, *arguments)
         ]
         if is_dataset:
             return outputs
@@ -164,23 +166,19 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         return outputs if is_batch else outputs[0]
 
     def _validate_arguments(self, max_length, stop_token_ids):
-        """Raises ValueError if arguments of `generate` are wrong."""
-        if max_length is not None:
-            if self.preprocessor is None:
-                raise ValueError(
-                    "Expected no max_length without a preprocessor: the width "
-                    f"of decoder_token_ids is the limit. Got {max_length!r}."
-                )
-            # isinstance would accept True.
-            if type(max_length) is not int or max_length < 2:
-                raise ValueError(
-                    f"Expected max_length of at least 2, got {max_length!r}."
-                )
+        """Raises ValueError if arguments of `generate` for texts are wrong."""
         is_search = isinstance(self.sampler, TranslationSearch)
-        if self.preprocessor and is_search and stop_token_ids != "auto":
+        if is_search and stop_token_ids != "auto":
             raise ValueError(
                 "Expected no stop_token_ids with TranslationSearch; only "
                 "KerasHub's samplers take them."
+            )
+        # isinstance would accept True.
+        if max_length is not None and (
+            type(max_length) is not int or max_length < 2
+        ):
+            raise ValueError(
+                f"Expected max_length of at least 2, got {max_length!r}."
             )
 
     def _generate_ids(self, inputs, stop_token_ids, strip_prompt):

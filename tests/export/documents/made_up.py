@@ -102,11 +102,12 @@ def shuffle(text):
     return " ".join(target), tuple(sorted(links))
 
 
-WORDS = (
-    "the cat house. It's 3.5 Dr. wasn't, word-for-word été über? Это дом! "
-    "مرحبا. की है। 我喜欢狗。 猫がいる สวัสดี (so) «non» Tom 100% 🙂 {name} %s "
-    "%(x)d {{y}} a@b.org"
-).split()
+WORDS = [
+    *("the", "cat", "house.", "It's", "3.5", "Dr.", "wasn't,"),
+    *("word-for-word", "été", "über?", "Это", "дом!", "مرحبا.", "की", "है।"),
+    *("我喜欢狗。", "猫がいる", "สวัสดี", "(so)", "«non»", "Tom", "100%", "🙂"),
+    *("{name}", "%s", "%(x)d", "{{y}}", "a@b.org"),
+]
 LINE_ENDS = ("\n", "\r\n", "\r", "\u2028", "\u2029", "\x0b", "\x0c", "\x85")
 
 _line = st.builds(

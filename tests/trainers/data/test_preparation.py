@@ -46,7 +46,7 @@ END, CHUNK = 3, 7
 class _Letters:
     """A codec whose ids are the letters' codes; it has none for a z."""
 
-    num_tags = 0
+    num_tags, has_both_tags = 0, False
 
     def explain_unencodable(self, target):
         return f"{target} has a z" if "z" in target else ""
@@ -207,7 +207,7 @@ class _Numbers:
 
     proto = property(lambda self: vocabulary())
 
-    num_tags = 0
+    num_tags, has_both_tags = 0, False
     languages = ()
 
     def __init__(self, proto):

@@ -28,7 +28,7 @@ from trainers.training.dev_scores import (
 class _Letters:
     """Each id from 4 on is a word; the model's tokenizer in miniature."""
 
-    num_tags = 0
+    num_tags, has_both_tags = 0, False
     source = target = property(lambda self: self)
 
     def decode(self, ids):
