@@ -47,6 +47,12 @@ def translate_documents(
             f"Expected {', '.join(FORMATS)} as the format of documents, got "
             f"{document_format}."
         )
+
+    def read(text):
+        if document_format == "text":
+            return read_text(text)
+        return read_markup(text, document_format, keep_elements)
+
     groups = collections.defaultdict(dict)
     for index, text in enumerate(texts):
         languages, rest = translator.languages.for_text(text)
@@ -56,19 +62,8 @@ def translate_documents(
     translations = {}
     for codes, group in groups.items():
         bound = translator.for_languages(*codes) if codes else translator
-        outputs = _translate_group(
-            bound,
-            [
-                read_text(text)
-                if document_format == "text"
-                else read_markup(text, document_format, keep_elements)
-                for text in group.values()
-            ],
-            document_format,
-            on_progress,
-            terms,
-            on_change,
-        )
+        options = document_format, on_progress, terms, on_change
+        outputs = _translate_group(bound, map(read, group.values()), *options)
         translations |= zip(group, outputs)
     return [translations[index] for index in range(len(texts))]
 
@@ -79,17 +74,14 @@ def _translate_group(
     """Translates documents, lists of parts, of the same languages."""
     language = translator.languages.source or "en"
     finder = terms.placeholders if terms is not None else _FINDER
-    documents = []
-    for parts in texts:
-        # Each flow is split at once: unsplit ones take much memory.
-        documents.append(
-            [
-                part
-                if isinstance(part, str)
-                else split_flow(join_placeholders(part, finder), language)
-                for part in parts
-            ]
-        )
+
+    def split(part):
+        if isinstance(part, str):
+            return part
+        return split_flow(join_placeholders(part, finder), language)
+
+    # Flows are split as they are read: unsplit ones take much memory.
+    documents = [[*map(split, parts)] for parts in texts]
     parts = itertools.chain.from_iterable(documents)
     flows = [part for part in parts if not isinstance(part, str)]
     segments = [segment for flow in flows for segment in flow.segments]
@@ -100,15 +92,13 @@ def _translate_group(
             for line, item in _find_changes(parts, terms):
                 on_change(line, item)
     placed = {}
-    return [
-        "".join(
-            part
-            if isinstance(part, str)
-            else join_flow(part, document_format, placed)
-            for part in parts
-        )
-        for parts in documents
-    ]
+
+    def join(part):
+        if isinstance(part, str):
+            return part
+        return join_flow(part, document_format, placed)
+
+    return ["".join(map(join, parts)) for parts in documents]
 
 
 def _translate_segments(translator, segments, on_progress, terms):
@@ -229,13 +219,10 @@ def _find_changes(parts, terms):
         for gap, segment in zip(gaps, segments):
             line += _count_lines(gap)
             source, target = segment.texts
-            marks = {
-                item.raw
-                for item in segment.items
-                if item.raw and item.kind in _ITEM_KINDS
-            }
+            raws = {i.raw for i in segment.items if i.kind in _ITEM_KINDS}
+            raws.discard("")
             found = [
-                raw for raw in marks if target.count(raw) > source.count(raw)
+                raw for raw in raws if target.count(raw) > source.count(raw)
             ]
             if terms:
                 found += terms.find_changes(source, target)

@@ -13,13 +13,6 @@ ATOM = "\ufffc"
 TAG_STARTS = "<", "&lt;"
 
 _REFERENCE = r"&(?:\#\d+|\#[xX][\da-fA-F]+|[a-zA-Z][a-zA-Z\d]*(?![\w@]));?"
-# Parts of a text that are items of their own: white space other than one
-# blank, emoji, marks of direction, invisible characters, and U+FFFC itself.
-_TEXT_SPECIAL = re.compile(
-    rf"(?:[^\S ]| \s)\s*|(?P<object>{EMOJI})|(?P<void>[{DIRECTION}])"
-    rf"|(?P<invisible>[{INVISIBLE}])|{ATOM}"
-)
-_MARKUP_SPECIAL = re.compile(rf"{_TEXT_SPECIAL.pattern}|{_REFERENCE}")
 _XML_ENTITIES = ("&amp;", "&lt;", "&gt;", "&quot;", "&apos;")
 
 
@@ -27,19 +20,14 @@ class Kind(enum.Enum):
     """What an item of a flow is."""
 
     TEXT = enum.auto()
-    # White space other than one blank, such as "\n  " or "&nbsp;".
-    SPACE = enum.auto()
-    # A placeholder, for which the model gets a word.
-    ATOM = enum.auto()
-    # <br>, before it is decided whether it separates sentences.
-    BREAK = enum.auto()
-    # A mark that does not separate words: <wbr>, a comment, U+200E.
-    VOID = enum.auto()
+    SPACE = enum.auto()  # Other than one blank, such as "\n  " or "&nbsp;".
+    ATOM = enum.auto()  # A placeholder, for which the model gets a word.
+    BREAK = enum.auto()  # <br>, before it is decided whether a sentence ends.
+    VOID = enum.auto()  # A mark within a word: <wbr>, a comment, U+200E.
     # A mark that separates words: <img>, emoji, or a placeholder that the
     # model does not copy. Between words without a space its text is a blank.
     OBJECT = enum.auto()
-    # Start and end tags, and the halves of placeholders that are pairs.
-    OPEN = enum.auto()
+    OPEN = enum.auto()  # A start tag, or the first part of a placeholder pair.
     CLOSE = enum.auto()
 
 
@@ -108,6 +96,21 @@ def join_source_raws(items):
     return "".join([item.source_raw for item in items])
 
 
+# Parts of a text that are items of their own, by the groups of the pattern.
+_MEANINGS = {
+    "space": (Kind.SPACE, " "),
+    "emoji": (Kind.OBJECT, ""),
+    "direction": (Kind.VOID, ""),
+    "invisible": (Kind.TEXT, ""),
+    "atom": (Kind.ATOM, ATOM),
+}
+_TEXT_SPECIAL = re.compile(
+    rf"(?P<space>(?:[^\S ]| \s)\s*)|(?P<emoji>{EMOJI})"
+    rf"|(?P<direction>[{DIRECTION}])|(?P<invisible>[{INVISIBLE}])|(?P<atom>{ATOM})"
+)
+_MARKUP_SPECIAL = re.compile(rf"{_TEXT_SPECIAL.pattern}|{_REFERENCE}")
+
+
 def text_items(raw, document_format="text"):
     """Yields the items of a text without tags."""
     is_text = document_format == "text"
@@ -116,21 +119,12 @@ def text_items(raw, document_format="text"):
     for match in special.finditer(raw):
         # The same few fill documents, and share their memory.
         found = sys.intern(match[0])
-        if found[0] == "&" and not is_text:
-            meaning = _read_reference(found, document_format)
-            if meaning is None:
-                continue
+        if match.lastgroup:
+            kind, text = _MEANINGS[match.lastgroup]
+        elif meaning := _read_reference(found, document_format):
             kind, text = meaning
-        elif found.isspace():
-            kind, text = Kind.SPACE, " "
-        elif match["object"]:
-            kind, text = Kind.OBJECT, ""
-        elif match["void"]:
-            kind, text = Kind.VOID, ""
-        elif match["invisible"]:
-            kind, text = Kind.TEXT, ""
         else:
-            kind, text = Kind.ATOM, ATOM
+            continue
         if start < match.start():
             between = raw[start : match.start()]
             yield Item(Kind.TEXT, between, between)

@@ -11,15 +11,13 @@ class Node:
     Attributes:
         open: its start tag; "" if that is in an earlier sentence.
         close: its end tag; "" if that is in a later sentence.
-        start: offset of its beginning in the source.
-        end: offset of its end in the source.
+        start, end: offsets of its beginning and end in the source.
         anchor: "left" if it must begin with its parent, "right" if it must end
             with it, else "".
         is_void: whether it is an empty tag.
         children: list of the Nodes within it.
-        left: index of its first chunk of the translation, 0 until `placement`
-            has placed the Node.
-        right: index after its last chunk, 0 until then.
+        left, right: its range of the chunks of the translation, (0, 0) until
+            `placement` has placed the Node.
     """
 
     __slots__ = (

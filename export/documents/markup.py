@@ -6,7 +6,14 @@ import itertools
 import re
 
 from export.documents.elements import Role
-from export.documents.items import ATOM, TAG_STARTS, Item, Kind, text_items
+from export.documents.items import (
+    ATOM,
+    TAG_STARTS,
+    Item,
+    Kind,
+    join_texts,
+    text_items,
+)
 from export.documents.mark_tree import find_crossing
 from export.documents.plain_text import MIN_WRAP_WIDTH, is_full
 from export.documents.roles import assign_roles
@@ -160,13 +167,9 @@ def _join_wrapped(items):
     breaks = [item for item in items if item.kind is Kind.BREAK]
     if len(breaks) + 1 < _MIN_WRAPPED_LINES:
         return
-    lines = [[]]
-    for item in items:
-        if item.kind is Kind.BREAK:
-            lines.append([])
-        else:
-            lines[-1].append(item.text)
-    lines = [" ".join("".join(line).split()) for line in lines]
+    # No text of an item has a line end.
+    texts = ["\n" if item.kind is Kind.BREAK else item.text for item in items]
+    lines = [" ".join(line.split()) for line in "".join(texts).split("\n")]
     if not lines[-1]:
         lines.pop()
     widths = [*map(len, lines)]
@@ -188,17 +191,11 @@ def _detach_atoms(items):
     """
     if Kind.ATOM not in [item.kind for item in items]:
         return
-    # The character after an item.
-    following = ""
-    attached = set()
-    for index, item in reversed([*enumerate(items)]):
-        if _WORD.match(following):
-            attached.add(index)
-        following = item.text[:1] or following
-    previous = ""
-    for index, item in enumerate(items):
+    text, end, previous = join_texts(items), 0, ""
+    for item in items:
+        end += len(item.text)
         is_tag = item.kind is Kind.ATOM and item.raw.startswith(TAG_STARTS)
-        if is_tag and (index in attached or _WORD.match(previous)):
+        if is_tag and (_WORD.match(text, end) or _WORD.match(previous)):
             item.make_mark(Kind.OBJECT)
         previous = item.text[-1:] or previous
 

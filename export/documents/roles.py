@@ -23,10 +23,8 @@ class _State(enum.Enum):
     """Which part of a region is translated."""
 
     ALL = enum.auto()
-    # Elements of `Dialect.translated_names`, such as <source> of XLIFF.
-    NAMED = enum.auto()
-    # Elements with translate="yes".
-    NONE = enum.auto()
+    NAMED = enum.auto()  # Elements of `Dialect.translated_names`: <source>.
+    NONE = enum.auto()  # Elements with translate="yes".
 
 
 class _Region:

@@ -1,9 +1,8 @@
 """A trained translator as a KerasHub task.
 
 `task` is the `Seq2SeqLM`, over `backbone` and `preprocessor`. It generates by
-`search`, our beam search, in the batches of `fixed_shape_backend` on JAX, or by
-KerasHub's samplers, in `sampling`. No other package imports keras_hub, which
-takes seconds to load.
+`search`, our beam search, or `sampling`, by KerasHub's samplers. No other
+package imports keras_hub, which takes seconds to load.
 """
 
 from export.keras_hub_task.backbone import TransformerBackbone

@@ -14,10 +14,9 @@ from export.keras_hub_task.backbone import (
     TransformerBackbone,
     move_given_tokens,
 )
-from export.keras_hub_task.fixed_shape_backend import FixedShapeBackend
 from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
 from export.keras_hub_task.sampling import sample_translations
-from export.keras_hub_task.search import TranslationSearch
+from export.keras_hub_task.search import FixedShapeBackend, TranslationSearch
 from export.translators.model_backend import model_for_tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import PAD_ID

@@ -11,14 +11,10 @@ SPACE = "\u2581"
 
 
 class SourceTags:
-    """The tags of a tokenizer's sources; base class.
+    """Base class of tokenizers, whose sources may begin with tags."""
 
-    Attributes:
-        languages: codes that tags may have.
-        num_tags: number of tags of a source: 1 for the target's language, as
-            in Marian, 2 for both, as in M2M-100 and NLLB-200.
-    """
-
+    # Codes of the tags; 1 tag of the target's language, as in Marian, or 2 tags
+    # of both, as in M2M-100 and NLLB-200.
     languages, num_tags = (), 0
 
     @property

@@ -17,7 +17,8 @@ class Languages(typing.NamedTuple):
     Attributes:
         codes: tuple of the codes that tags may have; () for a model of one
             pair of languages, and if unknown.
-        num_tags: number of tags of a source, see SourceTags.
+        num_tags: number of tags of a source: 1 for the target's language, as
+            in Marian, 2 for both, as in M2M-100 and NLLB-200.
         source: code of the source's language, None if unknown.
         target: code of the target's language, None if unknown.
     """

@@ -16,7 +16,7 @@ from export.keras_hub_task import (
     TransformerTokenizer,
     TranslationSearch,
 )
-from export.keras_hub_task.fixed_shape_backend import FixedShapeBackend
+from export.keras_hub_task.search import FixedShapeBackend
 from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
