@@ -1,7 +1,6 @@
 """CPU count, signals, subprocesses and folder locks."""
 
 import contextlib
-import errno
 import os
 import signal
 import subprocess
@@ -107,11 +106,9 @@ def folder_lock(folder, activity):
             f"{folder} is not a folder, or a link to none; choose another."
         ) from None
     except OSError as error:
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        advice = "free some space" if is_full else "choose another folder"
         raise InputError(
-            f"Cannot lock {path}: {error.strerror}; {advice}, then run the "
-            "same command again."
+            f"Cannot lock {path}: {error.strerror}; mend this or choose "
+            "another folder, then run the same command again."
         ) from error
     try:
         yield

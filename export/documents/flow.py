@@ -154,7 +154,7 @@ def split_flow(items, language):
 
 
 def _separate_objects(items):
-    """Gives OBJECTs between words without a space one blank: "go<img>on"."""
+    """Makes the text of OBJECTs a blank in "go<img>on", not in "go <img>on"."""
     if Kind.OBJECT not in [item.kind for item in items]:
         return
     objects, previous = [], ""
@@ -228,7 +228,7 @@ def _sentence_ends(text, language):
         end = start + _MAX_SENTENCE_CHARACTERS
         sentences = sentencex.segment(language, text[start:end])
         if end < len(text) and len(sentences) > 1:
-            # It may go on after the window.
+            # The last one may continue after the window.
             sentences.pop()
         for sentence in sentences:
             start += len(sentence)
@@ -251,7 +251,8 @@ def cut_items(items, spans):
     offset = 0
     for item in items:
         for part in _cut_item(item, offset, edges):
-            # As many groups end before it as edges: odd numbers are Segments.
+            # Group 0 is before the first edge, 1 is the first Segment, 2 is the
+            # gap after it: the number of edges at or before the part.
             number = bisect.bisect(edges, offset)
             if number % 2 and not (part.text or groups[number]):
                 number -= 1

@@ -258,13 +258,12 @@ class _Placer:
             [each for each in chunks if parent.left <= each < parent.right]
             for chunks in self._aligned.find_neighbors(node.start, node.end)
         )
-        gaps = [min(after)] if after else []
-        if before:
-            position = 0 if self._is_attached(node) else len(gaps)
-            gaps.insert(position, max(before) + 1)
         length = parent.right - parent.left
         gap = parent.left + round(self._share(node, parent) * length)
-        gap = gaps[0] if gaps else gap
+        if before and (self._is_attached(node) or not after):
+            gap = max(before) + 1
+        elif after:
+            gap = min(after)
         # Not within another element.
         while (
             parent.left < gap < parent.right

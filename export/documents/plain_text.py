@@ -32,13 +32,12 @@ def read_text(text):
     the line end. A line is wrapped if it was as full as the widest line of its
     paragraph, of 40 columns or more, and the next line has no bullet.
     """
-    for is_blank, lines in itertools.groupby(
-        text.splitlines(keepends=True), str.isspace
-    ):
+    lines = text.splitlines(keepends=True)
+    for is_blank, group in itertools.groupby(lines, str.isspace):
         if is_blank:
-            yield from lines
+            yield from group
         else:
-            matches = [_LINE.fullmatch(line) for line in lines]
+            matches = [_LINE.fullmatch(line) for line in group]
             for wrapped in _group_wrapped(matches):
                 yield from _read_lines(wrapped)
 

@@ -2,6 +2,7 @@
 
 import enum
 import re
+import typing
 
 from export.documents.elements import HTML, OPAQUE, RAW_TEXT, RUBY_TEXT, Role
 from export.documents.scanner import Token, scan
@@ -202,15 +203,12 @@ class _HtmlRules:
         return role
 
 
-class _XmlElement:
-    """An XML element that is not yet closed."""
+class _XmlElement(typing.NamedTuple):
+    """An XML element that is not yet closed; `index` is that of its Token."""
 
-    __slots__ = ("token", "index", "number", "children")
-
-    def __init__(self, token, index, number):
-        self.token, self.index, self.number = token, index, number
-        # Names to the indices of their last start tags.
-        self.children = {}
+    token: Token
+    index: int
+    children: dict  # Names to the indices of their last start tags.
 
 
 class _XmlSurvey:
@@ -229,16 +227,16 @@ class _XmlSurvey:
     def __init__(self, tokens, keep_elements):
         self.dialect, self.finished = UNKNOWN, set()
         self.translate = dict.fromkeys(keep_elements, False)
-        # The number of each token's parent; of each element, whether it has
-        # text. The parent of the root element has the number 0.
-        self._parents, self._has_text = [], [False]
-        stack = [_XmlElement(Token("", ""), 0, 0)]
+        # The index of each Token's parent, and the indices of elements that
+        # have text.
+        self._parents, self._with_text = [], set()
+        stack = [_XmlElement(Token("", ""), -1, {})]
         names = set()
         for index, token in enumerate(tokens):
             if token.kind == "end":
                 self._read_xliff_state(stack.pop(), stack[-1])
             parent = stack[-1]
-            self._parents.append(parent.number)
+            self._parents.append(parent.index)
             if token.kind in ("start", "empty"):
                 if not names:
                     self.dialect = find_dialect(token)
@@ -246,11 +244,9 @@ class _XmlSurvey:
                 parent.children[local_name(token.name)] = index
                 self._read_its_rule(token)
             if token.kind == "start":
-                number = len(self._has_text)
-                stack.append(_XmlElement(token, index, number))
-                self._has_text.append(False)
+                stack.append(_XmlElement(token, index, {}))
             elif token.kind == "text" and not token.raw.isspace():
-                self._has_text[parent.number] = True
+                self._with_text.add(parent.index)
         translated_names = self.dialect.translated_names
         if translated_names and not translated_names & names:
             # Another dialect, whose root has the same name.
@@ -258,7 +254,7 @@ class _XmlSurvey:
 
     def has_text_beside(self, index):
         """Whether the parent of a token has text besides elements."""
-        return self._has_text[self._parents[index]]
+        return self._parents[index] in self._with_text
 
     def _read_xliff_state(self, element, parent):
         """Adds a <target> that is translated, and its <source>."""
@@ -267,7 +263,7 @@ class _XmlSurvey:
             return
         attributes = parent.token.read_attributes()
         attributes |= element.token.read_attributes()
-        has_content = self._has_text[element.number] or element.children
+        has_content = element.index in self._with_text or element.children
         if has_content and attributes.get("state") not in _UNTRANSLATED:
             self.finished |= {element.index, parent.children.get("source")}
 

@@ -94,9 +94,7 @@ def create_app(model, model_name="translator", limits=None, api_key=None):
     application = Starlette(
         routes=[
             Route(
-                path,
-                server.handle(path, function),
-                methods=[method, "OPTIONS"],
+                path, server.handle(path, function), methods=[method, "OPTIONS"]
             )
             for path, (method, function) in paths.items()
         ],
@@ -203,11 +201,9 @@ class _Server:
             raise RequestError(400, "q must be text, or a list of texts.")
         texts = [query] if isinstance(query, str) else query
         validate_texts(texts, "q", self._limits.max_texts)
-        languages = self._select_languages(
-            texts,
-            read_option(fields, "source", "auto"),
-            read_option(fields, "target"),
-        )
+        source = read_option(fields, "source", "auto")
+        target = read_option(fields, "target")
+        languages = self._select_languages(texts, source, target)
         document_format = read_option(fields, "format", "text")
         if document_format not in _FORMATS:
             raise RequestError(400, f"format must be {' or '.join(_FORMATS)}.")
@@ -221,12 +217,8 @@ class _Server:
         translator = DocumentTranslator(
             self._run, loop, self._limits, languages, count + 1
         )
-        versions = await loop.run_in_executor(
-            self._document_threads,
-            translator.translate_versions,
-            texts,
-            document_format,
-        )
+        call = translator.translate_versions, texts, document_format
+        versions = await loop.run_in_executor(self._document_threads, *call)
         response = {"translatedText": [row[0] for row in versions]}
         if count:
             response["alternatives"] = [row[1:] for row in versions]
@@ -248,11 +240,8 @@ class _Server:
         if has_languages:
             name = "serving_default"
         elif inputs != ["text"]:
-            usable = [
-                each
-                for each, inputs in self._model.inputs.items()
-                if inputs == ["text"]
-            ]
+            signatures = self._model.inputs.items()
+            usable = [key for key, names in signatures if names == ["text"]]
             raise RequestError(
                 400, f"signature_name must be one of {', '.join(usable)}."
             )

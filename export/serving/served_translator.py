@@ -45,12 +45,7 @@ class ServedTranslator(tf.Module):
     task = "translation"
 
     def __init__(
-        self,
-        model,
-        tokenizer,
-        max_source_tokens=256,
-        languages=None,
-        **search,
+        self, model, tokenizer, max_source_tokens=256, languages=None, **search
     ):
         super().__init__(name="served_translator")
         self.parameters = model.count_params()

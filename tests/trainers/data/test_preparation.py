@@ -32,11 +32,7 @@ from tests.trainers.data.memory_corpus import (
 )
 from trainers.data import codecs
 from trainers.data.manifest import read_manifest
-from trainers.data.tokenization import (
-    Settings,
-    cut_into_chunks,
-    tokenize_chunk,
-)
+from trainers.data.tokenization import Settings, cut_into_chunks, tokenize_chunk
 
 pytestmark = pytest.mark.usefixtures("small_shards")
 

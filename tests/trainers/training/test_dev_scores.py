@@ -67,11 +67,7 @@ TREES = [
     ),
     # Left out: there are two of four.
     ("(S (NN a))", "(S (NN a))", [11]),
-    (
-        "(NP (NP (NP (NN a))) (NN b))",
-        "(NP (NP (NN a)) (NN b))",
-        [12, 8, 11],
-    ),
+    ("(NP (NP (NP (NN a))) (NN b))", "(NP (NP (NN a)) (NN b))", [12, 8, 11]),
     ("(S (NN a))", "(NP (NN a))", [11]),
 ]
 
