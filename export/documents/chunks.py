@@ -81,21 +81,13 @@ class AlignedChunks:
             index for source in sources for index in self._targets[source]
         )
         shares = {
-            index: count / len(self.sources[index])
-            for index, count in counts.items()
+            i: count / len(self.sources[i]) for i, count in counts.items()
         }
         chunks = {index for index, share in shares.items() if share > 0.5}
-        covered = {each for index in chunks for each in self.sources[index]}
+        missing = set(sources).difference(*(self.sources[i] for i in chunks))
         # Half is enough if it is all that a word has: "im" for "<b>in</b> the".
-        chunks |= {
-            index
-            for index, share in shares.items()
-            if share == 0.5
-            and any(
-                each in sources and each not in covered
-                for each in self.sources[index]
-            )
-        }
+        halves = [index for index, share in shares.items() if share == 0.5]
+        chunks |= {each for each in halves if missing & self.sources[each]}
         chunks = self._trim(chunks, sources, shares) or set(counts)
         return self._settle_article(chunks, sources)
 
@@ -170,11 +162,10 @@ class AlignedChunks:
             return chunks | {first - 1} if is_added else chunks
         is_before = self._is_unaligned_article(sources.start - 1)
         if is_before and self._is_article(first):
-            others = set().union(
-                *(self.sources[each] for each in chunks - {first})
-            )
+            rest = chunks - {first}
+            others = set().union(*(self.sources[each] for each in rest))
             if self.sources[first] <= others:
-                return chunks - {first}
+                return rest
         return chunks
 
     def _is_unaligned_article(self, source):

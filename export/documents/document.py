@@ -118,10 +118,9 @@ def _translate_segments(translator, segments, on_progress, terms):
             # A server tells only with its answer that it truncated a sentence.
             halves = []
             for segment, translation in zip(segments, translations):
-                found = ()
-                if translation.source_truncated:
-                    found = segment.split()
-                    halves += found
+                is_long = translation.source_truncated
+                found = segment.split() if is_long else ()
+                halves += found
                 if not (found or segment.accept(translation)):
                     not_copied.append(segment)
             segments = halves

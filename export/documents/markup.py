@@ -24,10 +24,10 @@ _WORD = re.compile(r"\w")
 _CHARACTERS = re.compile(r"(&(?:lt|gt|amp|quot|apos|#\w+);)|(.)", re.DOTALL)
 _LINK = re.compile(r"(?:<|&lt;)/?a(?:[\s>]|&gt;)", re.IGNORECASE)
 _KINDS = {
-    Role.HIDDEN: Kind.VOID,
-    Role.OBJECT: Kind.OBJECT,
-    Role.WORDS: Kind.ATOM,
-    Role.BREAK: Kind.BREAK,
+    Role.HIDDEN: (Kind.VOID, ""),
+    Role.OBJECT: (Kind.OBJECT, ""),
+    Role.WORDS: (Kind.ATOM, ATOM),
+    Role.BREAK: (Kind.BREAK, " "),
 }
 _NOTE = re.compile("(?:<|&lt;)sup", re.IGNORECASE)
 # Attributes by which the halves of XLIFF and TMX name each other.
@@ -108,7 +108,8 @@ class _Builder:
         elif role in (Role.BLOCK, Role.KEPT):
             yield from self.end_flow(raw)
         elif role in _KINDS:
-            self.add(_KINDS[role], raw)
+            kind, text = _KINDS[role]
+            self.items.append(Item(kind, raw, text))
         else:
             attributes = token.read_attributes()
             keys = [attributes.get(name) for name in _HALF_KEYS]
@@ -116,10 +117,6 @@ class _Builder:
             kind = "start" if role is Role.FIRST_HALF else "end"
             # No name of an element has a blank.
             self.add_tag(raw, f" {key}", kind)
-
-    def add(self, kind, raw):
-        text = {Kind.ATOM: ATOM, Kind.BREAK: " "}.get(kind, "")
-        self.items.append(Item(kind, raw, text))
 
     def add_tag(self, raw, name, kind):
         """Adds a tag; one without a partner becomes VOID."""

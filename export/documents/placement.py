@@ -217,10 +217,8 @@ class _Placer:
                 best = (total, -distance)
                 node.left, node.right = sorted((start, index))
                 node.right += 1
-        if node.left < node.right:
-            self._owners[node.left : node.right] = [node] * (
-                node.right - node.left
-            )
+        size = node.right - node.left
+        self._owners[node.left : node.right] = [node] * size
 
     def _claim_chunk(self, node, parent):
         """Puts an element around the best word beside its gap, if it is free.
@@ -290,23 +288,21 @@ class _Placer:
             if raw:
                 edits.append((position, position, raw))
 
-        def key(numbered):
-            number, node = numbered
-            side = {"left": 0, "": 1, "right": 2}[node.anchor]
-            return side, node.left, node.right, number
+        def key(node):
+            side = ("left", "", "right").index(node.anchor)
+            return side, node.left, node.right
 
         def enter(node, parent):
             add(self._start(node, parent), node.open)
             if node.is_void and node.open:
                 self._set_spaces(node, edits)
-            children = sorted(enumerate(node.children), key=key)
-            stack.append((node, iter(children)))
+            stack.append((node, iter(sorted(node.children, key=key))))
 
         stack = []
         enter(self._root, self._root)
         while stack:
             node, children = stack[-1]
-            _, child = next(children, (None, None))
+            child = next(children, None)
             if child is not None:
                 enter(child, node)
                 continue

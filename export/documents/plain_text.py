@@ -43,10 +43,7 @@ def read_text(text):
 
 
 def is_full(width, line_width, next_line):
-    """Whether the first word of `next_line` did not fit into a line.
-
-    `line_width` is the width of the line, `width` the width of the widest.
-    """
+    """Whether a line had no space, up to `width`, for the next line's word."""
     first_word = _FIRST_WORD.match(next_line)[0]
     return width < line_width + 1 + _width(first_word)
 

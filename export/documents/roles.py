@@ -75,7 +75,7 @@ class _RegionReader:
     def __init__(self, rules):
         self._rules = rules
         # Each is within the one before.
-        self.regions = [_Region("", rules.base)]
+        self.regions = [_Region("", rules.find_state(Token("", "")))]
 
     def read(self, token, index):
         """Returns the pairs (Token, Role) that are complete with a Token."""
@@ -131,8 +131,7 @@ class _RegionReader:
         if translate is False or (not is_kept and role in OPAQUE):
             return _State.NONE
         if state is _State.NAMED or (is_kept and translate):
-            is_all = self._rules.is_translated_name(token)
-            return _State.ALL if is_all else self._rules.base
+            return self._rules.find_state(token)
         return state
 
 
@@ -177,13 +176,13 @@ def _translated_role(role):
 class _HtmlRules:
     """Roles by the table of elements."""
 
-    base, has_html = _State.ALL, False
+    has_html = False
 
     def __init__(self, keep_elements):
         self._keep_elements = {name.lower() for name in keep_elements}
 
-    def is_translated_name(self, token):
-        return True
+    def find_state(self, token):
+        return _State.ALL
 
     def read_translate(self, token, index):
         translate = _read_translate_attribute(token)
@@ -282,13 +281,12 @@ class _XmlRules:
 
     def __init__(self, survey):
         self._survey, self._dialect = survey, survey.dialect
-        has_names = self._dialect.translated_names
-        self.base = _State.NAMED if has_names else _State.ALL
         self.has_html = self._dialect.has_html
 
-    def is_translated_name(self, token):
+    def find_state(self, token):
         names = self._dialect.translated_names
-        return not names or local_name(token.name) in names
+        is_all = not names or local_name(token.name) in names
+        return _State.ALL if is_all else _State.NAMED
 
     def read_translate(self, token, index):
         translate = _read_translate_attribute(token)

@@ -288,7 +288,7 @@ class _Server:
                 raise RequestError(400, f"{name} must have a code per text.")
             columns.append(codes)
         # A model with tags of targets only ignores the sources'.
-        has_sources = self._model.languages.has_both_tags
+        has_sources = "source" in self._model.languages.tag_sides
         return [
             self._select_languages(
                 [text], (has_sources and source) or "auto", target

@@ -63,8 +63,7 @@ _SETTING = re.compile(
 _MIN_SETTINGS, _MIN_ROWS = 3, 3
 _NAME = re.compile(r"[A-Za-z_][\w -]{0,40}")
 _MAX_CHARS = 100_000
-# Characters among which the end tag of a document is, and lines of JSON among
-# which the first key is.
+# At the end, where an end tag is, and at the beginning, where a key is.
 _MAX_TAG_CHARS, _MAX_KEY_LINES = 99, 9
 
 

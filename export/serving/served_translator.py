@@ -51,7 +51,8 @@ class ServedTranslator(tf.Module):
         self.parameters = model.count_params()
         languages = languages or Languages.from_tokenizer(tokenizer)
         self._tags = []
-        if languages.has_both_tags or languages.target in languages.codes:
+        has_source = "source" in languages.tag_sides
+        if has_source or languages.target in languages.codes:
             self._tags = languages.tags()
         self.languages = languages
         graph = TextGraph(model, tokenizer, max_source_tokens, **search)

@@ -29,13 +29,8 @@ class Languages(typing.NamedTuple):
     target: str | None = None
 
     @property
-    def has_both_tags(self):
-        """Whether sources have a tag of their own language, too."""
-        return self.num_tags == 2
-
-    @property
     def tag_sides(self):
-        """The sides that the tags of a source name: ("target",) for 1 tag."""
+        """The sides that tags name: (), ("target",), ("source", "target")."""
         return ("source", "target")[2 - self.num_tags :]
 
     @classmethod
@@ -62,10 +57,8 @@ class Languages(typing.NamedTuple):
         InputError for a language that the model lacks.
         """
         source, target = map(self._find_spelling, (source, target))
-        for name, code, own, is_tag in (
-            ("source", source, self.source, self.has_both_tags),
-            ("target", target, self.target, self.num_tags > 0),
-        ):
+        for name, code in ("source", source), ("target", target):
+            own, is_tag = getattr(self, name), name in self.tag_sides
             if code is None or code == own or is_tag and code in self.codes:
                 continue
             # It only decides where sentences of a document end.

@@ -6,9 +6,8 @@
     tags = "both"                # "target" by default
 
     [[corpora]]
-    dataset = "text:data/news"   # a path relative to the file's folder, or
-                                 # another name for --dataset, but no mixture
-                                 # and no trees
+    dataset = "text:data/news"   # relative to the file's folder; or another
+                                 # name for --dataset, but no mixture or trees
     source_language = "en"
     target_language = "de"
     weight = 2                   # 1 by default
