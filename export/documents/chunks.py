@@ -80,12 +80,10 @@ class AlignedChunks:
         counts = collections.Counter(
             index for source in sources for index in self._targets[source]
         )
-        shares = {
-            i: count / len(self.sources[i]) for i, count in counts.items()
-        }
+        shares = {i: n / len(self.sources[i]) for i, n in counts.items()}
         chunks = {index for index, share in shares.items() if share > 0.5}
         missing = set(sources).difference(*(self.sources[i] for i in chunks))
-        # Half is enough if it is all that a word has: "im" for "<b>in</b> the".
+        # Half is enough if a word has no more: "<b>in</b> the" and "im".
         halves = [index for index, share in shares.items() if share == 0.5]
         chunks |= {each for each in halves if missing & self.sources[each]}
         chunks = self._trim(chunks, sources, shares) or set(counts)
@@ -119,9 +117,7 @@ class AlignedChunks:
                 # A copy, as "3.5", is cut as in the source: "<b>3</b>.5".
                 shift = start - source_start
                 self.spans += [(a + shift, b + shift) for a, b in source_spans]
-                self.sources += [
-                    {first + number} for number in range(len(source_spans))
-                ]
+                self.sources += [{first + i} for i in range(len(source_spans))]
                 return
         texts = [self._target[a:b] for a, b in spans]
         sources = [set() for _ in spans]
@@ -211,9 +207,7 @@ def _index_unique(text, spans):
     """Returns a dict of the chunks that occur once to their indices."""
     texts = [text[start:end] for start, end in spans]
     counts = collections.Counter(texts)
-    return {
-        each: index for index, each in enumerate(texts) if counts[each] == 1
-    }
+    return {each: i for i, each in enumerate(texts) if counts[each] == 1}
 
 
 def _is_name(word):
@@ -286,8 +280,8 @@ def _match_chunks(source, target):
     )
     # A word whose match is punctuation is aligned with the whole.
     sources = sources or [*range(len(source))]
-    # Words between are matched in proportion: the third of six with "two" of
-    # "one two three four".
+    # Words between are matched in proportion: of four with two, the first two
+    # with the first.
     for number, index in enumerate(targets):
         start = number * len(sources) // len(targets)
         end = -(-(number + 1) * len(sources) // len(targets))

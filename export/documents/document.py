@@ -174,7 +174,7 @@ def join_flow(flow, document_format, placed):
     """
     gaps, segments = flow.flatten()
     for before, segment, after in zip(gaps, segments, gaps[1:]):
-        if segment.translation is not None:
+        if segment.translation is not None and (before or after):
             _move_tags(before, segment, after)
     output = [join_source_raws(gaps[0])]
     for index, segment in enumerate(segments):

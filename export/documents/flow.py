@@ -2,6 +2,7 @@
 
 import bisect
 import itertools
+import math
 import re
 import typing
 
@@ -246,33 +247,39 @@ def cut_items(items, spans):
     """
     if not spans:
         return SplitFlow([items], [])
-    edges = [*itertools.chain.from_iterable(spans)]
-    groups = [[] for _ in range(len(edges) + 1)]
-    offset = 0
-    for item in items:
-        for part in _cut_item(item, offset, edges):
-            # Group 0 is before the first edge, 1 is the first Segment, 2 is the
-            # gap after it: the number of edges at or before the part.
-            number = bisect.bisect(edges, offset)
-            if number % 2 and not (part.text or groups[number]):
-                number -= 1
-            groups[number].append(part)
-            offset += len(part.text)
+    edges = [*itertools.chain.from_iterable(spans), math.inf]
+    # Group 0 is before the first edge, 1 is the first Segment, 2 is the gap
+    # between the first and the second Segment, and so on.
+    groups = [[] for _ in edges]
+    for number, item in _cut_texts(items, edges):
+        if number % 2 and not (item.text or groups[number]):
+            number -= 1
+        groups[number].append(item)
     return SplitFlow(groups[::2], [*map(Segment, groups[1::2])])
 
 
-def _cut_item(item, offset, edges):
-    """Returns the parts of an item, cut at the edges within its text."""
-    text = item.text
-    first = bisect.bisect(edges, offset)
-    last = bisect.bisect_left(edges, offset + len(text), first)
-    if first == last or item.raw != text:
-        return [item]
-    cuts = [0, *(edge - offset for edge in edges[first:last]), len(text)]
-    # Two sentences without a space between them share an edge.
-    pairs = itertools.pairwise(dict.fromkeys(cuts))
-    parts = [text[start:end] for start, end in pairs]
-    return [Item(item.kind, part, part) for part in parts]
+def _cut_texts(items, edges):
+    """Yields (number, item) of items that are cut at edges.
+
+    `number` is that of the edges at or before the beginning of the item.
+    """
+    offset = 0
+    for item in items:
+        text = item.text
+        end = offset + len(text)
+        first = bisect.bisect(edges, offset)
+        if edges[first] >= end or item.raw != text:
+            yield first, item
+        else:
+            inner = edges[first : bisect.bisect_left(edges, end)]
+            start = 0
+            for number, edge in enumerate([*inner, end], first):
+                part = text[start : edge - offset]
+                # Sentences without a space between them share an edge.
+                if part:
+                    yield number, Item(item.kind, part, part)
+                start = edge - offset
+        offset = end
 
 
 def _strip(text, start, end):

@@ -29,7 +29,7 @@ class _State(enum.Enum):
 
 
 class _Region:
-    """The content of an element in another _State than what is around it.
+    """The content of an element whose _State differs from that around it.
 
     `depth` counts the open elements of its name, so that the first </b> of
     '<b translate="no">x <b>y</b> z</b>' does not end the region.
@@ -39,12 +39,12 @@ class _Region:
 
     def __init__(self, name, state, role=Role.BLOCK):
         self.name, self.state, self.role = name, state, role
-        # Not translated, and not yet yielded.
+        # The characters that are not translated, and not yet yielded.
         self.raws = []
         self.depth = 1
 
     def flush(self, raw=""):
-        """Returns what is not translated, up to `raw`, as (Token, Role)."""
+        """Returns the characters so far and `raw` as one (Token, Role)."""
         token = Token("".join([*self.raws, raw]), "data", self.name)
         self.raws.clear()
         return token, self.role
@@ -78,7 +78,7 @@ class _RegionReader:
         self.regions = [_Region("", rules.find_state(Token("", "")))]
 
     def read(self, token, index):
-        """Returns the pairs (Token, Role) that are complete with a Token."""
+        """Returns the pairs (Token, Role) that a Token completes."""
         region = self.regions[-1]
         if token.kind == "start":
             return self._start(token, index)
@@ -167,7 +167,7 @@ def _find_html_role(token):
 
 
 def _translated_role(role):
-    """Returns the Role with translate="yes": INLINE for <code>'s WORDS."""
+    """Returns the Role with translate="yes": <code> becomes INLINE."""
     if role not in OPAQUE:
         return role
     return Role.BLOCK if role is Role.KEPT else Role.INLINE
