@@ -145,9 +145,9 @@ class ServedTranslator(tf.Module):
         """
         default = self.languages.source or ""
         source = tf.where(source_language == "", default, source_language)
-        codes = [source, target_language]
-        tags = [tf.strings.join([">>", code, "<<"]) for code in codes]
-        tags = tags[2 - self.languages.num_tags :]
+        codes = {"source": source, "target": target_language}
+        sides = self.languages.tag_sides
+        tags = [tf.strings.join([">>", codes[side], "<<"]) for side in sides]
         is_known = [self.tokenizer.source.has_token(tag) for tag in tags]
         outputs = self.translate(add_tags(text, tags, self.languages))
         return _mark_impossible(outputs, tf.reduce_all(is_known, axis=0))
