@@ -253,6 +253,7 @@ def cut_items(items, spans):
     groups = [[] for _ in edges]
     for number, item in _cut_texts(items, edges):
         if number % 2 and not (item.text or groups[number]):
+            # A tag before the text of a Segment.
             number -= 1
         groups[number].append(item)
     return SplitFlow(groups[::2], [*map(Segment, groups[1::2])])
