@@ -599,7 +599,7 @@ MUTATIONS = [
         (
             "characters of HTML within XML are lost",
             "export/documents/markup.py",
-            "pairs = zip(item.raw, origins)",
+            "pairs = zip(item.raw, raws)",
             "pairs = zip(item.raw, item.raw)",
             "tests/export/documents/test_markup.py",
         ),

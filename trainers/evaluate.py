@@ -124,7 +124,7 @@ def _load_translator(search):
         FLAGS.model_dir, batch_tokens=FLAGS.batch_tokens, **search
     )
     if translator.languages.codes:
-        has_source = translator.languages.num_tags == 2
+        has_source = "source" in translator.languages.tag_sides
         translator = translator.for_languages(
             FLAGS.source_language if has_source else None, FLAGS.target_language
         )

@@ -107,7 +107,7 @@ def folder_lock(folder, activity):
         ) from None
     except OSError as error:
         raise InputError(
-            f"Cannot lock {path}: {error.strerror}; free some space or choose "
+            f"Cannot lock {path}: {error.strerror}; mend this or choose "
             "another folder, then run the same command again."
         ) from error
     try:

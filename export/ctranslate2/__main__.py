@@ -99,7 +99,7 @@ def main(arguments):
         )
         print(*_compare(translator, path, sentences, references), sep="\n")
     lines = _example_code(
-        path, model.config, example, tokenizer.source.num_tags
+        path, model.config, example, tokenizer.source.has_both_tags
     )
     print("Translate with it in Python:", *lines, sep="\n  ", flush=True)
 
@@ -156,7 +156,7 @@ def _translate(name, translator, sentences):
     return texts, np.array([translation.score for translation in translations])
 
 
-def _example_code(path, config, text, num_tags):
+def _example_code(path, config, text, has_both_tags):
     """Returns lines of code that translate like this package's search."""
     source, target = path / SOURCE_VOCABULARY_FILE, path / VOCABULARY_FILE
     tokenization = [f"pieces = target.encode({text!r}, out_type=str)"]
@@ -175,7 +175,7 @@ def _example_code(path, config, text, num_tags):
         if getattr(config, name) != getattr(TransformerConfig, name)
     )
     inputs, min_length, output = "[pieces], ", 1, "hypotheses[0]"
-    if num_tags == 2:
+    if has_both_tags:
         # The language is the first token of the source and of the hypothesis.
         inputs = "[pieces[1:]], target_prefix=[pieces[:1]], "
         min_length, output = 2, "hypotheses[0][1:]"

@@ -236,7 +236,7 @@ class CTranslate2Backend(ModelBackend):
         tokenizer = PythonTokenizerPair(source, target)
         super().__init__(tokenizer, config, max_source_tokens)
         # The target's language, which the tokens begin with.
-        self._num_given_tokens = int(source.num_tags == 2)
+        self._num_given_tokens = int(source.has_both_tags)
         self.compute_type = self._translator.compute_type
 
     def search(self, sentences, n, align):

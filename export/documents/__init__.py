@@ -1,7 +1,9 @@
 """Translates documents: plain text, HTML and XML.
 
-`plain_text` and `markup` cut a document into flows of items, `flow` cuts these
-into sentences, `placement` puts tags into translations, and `document` does
-all of it. The translator is an argument: nothing of `export.translators` is
-imported, whose classes have the method `translate_document`.
+In the order of docs/architecture.md: `scanner` and `roles` find tags and text,
+`markup` and `plain_text` make flows of items, in which `placeholder_finder`
+finds placeholders; `flow` splits them into sentences, `document` has these
+translated; `mark_tree`, `chunks` and `placement` put tags into translations,
+and `joints` writes the gaps between them. The translator is an argument:
+nothing of `export.translators` is imported.
 """

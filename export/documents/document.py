@@ -1,14 +1,13 @@
 """Translates documents sentence by sentence; everything else stays."""
 
 import collections
-import re
+import itertools
 
 from export.common.errors import InputError
-from export.documents.flow import Segment, split_flow
-from export.documents.items import ATOM, Kind
+from export.documents.flow import split_flow
+from export.documents.items import Kind, join_source_raws
 from export.documents.joints import write_gap
 from export.documents.markup import read_markup
-from export.documents.patterns import LETTER
 from export.documents.placeholder_finder import (
     PlaceholderFinder,
     join_placeholders,
@@ -17,9 +16,10 @@ from export.documents.placement import place_items
 from export.documents.plain_text import read_text
 
 FORMATS = ("text", "html", "xml")
-# Words that models copy, for placeholders; the next if one is not copied.
-_SURROGATES = ("Tom", "Boston")
-# Of placeholders, also those that the model did not copy, and emoji.
+# Words that models copy, in place of placeholders: the second for sentences
+# in which the first was not copied.
+_STAND_INS = ("Tom", "Boston")
+# Kinds of placeholders, also if they became marks, and of emoji.
 _ITEM_KINDS = (Kind.ATOM, Kind.VOID, Kind.OBJECT)
 # Different sentences of which repetitions are placed at once.
 _MAX_PLACED = 10_000
@@ -47,6 +47,12 @@ def translate_documents(
             f"Expected {', '.join(FORMATS)} as the format of documents, got "
             f"{document_format}."
         )
+
+    def read(text):
+        if document_format == "text":
+            return read_text(text)
+        return read_markup(text, document_format, keep_elements)
+
     groups = collections.defaultdict(dict)
     for index, text in enumerate(texts):
         languages, rest = translator.languages.for_text(text)
@@ -56,19 +62,8 @@ def translate_documents(
     translations = {}
     for codes, group in groups.items():
         bound = translator.for_languages(*codes) if codes else translator
-        outputs = _translate_group(
-            bound,
-            [
-                read_text(text)
-                if document_format == "text"
-                else read_markup(text, document_format, keep_elements)
-                for text in group.values()
-            ],
-            document_format,
-            on_progress,
-            terms,
-            on_change,
-        )
+        options = document_format, on_progress, terms, on_change
+        outputs = _translate_group(bound, map(read, group.values()), *options)
         translations |= zip(group, outputs)
     return [translations[index] for index in range(len(texts))]
 
@@ -79,25 +74,17 @@ def _translate_group(
     """Translates documents, lists of parts, of the same languages."""
     language = translator.languages.source or "en"
     finder = terms.placeholders if terms is not None else _FINDER
-    documents = []
-    for parts in texts:
-        # Each flow is split at once: unsplit ones take much memory.
-        documents.append(
-            [
-                part
-                if isinstance(part, str)
-                else split_flow(join_placeholders(part, finder), language)
-                for part in parts
-            ]
-        )
-    segments = [
-        segment
-        for parts in documents
-        for flow in parts
-        if not isinstance(flow, str)
-        for segment in flow
-        if isinstance(segment, Segment)
-    ]
+
+    def split(part):
+        if isinstance(part, str):
+            return part
+        return split_flow(join_placeholders(part, finder), language)
+
+    # Flows are split as they are read: unsplit ones take much memory.
+    documents = [[*map(split, parts)] for parts in texts]
+    parts = itertools.chain.from_iterable(documents)
+    flows = [part for part in parts if not isinstance(part, str)]
+    segments = [segment for flow in flows for segment in flow.segments]
     # Without pairs and kinds to keep, terms have placeholders alone.
     _translate_segments(translator, segments, on_progress, terms or None)
     if on_change is not None:
@@ -105,39 +92,36 @@ def _translate_group(
             for line, item in _find_changes(parts, terms):
                 on_change(line, item)
     placed = {}
-    return [
-        "".join(
-            part
-            if isinstance(part, str)
-            else join_flow(part, document_format, placed)
-            for part in parts
-        )
-        for parts in documents
-    ]
+
+    def join(part):
+        if isinstance(part, str):
+            return part
+        return join_flow(part, document_format, placed)
+
+    return ["".join(map(join, parts)) for parts in documents]
 
 
 def _translate_segments(translator, segments, on_progress, terms):
     """Sets the translations of Segments; splits too long ones."""
-    for surrogate in (*_SURROGATES, None):
+    for stand_in in (*_STAND_INS, None):
         not_copied = []
         for segment in segments:
-            if surrogate is None:
+            if stand_in is None:
                 segment.remove_atoms()
             else:
-                segment.surrogate = surrogate
+                segment.stand_in = stand_in
         while segments:
             segments, sentences = _split_long(translator, segments)
             translations = _translate(
                 translator, segments, sentences, on_progress, terms
             )
-            # Only then does a server tell that it truncated a sentence.
+            # A server tells only with its answer that it truncated a sentence.
             halves = []
             for segment, translation in zip(segments, translations):
-                found = ()
-                if translation.source_truncated:
-                    found = segment.split()
-                    halves += found
-                if not (found or _accept(segment, translation)):
+                is_long = translation.source_truncated
+                found = segment.split() if is_long else ()
+                halves += found
+                if not (found or segment.accept(translation)):
                     not_copied.append(segment)
             segments = halves
         segments = not_copied
@@ -165,9 +149,7 @@ def _split_long(translator, segments):
 
 def _translate(translator, segments, sentences, on_progress, terms):
     """Returns the Translations of Segments, with alignments if needed."""
-    aligned = {
-        segment.source for segment in segments if segment.needs_alignment
-    }
+    aligned = {each.source for each in segments if each.needs_alignment}
     if not translator.backend.has_alignments:
         aligned = ()
     elif terms is not None and not translator.backend.aligns_terms:
@@ -176,154 +158,107 @@ def _translate(translator, segments, sentences, on_progress, terms):
     translations = dict.fromkeys([segment.source for segment in segments])
     for is_aligned in False, True:
         sources = [
-            source
-            for source in translations
-            if (source in aligned) == is_aligned
+            each for each in translations if (each in aligned) == is_aligned
         ]
         if sources:
-            found = translator.search(
-                [sentences[source] for source in sources],
-                *(1, on_progress, terms, is_aligned),
-            )
-            translations |= zip(sources, [row[0] for row in found])
+            inputs = [sentences[source] for source in sources]
+            rows = translator.search(inputs, 1, on_progress, terms, is_aligned)
+            translations |= zip(sources, [row[0] for row in rows])
     return [translations[segment.source] for segment in segments]
 
 
-def _accept(segment, translation):
-    """Sets a Segment's translation; returns whether it has all atoms."""
-    # The model may know the character.
-    text, num_atoms = translation.text.replace(ATOM, ""), segment.num_atoms
-    if num_atoms:
-        surrogate = rf"(?<!{LETTER}){segment.surrogate}(?!{LETTER})"
-        # Another one of the source may be the one that was copied.
-        is_clear = not re.search(surrogate, segment.text)
-        text, count = re.subn(surrogate, ATOM, text)
-        if not is_clear or count != num_atoms:
-            return False
-    segment.links = translation.alignment
-    if text != segment.text:
-        segment.translation = text
-    return True
-
-
 def join_flow(flow, document_format, placed):
-    """Returns the text of a flow whose Segments are translated.
+    """Returns the text of a SplitFlow whose Segments are translated.
 
     `placed` is a dict for the results of repeated sentences, {} at first.
     """
-    parts = [*_flatten(flow)]
-    for index, segment in enumerate(parts):
-        is_segment = isinstance(segment, Segment)
-        if is_segment and segment.translation is not None:
-            _move_tags(parts[index - 1], segment, parts[index + 1])
-    output = []
-    for index, part in enumerate(parts):
-        if isinstance(part, list):
-            neighbors = parts[index - 1 : index + 2 : 2] if index else ()
-            if len(neighbors) == 2 and any(
-                [each.translation is not None for each in neighbors]
-            ):
-                pairs = [each.texts for each in neighbors]
-                output.append(write_gap(part, *pairs))
-            else:
-                output += [item.origin for item in part]
-        elif part.translation is None:
-            output += [item.origin for item in part.items]
+    gaps, segments = flow.flatten()
+    for before, segment, after in zip(gaps, segments, gaps[1:]):
+        if segment.translation is not None and (before or after):
+            _move_tags(before, segment, after)
+    output = [join_source_raws(gaps[0])]
+    for index, segment in enumerate(segments):
+        output.append(_write_segment(segment, document_format, placed))
+        gap, pair = gaps[index + 1], segments[index : index + 2]
+        if len(pair) == 2 and any(
+            each.translation is not None for each in pair
+        ):
+            output.append(write_gap(gap, *(each.texts for each in pair)))
         else:
-            key = _placement_key(part)
-            text = placed.get(key)
-            if text is None:
-                text = place_items(
-                    part.items, part.translation, part.links, document_format
-                )
-                if len(placed) < _MAX_PLACED:
-                    placed[key] = text
-            output.append(text)
+            output.append(join_source_raws(gap))
     return "".join(output)
+
+
+def _write_segment(segment, document_format, placed):
+    """Returns the text of a Segment in the translated document."""
+    if segment.translation is None:
+        return join_source_raws(segment.items)
+    key = _placement_key(segment)
+    text = placed.get(key)
+    if text is None:
+        text = place_items(
+            segment.items, segment.translation, segment.links, document_format
+        )
+        if len(placed) < _MAX_PLACED:
+            placed[key] = text
+    return text
 
 
 def _find_changes(parts, terms):
     """Yields (line, item) of items that a translation lacks or has twice.
 
-    Those in place of which a name is translated cannot be lost.
+    An item in place of which a name is translated cannot be lost.
     """
     line = 1
     for part in parts:
-        for each in [part] if isinstance(part, str) else _flatten(part):
-            if isinstance(each, str):
-                line += each.count("\n")
-                continue
-            items = each
-            if isinstance(each, Segment):
-                items, (source, target) = each.items, each.texts
-                marks = {
-                    item.raw
-                    for item in items
-                    if item.raw and item.kind in _ITEM_KINDS
-                }
-                found = [
-                    raw
-                    for raw in marks
-                    if target.count(raw) > source.count(raw)
-                ]
-                if terms:
-                    found += terms.find_changes(source, target)
-                yield from ((line, item) for item in found)
-            line += sum([item.raw.count("\n") for item in items])
+        if isinstance(part, str):
+            line += part.count("\n")
+            continue
+        gaps, segments = part.flatten()
+        for gap, segment in zip(gaps, segments):
+            line += _count_lines(gap)
+            source, target = segment.texts
+            raws = {i.raw for i in segment.items if i.kind in _ITEM_KINDS}
+            raws.discard("")
+            found = [
+                raw for raw in raws if target.count(raw) > source.count(raw)
+            ]
+            if terms:
+                found += terms.find_changes(source, target)
+            yield from ((line, item) for item in found)
+            line += _count_lines(segment.items)
+        line += _count_lines(gaps[-1])
+
+
+def _count_lines(items):
+    return sum(item.raw.count("\n") for item in items)
 
 
 def _placement_key(segment):
     """Returns all that the result of `place_items` depends on."""
-    numbers = {}
-    items = [
-        (
-            item.kind,
-            item.raw,
-            numbers.setdefault(item.element, len(numbers)),
-        )
-        for item in segment.items
-    ]
-    return segment.translation, segment.links, tuple(items)
-
-
-def _flatten(parts):
-    """Yields lists of Item and, between two of them, a Segment."""
-    stack = [iter(parts)]
-    between = []
-    while stack:
-        part = next(stack[-1], None)
-        if part is None:
-            stack.pop()
-        elif isinstance(part, list):
-            between += part
-        elif part.parts is not None:
-            stack.append(iter(part.parts))
-        else:
-            yield between
-            yield part
-            between = []
-    yield between
+    numbers, key = {}, [segment.translation, segment.links]
+    for item in segment.items:
+        number = numbers.setdefault(item.element, len(numbers))
+        key.append((item.kind, item.raw, number))
+    return tuple(key)
 
 
 def _move_tags(before, segment, after):
     """Moves tags beside a Segment whose partner it has into the Segment.
 
-    Others enclose all of it, or nothing.
+    Other tags enclose all of it, or nothing.
     """
-    elements = [{}, {}]
-    for item in segment.items:
-        if item.kind in (Kind.OPEN, Kind.CLOSE):
-            elements[item.kind is Kind.CLOSE][item.element] = True
-    opened, closed = elements
+    opened, closed = (
+        {item.element for item in segment.items if item.kind is kind}
+        for kind in (Kind.OPEN, Kind.CLOSE)
+    )
     starts = [i for i, item in enumerate(before) if item.element in closed]
-    ends = [i for i, item in enumerate(after) if item.element in opened]
-    if starts:
-        moved = [item for item in before[starts[0] :] if item.is_mark]
-        before[starts[0] :] = [
-            item for item in before[starts[0] :] if not item.is_mark
-        ]
-        segment.items = moved + segment.items
-    if ends:
-        end = ends[-1] + 1
-        segment.items += [item for item in after[:end] if item.is_mark]
-        after[:end] = [item for item in after[:end] if not item.is_mark]
+    ends = [i + 1 for i, item in enumerate(after) if item.element in opened]
+    start, end = min(starts, default=len(before)), max(ends, default=0)
+    segment.items = [
+        *(item for item in before[start:] if item.is_mark),
+        *segment.items,
+        *(item for item in after[:end] if item.is_mark),
+    ]
+    before[start:] = [item for item in before[start:] if not item.is_mark]
+    after[:end] = [item for item in after[:end] if not item.is_mark]

@@ -10,24 +10,17 @@ import enum
 class Role(enum.Enum):
     """What an element is in the text around it."""
 
-    # Its text is a part of the sentence around it; so are unknown elements.
-    INLINE = enum.auto()
-    # Its tags end a sentence.
-    BLOCK = enum.auto()
-    # A line break.
-    BREAK = enum.auto()
-    # The contents of the others are not translated. It stands for words.
-    WORDS = enum.auto()
-    # It is seen, and separates words.
-    OBJECT = enum.auto()
-    # It is not seen, or takes no place in the line.
-    HIDDEN = enum.auto()
-    # It begins, or ends, what another element ends or begins.
-    FIRST_HALF = enum.auto()
+    INLINE = enum.auto()  # <b>, unknown elements: a part of the sentence.
+    BLOCK = enum.auto()  # <p>: its tags end a sentence.
+    # The content of elements with the following Roles is not translated.
+    BREAK = enum.auto()  # <br>: a line break.
+    WORDS = enum.auto()  # <code>: stands for words of the sentence.
+    OBJECT = enum.auto()  # <img>: is seen, and separates words.
+    HIDDEN = enum.auto()  # <wbr>: is not seen, or not in the line.
+    FIRST_HALF = enum.auto()  # <bx/>: begins what a LAST_HALF, <ex/>, ends.
     LAST_HALF = enum.auto()
-    # It ends a sentence.
-    KEPT = enum.auto()
-    # It is HTML within XML, as text with entities or a CDATA section.
+    KEPT = enum.auto()  # <pre>: ends a sentence.
+    # HTML within XML, as text with entities or a CDATA section: translated.
     HTML = enum.auto()
 
 

@@ -1,12 +1,14 @@
-"""Flows: text that is translated in one go, with what it has besides words."""
+"""Splits flows, the items of a text such as a paragraph, into sentences."""
 
+import bisect
 import itertools
 import math
 import re
+import typing
 
 import sentencex
 
-from export.documents.items import ATOM, Item, Kind, MovedItem
+from export.documents.items import ATOM, Item, Kind, MovedItem, join_texts
 from export.documents.patterns import LETTER, MARKS, NO_SPACES, WIDE_MARKS
 
 # Ends of clauses, the boundaries within a sentence that is too long.
@@ -15,7 +17,7 @@ _CLAUSE = re.compile(
     r"|\s(?=[(\[\u2013\u2014])"
 )
 _SPACE = re.compile(r"\s+")
-# What a blank may follow, and precede.
+# Characters that a blank may follow, and that it may precede.
 _BEFORE_SPACE = re.compile(r"[^\s(\[{\u00ab\u201c\u2018\u00bf\u00a1/-]")
 _AFTER_SPACE = re.compile(rf"[\w{ATOM}(\[{{\u00ab\u201c\u2018\u00bf\u00a1]")
 LINE_END = re.compile("[\n\r\v\f\x85\u2028\u2029]")
@@ -27,7 +29,7 @@ _CLOSERS = re.compile(
 _ATTACHED = re.compile(f"{LETTER}|{ATOM}")
 _LETTER = re.compile(LETTER)
 _BOUNDARY = re.compile(rf"(?!^|[{MARKS}])")
-# Longer sentences are split there, before the model's limit is known.
+# Longer sentences are split, before the model's limit is known.
 _MAX_SENTENCE_CHARACTERS = 4000
 # Characters on each side of the middle among which a boundary is sought.
 _MAX_WINDOW = 1000
@@ -39,80 +41,111 @@ class Segment:
     Attributes:
         items: list of Item.
         text: their text, with U+FFFC for placeholders.
-        surrogate: word that is translated in place of each placeholder.
-        parts: what it was split into, see `split_flow`; else None.
-        translation: str; None before, or if nothing is to be changed.
+        stand_in: word that the model gets in place of each placeholder.
+        parts: the SplitFlow of a sentence that was too long; else None.
+        translation: str; None if the sentence is not changed.
         links: the translation's word alignment.
     """
 
-    __slots__ = (
-        *("items", "text", "surrogate", "parts"),
-        *("translation", "links"),
-    )
+    __slots__ = ("items", "text", "stand_in", "parts", "translation", "links")
 
     def __init__(self, items):
-        self._set_items(items)
-        self.surrogate = ATOM
+        self.items, self.text = items, join_texts(items)
+        self.stand_in = ATOM
         self.parts = self.translation = None
         self.links = ()
 
-    def _set_items(self, items):
-        self.items = items
-        self.text = "".join([item.text for item in items])
-
     @property
     def source(self):
-        """What is given to the translator."""
-        return self.text.replace(ATOM, self.surrogate)
+        """The text that the translator gets: "See Tom" for "See %s"."""
+        return self.text.replace(ATOM, self.stand_in)
 
     @property
     def texts(self):
         """The text and its translation, which may be the same."""
-        is_same = self.translation is None
-        return self.text, self.text if is_same else self.translation
+        text, translation = self.text, self.translation
+        return text, text if translation is None else translation
 
     @property
     def needs_alignment(self):
         """Whether there are tags, or placeholders that could be swapped."""
         atoms = {item.raw for item in self.items if item.kind is Kind.ATOM}
-        return len(atoms) > 1 or any([item.is_mark for item in self.items])
+        return len(atoms) > 1 or any(item.is_mark for item in self.items)
 
-    @property
-    def num_atoms(self):
-        """Number of placeholders."""
-        return self.text.count(ATOM)
+    def accept(self, translation):
+        """Takes a Translation; returns False if a placeholder is missing."""
+        # The model may know the character.
+        text = translation.text.replace(ATOM, "")
+        num_atoms = self.text.count(ATOM)
+        if num_atoms:
+            stand_in = rf"(?<!{LETTER}){self.stand_in}(?!{LETTER})"
+            # The sentence's own "Tom" may be the one that was copied.
+            is_clear = not re.search(stand_in, self.text)
+            text, count = re.subn(stand_in, ATOM, text)
+            if not is_clear or count != num_atoms:
+                return False
+        self.links = translation.alignment
+        if text != self.text:
+            self.translation = text
+        return True
 
     def remove_atoms(self):
-        """Takes placeholders out of the text."""
+        """Makes placeholders marks, for which the model gets no word."""
         for item in self.items:
             if item.kind is Kind.ATOM:
-                item.kind, item.text = Kind.OBJECT, ""
-        self._set_items(_separate_objects(self.items))
+                item.make_mark(Kind.OBJECT)
+        _separate_objects(self.items)
+        self.text = join_texts(self.items)
 
     def split(self):
         """Splits it in two; returns both, or () if it is one character."""
-        text = self.text
-        position = _middle_boundary(text)
+        position = _middle_boundary(self.text)
         if position is None:
             return ()
-        spans = [(0, position), (position, len(text))]
-        self.parts = cut_items(self.items, [_strip(text, *s) for s in spans])
-        halves = [each for each in self.parts if isinstance(each, Segment)]
-        for half in halves:
-            half.surrogate = self.surrogate
-        return halves
+        edges = itertools.pairwise((0, position, len(self.text)))
+        spans = [_strip(self.text, *span) for span in edges]
+        self.parts = cut_items(self.items, spans)
+        for half in self.parts.segments:
+            half.stand_in = self.stand_in
+        return self.parts.segments
+
+
+class SplitFlow(typing.NamedTuple):
+    """Sentences of a flow, and the items between them, which stay the same.
+
+    Attributes:
+        gaps: lists of Item: those before the first Segment, between the first
+            and the second, and so on; one more than there are Segments.
+        segments: list of Segment.
+    """
+
+    gaps: list
+    segments: list
+
+    def flatten(self):
+        """Returns a SplitFlow with the parts of Segments in their place."""
+        gaps, segments = [[*self.gaps[0]]], []
+        for segment, gap in zip(self.segments, self.gaps[1:]):
+            if segment.parts is None:
+                segments.append(segment)
+                gaps.append([])
+            else:
+                inner = segment.parts.flatten()
+                gaps[-1] += inner.gaps[0]
+                gaps += inner.gaps[1:]
+                segments += inner.segments
+            gaps[-1] += gap
+        return SplitFlow(gaps, segments)
 
 
 def split_flow(items, language):
-    """Splits the items of a flow into sentences.
-
-    Returns a list of Segments and, between them, lists of the items that stay
-    as they are: white space, and tags between two sentences.
-    """
-    items = _separate_objects(_settle_atoms(items))
-    text = "".join([item.text for item in items])
+    """Returns the SplitFlow of the items of a flow."""
+    items = _merge_atoms(items)
+    _separate_objects(items)
+    text = join_texts(items)
     if not text.isascii():
-        text = _close_lines(items, text)
+        _close_lines(items, text)
+        text = join_texts(items)
     spans, start = [], 0
     for end in _sentence_ends(text, language):
         if any(map(str.isalpha, text[start:end])):
@@ -122,63 +155,57 @@ def split_flow(items, language):
 
 
 def _separate_objects(items):
-    """Gives OBJECTs between words without a space one blank; returns items."""
-    if not any([item.kind is Kind.OBJECT for item in items]):
-        return items
+    """Makes the text of OBJECTs a blank in "go<img>on", not in "go <img>on"."""
+    if Kind.OBJECT not in [item.kind for item in items]:
+        return
     objects, previous = [], ""
     for item in items:
         if item.kind is Kind.OBJECT:
             item.text = ""
             objects.append(item)
         elif item.text:
-            if (
-                objects
-                and _BEFORE_SPACE.match(previous)
-                and _AFTER_SPACE.match(item.text)
-                and not (
-                    _UNSPACED.match(previous) and _UNSPACED.match(item.text)
-                )
-            ):
+            if objects and _need_space(previous, item.text):
                 objects[0].text = " "
             objects, previous = [], item.text[-1]
-    return items
 
 
-def _settle_atoms(items):
+def _need_space(before, after):
+    """Whether words are written with a space: "a" and "b", not "a" and ","."""
+    if _UNSPACED.match(before) and _UNSPACED.match(after):
+        return False
+    return _BEFORE_SPACE.match(before) and _AFTER_SPACE.match(after)
+
+
+def _merge_atoms(items):
     """Makes adjacent placeholders, such as "%d%%", one: models copy words.
 
-    Those within words, as in "%sMB", become marks.
+    Placeholders within words, as in "%sMB", become marks. Returns the items.
     """
-    if not any([item.kind is Kind.ATOM for item in items]):
+    if Kind.ATOM not in [item.kind for item in items]:
         return items
-    text = "".join([item.text for item in items])
-    settled, offset = [], 0
+    text = join_texts(items)
+    merged, offset = [], 0
     for kind, group in itertools.groupby(items, lambda item: item.kind):
-        if kind is not Kind.ATOM:
-            group = [*group]
-            offset += sum([len(item.text) for item in group])
-            settled += group
-            continue
-        first, *others = group
-        if others:
-            atoms = [first, *others]
-            raws = ["".join([item.raw for item in atoms]), ATOM]
-            origin = "".join([item.origin for item in atoms])
-            first = MovedItem(origin, kind, *raws)
-        before, offset = offset - 1, offset + 1 + len(others)
-        is_attached = _LETTER.match(text, offset) or (
-            before >= 0 and _ATTACHED.match(text, before)
-        )
-        if is_attached:
-            first.kind, first.text = Kind.VOID, ""
-        settled.append(first)
-    return settled
+        group = [*group]
+        end = offset + len(join_texts(group))
+        if kind is Kind.ATOM:
+            if len(group) > 1:
+                raws = [(item.source_raw, item.raw) for item in group]
+                source_raw, raw = map("".join, zip(*raws))
+                group = [MovedItem(source_raw, kind, raw, ATOM)]
+            follows_word = offset and _ATTACHED.match(text, offset - 1)
+            if follows_word or _LETTER.match(text, end):
+                group[0].make_mark(Kind.VOID)
+        merged += group
+        offset = end
+    return merged
 
 
 def _close_lines(items, text):
     """Removes spaces of line ends in scripts without spaces.
 
-    Returns the text of the items, given that before.
+    `text` is that of the items: "\u4f60 \u597d", if the document has a line
+    end in place of the blank, becomes "\u4f60\u597d".
     """
     offset = 0
     for item in items:
@@ -192,7 +219,6 @@ def _close_lines(items, text):
         ):
             item.text = ""
         offset = end
-    return "".join([item.text for item in items])
 
 
 def _sentence_ends(text, language):
@@ -203,7 +229,7 @@ def _sentence_ends(text, language):
         end = start + _MAX_SENTENCE_CHARACTERS
         sentences = sentencex.segment(language, text[start:end])
         if end < len(text) and len(sentences) > 1:
-            # It may go on after the window.
+            # The last one may continue after the window.
             sentences.pop()
         for sentence in sentences:
             start += len(sentence)
@@ -212,46 +238,56 @@ def _sentence_ends(text, language):
 
 
 def cut_items(items, spans):
-    """Cuts items at spans of their text; see `split_flow`."""
-    parts, inside, offset = [[]], [], 0
-    # The last span is never reached.
-    spans = iter([*spans, (math.inf, math.inf)])
-    start, end = next(spans)
+    """Returns the SplitFlow whose Segments have the text at `spans`.
+
+    `spans` are pairs (start, end), in order, of offsets of the items' text.
+    Tags at either end of a Segment are in the gap beside it. Items whose raw
+    differs from their text, such as entities, are not cut: they are where their
+    text begins.
+    """
+    if not spans:
+        return SplitFlow([items], [])
+    edges = [*itertools.chain.from_iterable(spans), math.inf]
+    # Group 0 is before the first edge, 1 is the first Segment, 2 is the gap
+    # between the first and the second Segment, and so on.
+    groups = [[] for _ in edges]
+    for number, item in _cut_texts(items, edges):
+        if number % 2 and not (item.text or groups[number]):
+            # A tag before the text of a Segment.
+            number -= 1
+        groups[number].append(item)
+    return SplitFlow(groups[::2], [*map(Segment, groups[1::2])])
+
+
+def _cut_texts(items, edges):
+    """Yields (number, item) of items that are cut at edges.
+
+    `number` is that of the edges at or before the beginning of the item.
+    """
+    offset = 0
     for item in items:
         text = item.text
-        # References to several characters are never cut.
-        is_whole = item.raw != text
-        length, done = len(text), 0
-        while True:
-            if offset >= end:
-                # Marks at the end of a sentence come after it.
-                parts += [Segment(inside), []]
-                inside = []
-                start, end = next(spans)
-            is_outside = offset < start or not (inside or text)
-            target, edge = (parts[-1], start) if is_outside else (inside, end)
-            stop = length
-            if not is_whole and offset + length > done + edge:
-                stop = done + max(edge - offset, 0)
-            if stop - done == length:
-                target.append(item)
-            elif done < stop:
-                target.append(Item(item.kind, *[text[done:stop]] * 2))
-            offset += stop - done
-            done = stop
-            if done == length:
-                break
-    if inside:
-        parts += [Segment(inside), []]
-    return parts
+        end = offset + len(text)
+        first = bisect.bisect(edges, offset)
+        if edges[first] >= end or item.raw != text:
+            yield first, item
+        else:
+            inner = edges[first : bisect.bisect_left(edges, end)]
+            start = 0
+            for number, edge in enumerate([*inner, end], first):
+                part = text[start : edge - offset]
+                # Sentences without a space between them share an edge.
+                if part:
+                    yield number, Item(item.kind, part, part)
+                start = edge - offset
+        offset = end
 
 
 def _strip(text, start, end):
+    """Returns the span of a part of the text without blanks at its ends."""
     found = text[start:end]
-    return (
-        start + len(found) - len(found.lstrip()),
-        end - len(found) + len(found.rstrip()),
-    )
+    start += len(found) - len(found.lstrip())
+    return start, start + len(found.strip())
 
 
 def _middle_boundary(text):

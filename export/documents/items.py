@@ -13,43 +13,39 @@ ATOM = "\ufffc"
 TAG_STARTS = "<", "&lt;"
 
 _REFERENCE = r"&(?:\#\d+|\#[xX][\da-fA-F]+|[a-zA-Z][a-zA-Z\d]*(?![\w@]));?"
-# White space other than one blank, and so on; also what would be taken for a
-# placeholder.
-_TEXT_SPECIAL = re.compile(
-    rf"(?:[^\S ]| \s)\s*|(?P<object>{EMOJI})|(?P<void>[{DIRECTION}])"
-    rf"|(?P<invisible>[{INVISIBLE}])|{ATOM}"
-)
-_MARKUP_SPECIAL = re.compile(rf"{_TEXT_SPECIAL.pattern}|{_REFERENCE}")
 _XML_ENTITIES = ("&amp;", "&lt;", "&gt;", "&quot;", "&apos;")
 
 
 class Kind(enum.Enum):
-    """What an item of a flow is; the last four are marks, without text."""
+    """What an item of a flow is."""
 
     TEXT = enum.auto()
-    # White space other than one blank, or what has the effect of it.
-    SPACE = enum.auto()
-    # A placeholder, which stands for words.
-    ATOM = enum.auto()
-    # A line break of HTML, before it is decided what it separates.
-    BREAK = enum.auto()
-    # An empty tag that is not seen, or a mark of direction.
-    VOID = enum.auto()
-    # What separates the words beside it: an image, emoji, or a placeholder
-    # that the model does not copy. Its text is one blank if it is needed.
+    SPACE = enum.auto()  # Other than one blank, such as "\n  " or "&nbsp;".
+    ATOM = enum.auto()  # A placeholder, for which the model gets a word.
+    BREAK = enum.auto()  # <br>, before it is decided whether a sentence ends.
+    VOID = enum.auto()  # A mark within a word: <wbr>, a comment, U+200E.
+    # A mark that separates words: <img>, emoji, or a placeholder that the
+    # model does not copy. Between words without a space its text is a blank.
     OBJECT = enum.auto()
-    OPEN = enum.auto()
+    OPEN = enum.auto()  # A start tag, or the first part of a placeholder pair.
     CLOSE = enum.auto()
+
+
+# Kinds that the model does not see.
+_MARKS = (Kind.VOID, Kind.OBJECT, Kind.OPEN, Kind.CLOSE)
 
 
 class Item:
     """A part of a flow.
 
+    An item is changed until its flow is split into sentences: `markup` decides
+    what breaks and placeholders are, `flow` which spaces the model gets.
+
     Attributes:
         kind: a Kind.
-        raw: its characters in the document.
-        text: the characters that it means.
-        element: of OPEN and CLOSE, what both tags have in common.
+        raw: its characters in the document, "&eacute;".
+        text: the characters that they mean, "\u00e9"; "" for most marks.
+        element: of OPEN and CLOSE, an object that both tags have in common.
     """
 
     __slots__ = ("kind", "raw", "text", "element")
@@ -60,26 +56,59 @@ class Item:
 
     @property
     def is_mark(self):
-        """Whether it has no place in the text, as tags."""
+        """Whether it is placed beside or around words, as tags are."""
         return self.kind in _MARKS
 
     @property
-    def origin(self):
-        """Its characters in the document if that sentence is unchanged."""
+    def source_raw(self):
+        """Its characters in a sentence that the translation does not change."""
         return self.raw
+
+    def make_mark(self, kind):
+        """Makes a placeholder a mark of this kind: the model gets no word."""
+        self.kind, self.text = kind, ""
 
 
 class MovedItem(Item):
-    """An item whose characters are elsewhere in an unchanged sentence."""
+    """An item whose characters a translation has at another place.
 
-    __slots__ = ("origin",)
+    The address in "<b>see https://a.b/</b>c" becomes an item with the `raw`
+    "https://a.b/c" and the `source_raw` "". Items with the `raw` "" follow: one
+    with the `source_raw` "https://a.b/", the tag, and one with "c". So a
+    translated sentence has "https://a.b/c</b>", an unchanged one what it had.
+    """
 
-    def __init__(self, origin, *arguments):
+    __slots__ = ("source_raw",)
+
+    def __init__(self, source_raw, *arguments):
         super().__init__(*arguments)
-        self.origin = origin
+        self.source_raw = source_raw
 
 
-_MARKS = (Kind.VOID, Kind.OBJECT, Kind.OPEN, Kind.CLOSE)
+def join_texts(items):
+    """Returns the text that items mean."""
+    # Not a generator, which takes longer for so few.
+    return "".join([item.text for item in items])
+
+
+def join_source_raws(items):
+    """Returns the characters of items in an unchanged sentence."""
+    return "".join([item.source_raw for item in items])
+
+
+# Parts of a text that are items of their own, by the groups of the pattern.
+_MEANINGS = {
+    "space": (Kind.SPACE, " "),
+    "emoji": (Kind.OBJECT, ""),
+    "direction": (Kind.VOID, ""),
+    "invisible": (Kind.TEXT, ""),
+    "atom": (Kind.ATOM, ATOM),
+}
+_TEXT_SPECIAL = re.compile(
+    rf"(?P<space>(?:[^\S ]| \s)\s*)|(?P<emoji>{EMOJI})"
+    rf"|(?P<direction>[{DIRECTION}])|(?P<invisible>[{INVISIBLE}])|(?P<atom>{ATOM})"
+)
+_MARKUP_SPECIAL = re.compile(rf"{_TEXT_SPECIAL.pattern}|{_REFERENCE}")
 
 
 def text_items(raw, document_format="text"):
@@ -88,21 +117,14 @@ def text_items(raw, document_format="text"):
     special = _TEXT_SPECIAL if is_text else _MARKUP_SPECIAL
     start = 0
     for match in special.finditer(raw):
+        # The same few fill documents, and share their memory.
         found = sys.intern(match[0])
-        if found[0] == "&" and not is_text:
-            kind, text = _read_reference(found, document_format)
-            if text == found:
-                continue
-        elif found.isspace():
-            kind, text = Kind.SPACE, " "
-        elif match["object"]:
-            kind, text = Kind.OBJECT, ""
-        elif match["void"]:
-            kind, text = Kind.VOID, ""
-        elif match["invisible"]:
-            kind, text = Kind.TEXT, ""
+        if match.lastgroup:
+            kind, text = _MEANINGS[match.lastgroup]
+        elif meaning := _read_reference(found, document_format):
+            kind, text = meaning
         else:
-            kind, text = Kind.ATOM, ATOM
+            continue
         if start < match.start():
             between = raw[start : match.start()]
             yield Item(Kind.TEXT, between, between)
@@ -113,7 +135,10 @@ def text_items(raw, document_format="text"):
 
 
 def _read_reference(raw, document_format):
-    """Returns a reference's kind and text; its own raw text if it is none."""
+    """Returns a reference's kind and text: "&gt;" is TEXT, ">".
+
+    Returns None for what is none, such as the "&T" of "AT&T".
+    """
     is_known = document_format == "html" or (
         raw.startswith("&#") or raw in _XML_ENTITIES
     )
@@ -123,6 +148,8 @@ def _read_reference(raw, document_format):
     if ATOM in text or (text == raw and raw.endswith(";")):
         # The entity of a DTD, or an error of the author.
         return Kind.ATOM, ATOM
+    if text == raw:
+        return None
     if re.fullmatch(f"[{DIRECTION}]", text):
         return Kind.VOID, ""
     return Kind.TEXT, re.sub(f"[{INVISIBLE}]", "", text)

@@ -3,7 +3,12 @@
 import re
 
 from export.documents.flow import LINE_END, cut_items
-from export.documents.items import TAG_STARTS, Kind
+from export.documents.items import (
+    TAG_STARTS,
+    Kind,
+    join_source_raws,
+    join_texts,
+)
 from export.documents.patterns import CHINESE, NO_SPACES, WIDE_MARKS
 
 _CHINESE, _NO_SPACE = re.compile(f"[{CHINESE}]"), re.compile(f"[{NO_SPACES}]")
@@ -20,32 +25,26 @@ def write_gap(items, before, after):
     a script without spaces between sentences, and removed where only the
     translation has such a script. Line ends stay.
     """
-    text = "".join([item.text for item in items])
+    text = join_texts(items)
     texts = (*before, *after)
-    if all([each.isascii() for each in texts]) or not all(texts):
-        return _join_raw(items)
+    if all(map(str.isascii, texts)) or not all(texts):
+        return join_source_raws(items)
     visible = text.strip()
     if visible:
         # A sentence that stays as it is, such as a number.
         start = text.index(visible)
-        left, middle, right = cut_items(items, [(start, start + len(visible))])
-        return "".join(
-            [
-                write_gap(left, before, (visible, visible)),
-                _join_raw(middle.items),
-                write_gap(right, (visible, visible), after),
-            ]
-        )
+        span = start, start + len(visible)
+        (left, right), (middle,) = cut_items(items, [span])
+        left = write_gap(left, before, (visible, visible))
+        right = write_gap(right, (visible, visible), after)
+        return f"{left}{join_source_raws(middle.items)}{right}"
     (source, target), (next_source, next_target) = before, after
     is_unspaced = _has_no_space(target, next_target, _CHINESE)
     if is_unspaced and not _has_no_space(source, next_source, _CHINESE):
-        return _join_raw([item for item in items if not _is_space(item)])
+        return join_source_raws([item for item in items if not _is_space(item)])
     has_space = any(
-        [
-            item.kind is Kind.SPACE
-            or (item.text and item.kind is not Kind.OBJECT)
-            for item in items
-        ]
+        item.kind is Kind.SPACE or (item.text and item.kind is not Kind.OBJECT)
+        for item in items
     )
     if (
         has_space
@@ -55,19 +54,15 @@ def write_gap(items, before, after):
             or _has_no_space(source, next_source, _NO_SPACE)
         )
     ):
-        return _join_raw(items)
+        return join_source_raws(items)
     # End tags before the space, start tags after it, and emoji between two.
     index = 0
     while index < len(items) and items[index].kind is Kind.CLOSE:
         index += 1
-    raw = f"{_join_raw(items[:index])} {_join_raw(items[index:])}"
+    raw = f"{join_source_raws(items[:index])} {join_source_raws(items[index:])}"
     is_cut = index < len(items)
     ends_with_word = is_cut and not items[-1].raw.startswith(TAG_STARTS)
     return f"{raw} " if ends_with_word else raw
-
-
-def _join_raw(items):
-    return "".join([item.origin for item in items])
 
 
 def _is_space(item):

@@ -6,9 +6,16 @@ import itertools
 import re
 
 from export.documents.elements import Role
-from export.documents.items import ATOM, TAG_STARTS, Item, Kind, text_items
+from export.documents.items import (
+    ATOM,
+    TAG_STARTS,
+    Item,
+    Kind,
+    join_texts,
+    text_items,
+)
 from export.documents.mark_tree import find_crossing
-from export.documents.plain_text import MIN_WRAP_WIDTH, is_wrapped
+from export.documents.plain_text import MIN_WRAP_WIDTH, is_full
 from export.documents.roles import assign_roles
 from export.documents.scanner import CDATA, validate_xml
 
@@ -17,10 +24,10 @@ _WORD = re.compile(r"\w")
 _CHARACTERS = re.compile(r"(&(?:lt|gt|amp|quot|apos|#\w+);)|(.)", re.DOTALL)
 _LINK = re.compile(r"(?:<|&lt;)/?a(?:[\s>]|&gt;)", re.IGNORECASE)
 _KINDS = {
-    Role.HIDDEN: Kind.VOID,
-    Role.OBJECT: Kind.OBJECT,
-    Role.WORDS: Kind.ATOM,
-    Role.BREAK: Kind.BREAK,
+    Role.HIDDEN: (Kind.VOID, ""),
+    Role.OBJECT: (Kind.OBJECT, ""),
+    Role.WORDS: (Kind.ATOM, ATOM),
+    Role.BREAK: (Kind.BREAK, " "),
 }
 _NOTE = re.compile("(?:<|&lt;)sup", re.IGNORECASE)
 # Attributes by which the halves of XLIFF and TMX name each other.
@@ -51,15 +58,16 @@ def read_markup(text, document_format, keep_elements=()):
     builder.drop_unclosed()
 
 
-def _read_html(builder, raw, keep_elements):
+def _read_html(builder, section, keep_elements):
     """Yields parts as `read_markup` does, of HTML that XML has as text."""
-    is_section = raw.startswith(CDATA[0])
+    is_section = section.startswith(CDATA[0])
     if is_section:
         yield from builder.end_flow(CDATA[0])
-        characters = raw[len(CDATA[0]) : -len(CDATA[1])]
+        characters = section[len(CDATA[0]) : -len(CDATA[1])]
     else:
-        characters = [each[0] or each[1] for each in _CHARACTERS.findall(raw)]
-    # Of each character of the HTML, those of the document.
+        pairs = _CHARACTERS.findall(section)
+        characters = [entity or other for entity, other in pairs]
+    # For each character of the HTML its spelling in the document: "&lt;".
     remaining = iter(characters)
     text = "".join(
         [html.unescape(each) if each[1:] else each for each in characters]
@@ -67,16 +75,16 @@ def _read_html(builder, raw, keep_elements):
     for token, role in assign_roles(text, 0, False, keep_elements):
         if role is Role.INLINE and token.kind == "text":
             for item in text_items(token.raw, "html"):
-                origins = [*itertools.islice(remaining, len(item.raw))]
-                pairs = [(item.text, "".join(origins))]
+                raws = [*itertools.islice(remaining, len(item.raw))]
+                pairs = [(item.text, "".join(raws))]
                 if item.text == item.raw != pairs[0][1]:
-                    pairs = zip(item.raw, origins)
+                    pairs = zip(item.raw, raws)
                 builder.items += [
-                    Item(item.kind, origin, text) for text, origin in pairs
+                    Item(item.kind, raw, text) for text, raw in pairs
                 ]
         else:
-            origin = "".join(itertools.islice(remaining, len(token.raw)))
-            yield from builder.add_token(token, role, origin)
+            raw = "".join(itertools.islice(remaining, len(token.raw)))
+            yield from builder.add_token(token, role, raw)
     if is_section:
         yield from builder.end_flow(CDATA[1])
 
@@ -100,7 +108,8 @@ class _Builder:
         elif role in (Role.BLOCK, Role.KEPT):
             yield from self.end_flow(raw)
         elif role in _KINDS:
-            self.add(_KINDS[role], raw)
+            kind, text = _KINDS[role]
+            self.items.append(Item(kind, raw, text))
         else:
             attributes = token.read_attributes()
             keys = [attributes.get(name) for name in _HALF_KEYS]
@@ -108,10 +117,6 @@ class _Builder:
             kind = "start" if role is Role.FIRST_HALF else "end"
             # No name of an element has a blank.
             self.add_tag(raw, f" {key}", kind)
-
-    def add(self, kind, raw):
-        text = {Kind.ATOM: ATOM, Kind.BREAK: " "}.get(kind, "")
-        self.items.append(Item(kind, raw, text))
 
     def add_tag(self, raw, name, kind):
         """Adds a tag; one without a partner becomes VOID."""
@@ -133,38 +138,35 @@ class _Builder:
 
     def end_flow(self, raw):
         """Yields the flow, or several because of line breaks, and `raw`."""
-        items, self.items, flow = self.items, [], []
-        items = _merge_blank(_detach_atoms(_join_wrapped(items)))
+        items, self.items = self.items, []
+        _join_wrapped(items)
+        _detach_atoms(items)
+        items = _merge_blank(items)
         if self._num_links > 1:
             items = _separate_links(items)
         self._num_links = 0
-        for item in items:
-            if item.kind is Kind.BREAK:
-                yield _merge_spaces(flow)
-                yield item.raw
-                flow = []
+        for is_break, group in itertools.groupby(
+            items, lambda item: item.kind is Kind.BREAK
+        ):
+            if is_break:
+                yield "".join(item.raw for item in group)
             else:
-                flow.append(item)
-        yield _merge_spaces(flow)
+                yield _merge_spaces(group)
         yield raw
 
 
 def _join_wrapped(items):
     """Makes <br> white space if all lines are evidently wrapped prose.
 
-    Each but the last is as full as the widest, and one or more begin with a
-    small letter. Others are lines of poems, lists and addresses. Returns items.
+    All lines but the last are as full as the widest, and one or more begin with
+    a small letter. Poems, lists and addresses have other lines.
     """
     breaks = [item for item in items if item.kind is Kind.BREAK]
     if len(breaks) + 1 < _MIN_WRAPPED_LINES:
-        return items
-    lines = [[]]
-    for item in items:
-        if item.kind is Kind.BREAK:
-            lines.append([])
-        else:
-            lines[-1].append(item.text)
-    lines = [" ".join("".join(line).split()) for line in lines]
+        return
+    # No text of an item has a line end.
+    texts = ["\n" if item.kind is Kind.BREAK else item.text for item in items]
+    lines = [" ".join(line.split()) for line in "".join(texts).split("\n")]
     if not lines[-1]:
         lines.pop()
     widths = [*map(len, lines)]
@@ -173,41 +175,33 @@ def _join_wrapped(items):
         width >= MIN_WRAP_WIDTH
         and len(lines) >= _MIN_WRAPPED_LINES
         and any(line[:1].islower() for line in lines[1:])
-        and all(map(is_wrapped, [width] * len(lines), widths, lines[1:]))
+        and all(map(is_full, [width] * len(lines), widths, lines[1:]))
     ):
         for item in breaks[: len(lines) - 1]:
             item.kind = Kind.SPACE
-    return items
 
 
 def _detach_atoms(items):
-    """Makes tags that stand for words OBJECT if they touch a word.
+    """Makes <code>x</code> and the like OBJECT within a word, as in "x86".
 
-    As words they need spaces beside them. Returns items.
+    As placeholders they need spaces beside them.
     """
-    if not any([item.kind is Kind.ATOM for item in items]):
-        return items
-    # The character after an item.
-    following = ""
-    attached = set()
-    for index, item in reversed([*enumerate(items)]):
-        if _WORD.match(following):
-            attached.add(index)
-        following = item.text[:1] or following
-    previous = ""
-    for index, item in enumerate(items):
+    if Kind.ATOM not in [item.kind for item in items]:
+        return
+    text, end, previous = join_texts(items), 0, ""
+    for item in items:
+        end += len(item.text)
         is_tag = item.kind is Kind.ATOM and item.raw.startswith(TAG_STARTS)
-        if is_tag and (index in attached or _WORD.match(previous)):
-            item.kind, item.text = Kind.OBJECT, ""
+        if is_tag and (_WORD.match(text, end) or _WORD.match(previous)):
+            item.make_mark(Kind.OBJECT)
         previous = item.text[-1:] or previous
-    return items
 
 
 def _separate_links(items):
     """Yields items, and breaks or separators between links.
 
-    Where all letters are those of several links, each is meant by itself; in
-    a sentence, links without a space between them are different words.
+    Links are a list if all letters are in links: <a>Home</a> <a>News</a> are
+    two texts. In a sentence, links without a space between them are two words.
     """
     is_link = [
         item.kind in (Kind.OPEN, Kind.CLOSE) and bool(_LINK.match(item.raw))
@@ -234,9 +228,9 @@ def _separate_links(items):
 
 
 def _merge_blank(items):
-    """Makes one item of each element without text, tags included.
+    """Returns items in which "<i> </i>" and other blank elements are one.
 
-    So it does of the marks of footnotes, <sup> without letters. Returns items.
+    So are the marks of footnotes, <sup> without letters as in "<sup>1</sup>".
     """
     starts, ends = {}, {}
     crossing = find_crossing(items)
@@ -282,7 +276,7 @@ def _merge_blank(items):
 
 
 def _merge_spaces(items):
-    """Returns items without adjacent ones of white space."""
+    """Returns items, of which adjacent ones of white space are one."""
     merged = []
     for item in items:
         before = merged[-1] if merged else None

@@ -7,7 +7,7 @@ import typing
 
 from export.common.errors import InputError
 from export.documents.flow import cut_items
-from export.documents.items import ATOM, Item, Kind, MovedItem
+from export.documents.items import ATOM, Item, Kind, MovedItem, join_texts
 from export.documents.patterns import ADDRESS, LETTER, WIDE_MARKS
 from export.documents.placeholders import PAIRS, SYNTAXES
 
@@ -169,12 +169,13 @@ def _find_listed(text):
 
 
 def join_placeholders(items, finder):
-    """Returns the items of a flow, in which each placeholder is one.
+    """Returns the items of a flow, in which each placeholder is one item.
 
-    Its raw text has the tags within it, and those beside it whose partner is
-    within it. A tag whose partner is elsewhere comes after it.
+    The item has the tags within the placeholder, and tags beside it whose
+    partner is within it: "<b>tom</b>@example.org" is one. A tag whose partner
+    is elsewhere follows the item, see MovedItem.
     """
-    text = "".join([item.text for item in items])
+    text = join_texts(items)
     # Offsets of the text without what may be between words.
     offsets = None
     if _BREAK in text:
@@ -186,8 +187,8 @@ def join_placeholders(items, finder):
     spans = [(each.start, each.end) for each in found]
     if offsets:
         spans = [(offsets[start], offsets[end - 1] + 1) for start, end in spans]
-    joined, *parts = cut_items(items, spans)
-    for placeholder, segment, after in zip(found, parts[::2], parts[1::2]):
+    (joined, *gaps), segments = cut_items(items, spans)
+    for placeholder, segment, after in zip(found, segments, gaps):
         inside, is_whole = segment.items, True
         if len(inside) > 1:
             inside, is_whole = _take_tags(joined, inside, after)
@@ -230,17 +231,13 @@ def _join_items(items, is_whole, placeholder):
     if is_whole:
         raw = "".join([item.raw for item in items])
         return [Item(kind, raw, text, element)]
-    groups = [
-        (is_tag, [*group])
-        for is_tag, group in itertools.groupby(
-            items, lambda item: item.kind in (Kind.OPEN, Kind.CLOSE)
-        )
-    ]
-    raws = [
-        "" if is_tag else "".join([item.raw for item in group])
-        for is_tag, group in groups
-    ]
-    joined = [MovedItem("", kind, "".join(raws), text, element)]
-    for raw, (is_tag, group) in zip(raws, groups):
-        joined += group if is_tag else [MovedItem(raw, Kind.TEXT, "")]
-    return joined
+    others, raws = [], []
+    for is_tag, group in itertools.groupby(
+        items, lambda item: item.kind in (Kind.OPEN, Kind.CLOSE)
+    ):
+        if is_tag:
+            others += group
+        else:
+            raws.append("".join(item.raw for item in group))
+            others.append(MovedItem(raws[-1], Kind.TEXT, ""))
+    return [MovedItem("", kind, "".join(raws), text, element), *others]

@@ -4,13 +4,14 @@ import bisect
 import collections
 import re
 
-from export.documents.items import ATOM, Kind
+from export.documents.chunks import WORD, AlignedChunks, is_short
+from export.documents.items import ATOM, Kind, join_texts
 from export.documents.mark_tree import build_tree, split_layers, walk
 from export.documents.patterns import NO_SPACES
-from export.documents.pieces import WORD, AlignedPieces, is_short, word_spans
 
-_NO_SPACE = re.compile(rf"[{NO_SPACES}]")
-# Pieces beside the place of an element among which one is chosen that has none.
+# White space, or what is between a character and one that needs no space.
+_GAP = re.compile(rf"\s+|(?<=\S)(?=[{NO_SPACES}])")
+# Chunks on each side among which one is chosen for an element without a chunk.
 _MAX_CLAIM_DISTANCE = 4
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
@@ -21,13 +22,12 @@ def place_items(items, target, links, document_format):
     `items` are those of the sentence, `target` is its translation, with U+FFFC
     for each atom, and `links` are pairs (source word, target word) of white
     space separated words, () if there are no marks. Every item occurs once,
-    and elements that do not cross in the source do not here. An element is put
-    around the pieces of the translation (words and punctuation) most of which
-    are aligned with what it had. Empty tags are put between the pieces that are
-    aligned with their neighbours; there one of which no piece is gets the next
-    word that no other element has.
+    and elements cross only if they do in the source. An element is put around
+    the chunks of the translation most of which are aligned with its content, an
+    element without such chunks around the nearest free word. Empty tags are put
+    between the chunks that are aligned with their neighbours.
     """
-    source = "".join(item.text for item in items)
+    source = join_texts(items)
     edits = _place_spaces(items, source, target)
     layers, rest = split_layers(items)
     for marks in layers:
@@ -96,13 +96,7 @@ def _place_spaces(items, source, target):
         offset += len(item.text)
     if not spaces:
         return []
-    gaps = [match.span() for match in re.finditer(r"\s+", target)]
-    gaps += [
-        (match.start(), match.start())
-        for match in _NO_SPACE.finditer(target)
-        if match.start() and not target[match.start() - 1].isspace()
-    ]
-    gaps.sort()
+    gaps = [match.span() for match in _GAP.finditer(target)]
     starts = [start for start, _ in gaps]
     edits, first = [], 0
     for index, (offset, raw) in enumerate(spaces):
@@ -125,87 +119,80 @@ def _place_spaces(items, source, target):
 def _order_atoms(items, source, target, links):
     """Returns edits that write the atoms, aligned or else in order."""
     atoms = [item.raw for item in items if item.kind is Kind.ATOM]
-    if not atoms:
-        return []
     places = [match.start() for match in re.finditer(ATOM, target)]
-    order = [*range(len(atoms))]
     if links and len(atoms) > 1:
-        source_words, target_words = word_spans(source), word_spans(target)
-        origins = collections.defaultdict(list)
-        for number, match in enumerate(re.finditer(ATOM, source)):
-            origins[_find(source_words, match.start())].append(number)
-        aligned = []
-        for place in places:
-            word = _find(target_words, place)
-            aligned += [
-                number
-                for source_word, target_word in links
-                if target_word == word
-                for number in origins.get(source_word, ())
-            ]
-        if sorted(aligned) == order:
-            order = aligned
-    return [
-        (place, place + 1, atoms[number])
-        for place, number in zip(places, order)
-    ]
+        numbers = collections.defaultdict(list)
+        for number, word in enumerate(_atom_words(source)):
+            numbers[word].append(number)
+        order = [
+            number
+            for word in _atom_words(target)
+            for source_word, target_word in links
+            if target_word == word
+            for number in numbers[source_word]
+        ]
+        if sorted(order) == [*range(len(atoms))]:
+            atoms = [atoms[number] for number in order]
+    return [(place, place + 1, raw) for place, raw in zip(places, atoms)]
 
 
-def _find(spans, offset):
-    """Returns the index of the span that has an offset."""
-    return bisect.bisect(spans, (offset, float("inf"))) - 1
+def _atom_words(text):
+    """Returns the index of the word that each atom of a text is in."""
+    starts = [match.start() for match in re.finditer(r"\S+", text)]
+    atoms = re.finditer(ATOM, text)
+    return [bisect.bisect(starts, match.start()) - 1 for match in atoms]
 
 
 class _Placer:
-    """Finds the pieces of a translation that each element is put around."""
+    """Finds the chunks of a translation that each element is put around."""
 
     def __init__(self, root, source, target, links):
         self._root, self._source, self._target = root, source, target
         cuts = [edge for node in walk(root) for edge in (node.start, node.end)]
-        self._aligned = AlignedPieces(source, target, links, cuts)
-        self._pieces = self._aligned.pieces
-        # The innermost element of each piece.
-        self._owners = [root] * len(self._pieces)
-        root.right = len(self._pieces)
+        self._aligned = AlignedChunks(source, target, links, cuts)
+        self._spans = self._aligned.spans
+        # The innermost element of each chunk.
+        self._owners = [root] * len(self._spans)
+        root.right = len(self._spans)
 
     def place(self):
         """Returns edits (start, end, raw) of the translation, in order."""
         waiting = [self._root]
         while waiting:
             parent = waiting.pop()
-            # Those with few pieces first: a larger element can do without.
+            # Elements with few chunks first: others rather lose one.
             aligned = [
-                (self._aligned.aligned(node.start, node.end), node)
+                (self._aligned.find_aligned(node.start, node.end), node)
                 for node in parent.children
             ]
             aligned.sort(key=lambda pair: (not pair[1].anchor, len(pair[0])))
             unplaced = []
-            for pieces, node in aligned:
-                self._place_element(node, parent, pieces)
+            for chunks, node in aligned:
+                self._place_element(node, parent, chunks)
                 if node.left == node.right and not node.anchor:
                     unplaced.append(node)
             for node in unplaced:
                 node.left = node.right = self._find_gap(node, parent)
                 if WORD.search(self._source, node.start, node.end):
-                    self._claim_piece(node, parent)
+                    self._claim_chunk(node, parent)
             waiting += parent.children
         return self._write()
 
-    def _place_element(self, node, parent, pieces):
-        """Sets left and right to the span with the most aligned pieces."""
-        pieces = [
+    def _place_element(self, node, parent, chunks):
+        """Sets left and right to the span with the most aligned chunks."""
+        chunks = [
             index
-            for index in pieces
+            for index in chunks
             if parent.left <= index < parent.right
             and self._owners[index] is parent
         ]
         left, right = parent.left, parent.right
         node.left = node.right = right if node.anchor == "right" else left
-        if not pieces:
+        if not chunks:
             return
-        left = left if node.anchor == "left" else min(pieces)
-        right = right if node.anchor == "right" else max(pieces) + 1
-        pieces = set(pieces)
+        left = left if node.anchor == "left" else min(chunks)
+        right = right if node.anchor == "right" else max(chunks) + 1
+        chunks = set(chunks)
         if node.anchor == "right":
             order = range(right - 1, left - 1, -1)
         else:
@@ -220,9 +207,9 @@ class _Placer:
                 continue
             if total <= 0 and not node.anchor:
                 total, start = 0, index
-            if index in pieces:
+            if index in chunks:
                 total += 1
-            elif self._aligned.origins[index]:
+            elif self._aligned.sources[index]:
                 total -= 1
             # Of several the nearest to the place of the source.
             distance = abs((start + index) / 2 - parent.left - middle)
@@ -230,12 +217,10 @@ class _Placer:
                 best = (total, -distance)
                 node.left, node.right = sorted((start, index))
                 node.right += 1
-        if node.left < node.right:
-            self._owners[node.left : node.right] = [node] * (
-                node.right - node.left
-            )
+        size = node.right - node.left
+        self._owners[node.left : node.right] = [node] * size
 
-    def _claim_piece(self, node, parent):
+    def _claim_chunk(self, node, parent):
         """Puts an element around the best word beside its gap, if it is free.
 
         The nearest one; articles, and what is aligned with other words, last.
@@ -243,8 +228,8 @@ class _Placer:
         gap = node.left
 
         def cost(index):
-            is_article = is_short(self._target, *self._pieces[index])
-            is_aligned = bool(self._aligned.origins[index])
+            is_article = is_short(self._target, *self._spans[index])
+            is_aligned = bool(self._aligned.sources[index])
             return abs(index + 0.5 - gap) + is_article + is_aligned
 
         start = max(gap - _MAX_CLAIM_DISTANCE, parent.left)
@@ -253,7 +238,7 @@ class _Placer:
             index
             for index in range(start, end)
             if self._owners[index] is parent
-            and WORD.match(self._target, self._pieces[index][0])
+            and WORD.match(self._target, self._spans[index][0])
         ]
         if free:
             node.left = min(free, key=cost)
@@ -266,18 +251,17 @@ class _Placer:
         return ((node.start + node.end) / 2 - parent.start) / length
 
     def _find_gap(self, node, parent):
-        """Returns the index of the piece before which an empty tag is put."""
+        """Returns the index of the chunk before which an empty tag is put."""
         before, after = (
-            [each for each in pieces if parent.left <= each < parent.right]
-            for pieces in self._aligned.neighbors(node.start, node.end)
+            [each for each in chunks if parent.left <= each < parent.right]
+            for chunks in self._aligned.find_neighbors(node.start, node.end)
         )
-        gaps = [min(after)] if after else []
-        if before:
-            position = 0 if self._is_attached(node) else len(gaps)
-            gaps.insert(position, max(before) + 1)
         length = parent.right - parent.left
         gap = parent.left + round(self._share(node, parent) * length)
-        gap = gaps[0] if gaps else gap
+        if before and (self._is_attached(node) or not after):
+            gap = max(before) + 1
+        elif after:
+            gap = min(after)
         # Not within another element.
         while (
             parent.left < gap < parent.right
@@ -304,29 +288,27 @@ class _Placer:
             if raw:
                 edits.append((position, position, raw))
 
-        def key(numbered):
-            number, node = numbered
-            side = {"left": 0, "": 1, "right": 2}[node.anchor]
-            return side, node.left, node.right, number
+        def key(node):
+            side = ("left", "", "right").index(node.anchor)
+            return side, node.left, node.right
 
         def enter(node, parent):
             add(self._start(node, parent), node.open)
             if node.is_void and node.open:
                 self._set_spaces(node, edits)
-            children = sorted(enumerate(node.children), key=key)
-            stack.append((node, iter(children)))
+            stack.append((node, iter(sorted(node.children, key=key))))
 
         stack = []
         enter(self._root, self._root)
         while stack:
             node, children = stack[-1]
-            _, child = next(children, (None, None))
+            child = next(children, None)
             if child is not None:
                 enter(child, node)
                 continue
             stack.pop()
             is_empty = node.left == node.right
-            add(0 if is_empty else self._pieces[node.right - 1][1], node.close)
+            add(0 if is_empty else self._spans[node.right - 1][1], node.close)
         return edits
 
     def _set_spaces(self, node, edits):
@@ -335,32 +317,30 @@ class _Placer:
         source, target = self._source, self._target
         if node.start < node.end:
             # The mark itself separates the words: it has no space beside it.
-            start = end = position
-            while start and target[start - 1].isspace():
-                start -= 1
-            while end < len(target) and target[end].isspace():
-                end += 1
+            start = len(target[:position].rstrip())
+            end = len(target) - len(target[position:].lstrip())
             edits.append((start, end, ""))
         else:
-            is_word = [
-                WORD.match(text[offset : offset + 1]) is not None
-                for text, offset in (
-                    (target, position - 1),
-                    (source, node.start - 1),
-                    (target, position),
-                    (source, node.start),
+            # Offsets before and after the mark.
+            before, after = (
+                " "
+                if WORD.match(target[place : place + 1])
+                and not WORD.match(source[offset : offset + 1])
+                else ""
+                for place, offset in (
+                    (position - 1, node.start - 1),
+                    (position, node.start),
                 )
-            ]
-            raw = f"{' ' * (is_word[0] > is_word[1])}{raw}"
-            raw = f"{raw}{' ' * (is_word[2] > is_word[3])}"
+            )
+            raw = f"{before}{raw}{after}"
         edits.append((position, position, raw))
 
     def _start(self, node, parent):
         """Returns the offset in the translation of an element's beginning."""
         left = node.left
-        if not self._pieces or parent.left == parent.right:
+        if not self._spans or parent.left == parent.right:
             return 0
         is_at_end = left == parent.right or self._is_attached(node)
         if left == node.right and left and is_at_end:
-            return self._pieces[left - 1][1]
-        return self._pieces[left][0]
+            return self._spans[left - 1][1]
+        return self._spans[left][0]

@@ -1,5 +1,6 @@
 """Plain text: its wrapped lines, indentation and bullets."""
 
+import itertools
 import re
 
 from export.documents.items import Item, Kind, text_items
@@ -15,8 +16,8 @@ _LINE = re.compile(
     r"(?P<body>(?:\S++|\s++(?=\S))*+)(?P<end>\s*)"
 )
 _WIDE = re.compile(f"[{CHINESE}{WIDE_MARKS}\u1100-\u115f\uac00-\ud7a3]")
-# What is not parted by the end of a line: a word, or a character that needs no
-# spaces and the marks around it. Nobody knows the words of Thai here.
+# What a line end does not divide: the word "house", or one character of Chinese
+# with the marks around it. The words of Thai are unknown here.
 _FIRST_WORD = re.compile(
     rf"[{WIDE_MARKS}]*(?:[{CHINESE}][{WIDE_MARKS}]*"
     rf"|(?![{CHINESE}])[{NO_SPACES}]{{1,12}}|[^\s{NO_SPACES}{WIDE_MARKS}]*)"
@@ -24,57 +25,63 @@ _FIRST_WORD = re.compile(
 
 
 def read_text(text):
-    """Returns a list of str, which stay as they are, and flows.
+    """Yields str, which stay as they are, and flows.
 
-    A flow, a list of Item, is a line without indentation and bullet, or those
-    of a wrapped paragraph. A line is wrapped if it was as full as the widest
-    line of its paragraph, of 40 columns or more: the first word of the next
-    line, which has no bullet, did not fit.
+    A flow, a list of Item, is a line without indentation and bullet, or the
+    lines of a wrapped paragraph: "- Hi." gives "- " and the items of "Hi.", and
+    the line end. A line is wrapped if it was as full as the widest line of its
+    paragraph, of 40 columns or more, and the next line has no bullet.
     """
-    parts, paragraph = [], []
-    for line in text.splitlines(keepends=True):
-        if line.isspace():
-            _add_paragraph(parts, paragraph)
-            paragraph = []
-            parts.append(line)
+    lines = text.splitlines(keepends=True)
+    for is_blank, group in itertools.groupby(lines, str.isspace):
+        if is_blank:
+            yield from group
         else:
-            paragraph.append(line)
-    _add_paragraph(parts, paragraph)
-    return parts
+            matches = [_LINE.fullmatch(line) for line in group]
+            for wrapped in _group_wrapped(matches):
+                yield from _read_lines(wrapped)
 
 
-def is_wrapped(width, line_width, next_line):
-    """Whether a line of a paragraph is as full as its widest, `width`."""
+def is_full(width, line_width, next_line):
+    """Whether a line had no space, up to `width`, for the next line's word."""
     first_word = _FIRST_WORD.match(next_line)[0]
     return width < line_width + 1 + _width(first_word)
 
 
-def _add_paragraph(parts, lines):
-    matches = [_LINE.fullmatch(line) for line in lines]
+def _group_wrapped(matches):
+    """Returns lists of the lines of a paragraph that are one text."""
     widths = [_width(match.string[: match.end("body")]) for match in matches]
-    width = max(widths, default=0)
-    flow, separator = [], ""
-    for index, match in enumerate(matches):
-        indent, bullet, body, end = match.groups()
+    width = max(widths)
+    groups = [matches[:1]]
+    for line_width, (before, match) in zip(widths, itertools.pairwise(matches)):
         is_continued = (
-            index > 0
-            and not bullet
-            and width >= MIN_WRAP_WIDTH
-            and is_wrapped(width, widths[index - 1], body)
-            and "\t" not in matches[index - 1]["body"] + body
+            width >= MIN_WRAP_WIDTH
+            and not match["bullet"]
+            and is_full(width, line_width, match["body"])
+            and "\t" not in before["body"] + match["body"]
         )
         if is_continued:
-            flow.append(Item(Kind.SPACE, separator + indent, " "))
+            groups[-1].append(match)
         else:
-            parts += [flow, separator + indent + bullet]
-            flow = []
-        # Tabs separate columns.
-        *columns, body = re.split(r"(\t+)", body)
-        for column, tabs in zip(columns[::2], columns[1::2]):
-            parts += [[*text_items(column)], tabs]
-        flow += text_items(body)
-        separator = end
-    parts += [flow, separator]
+            groups.append([match])
+    return groups
+
+
+def _read_lines(matches):
+    """Yields str and flows of a line, or of several that are one text."""
+    first, last = matches[0], matches[-1]
+    yield first["indent"] + first["bullet"]
+    # Tabs separate columns; wrapped lines have none.
+    *columns, body = re.split(r"(\t+)", first["body"])
+    for column, tabs in zip(columns[::2], columns[1::2]):
+        yield [*text_items(column)]
+        yield tabs
+    flow = [*text_items(body)]
+    for before, match in itertools.pairwise(matches):
+        flow.append(Item(Kind.SPACE, before["end"] + match["indent"], " "))
+        flow += text_items(match["body"])
+    yield flow
+    yield last["end"]
 
 
 def _width(text):

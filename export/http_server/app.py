@@ -71,9 +71,9 @@ class ServerLimits:
 def create_app(model, model_name="translator", limits=None, api_key=None):
     """Returns the ASGI application for a LoadedModel.
 
-    `model_name` is that of TensorFlow Serving's paths. With an `api_key`,
+    `model_name` is that of TensorFlow Serving's paths. With an `api_key`, POST
     requests need it as a field `api_key` or in a header "Authorization: Bearer
-    KEY".
+    KEY"; GET requests, as of /health and /metrics, need none.
     """
     server = _Server(model, model_name, limits or ServerLimits(), api_key)
     paths = {
@@ -87,17 +87,14 @@ def create_app(model, model_name="translator", limits=None, api_key=None):
     }
 
     @contextlib.asynccontextmanager
-    async def close_at_the_end(app):
-        del app
+    async def close_at_the_end(_):
         yield
         await asyncio.to_thread(server.close)
 
     application = Starlette(
         routes=[
             Route(
-                path,
-                server.handle(path, function),
-                methods=[method, "OPTIONS"],
+                path, server.handle(path, function), methods=[method, "OPTIONS"]
             )
             for path, (method, function) in paths.items()
         ],
@@ -175,30 +172,25 @@ class _Server:
 
         return respond
 
-    async def show_page(self, request):
-        del request
+    async def show_page(self, _):
         return HTMLResponse(self._page)
 
-    async def report_health(self, request):
-        del request
+    async def report_health(self, _):
         return JSONResponse({"status": "ok"})
 
-    async def report_metrics(self, request):
-        del request
+    async def report_metrics(self, _):
         content = prometheus_client.generate_latest(self._metrics)
         return Response(
             content, media_type=prometheus_client.CONTENT_TYPE_LATEST
         )
 
-    async def report_status(self, request):
+    async def report_status(self, _):
         """TensorFlow Serving's status of a model."""
-        del request
         status = {"error_code": "OK", "error_message": ""}
         version = {"version": "1", "state": "AVAILABLE", "status": status}
         return JSONResponse({"model_version_status": [version]})
 
-    async def list_languages(self, request):
-        del request
+    async def list_languages(self, _):
         return JSONResponse(list_languages(self._model.languages))
 
     async def translate(self, request):
@@ -209,11 +201,9 @@ class _Server:
             raise RequestError(400, "q must be text, or a list of texts.")
         texts = [query] if isinstance(query, str) else query
         validate_texts(texts, "q", self._limits.max_texts)
-        languages = self._select_languages(
-            texts,
-            read_option(fields, "source", "auto"),
-            read_option(fields, "target"),
-        )
+        source = read_option(fields, "source", "auto")
+        target = read_option(fields, "target")
+        languages = self._select_languages(texts, source, target)
         document_format = read_option(fields, "format", "text")
         if document_format not in _FORMATS:
             raise RequestError(400, f"format must be {' or '.join(_FORMATS)}.")
@@ -227,12 +217,8 @@ class _Server:
         translator = DocumentTranslator(
             self._run, loop, self._limits, languages, count + 1
         )
-        versions = await loop.run_in_executor(
-            self._document_threads,
-            translator.translate_versions,
-            texts,
-            document_format,
-        )
+        call = translator.translate_versions, texts, document_format
+        versions = await loop.run_in_executor(self._document_threads, *call)
         response = {"translatedText": [row[0] for row in versions]}
         if count:
             response["alternatives"] = [row[1:] for row in versions]
@@ -244,31 +230,30 @@ class _Server:
         """TensorFlow Serving's :predict, by rows or by columns."""
         content = await self._read_fields(request)
         name = content.get("signature_name", "serving_default")
-        names = self._model.inputs.get(name) if isinstance(name, str) else None
+        inputs = self._model.inputs.get(name) if isinstance(name, str) else None
         by_rows = "instances" in content
         field = "instances" if by_rows else "inputs"
-        texts = content.get(field)
-        languages = None
-        if name == _LANGUAGES and names and isinstance(texts, dict):
-            name, languages = "serving_default", texts
-        elif names != ["text"]:
-            usable = [
-                each
-                for each, inputs in self._model.inputs.items()
-                if inputs == ["text"]
-            ]
+        value = content.get(field)
+        has_languages = (
+            name == _LANGUAGES and bool(inputs) and isinstance(value, dict)
+        )
+        if has_languages:
+            name = "serving_default"
+        elif inputs != ["text"]:
+            signatures = self._model.inputs.items()
+            usable = [key for key, names in signatures if names == ["text"]]
             raise RequestError(
                 400, f"signature_name must be one of {', '.join(usable)}."
             )
         if by_rows and "inputs" in content:
             raise RequestError(400, "Give instances or inputs, not both.")
-        names = {"text", *_LANGUAGE_INPUTS} if languages else {"text"}
-        texts = select_text(texts, names, field)
+        names = {"text", *(_LANGUAGE_INPUTS if has_languages else ())}
+        texts = select_text(value, names, field)
         if by_rows and isinstance(texts, list):
             texts = [select_text(each, names, field) for each in texts]
         validate_texts(texts, field, self._limits.max_texts)
-        if languages:
-            texts = self._tag_texts(texts, languages)
+        if has_languages:
+            texts = self._tag_texts(texts, value)
         outputs = await self._run(name, texts)
         columns = {key: _to_json(value) for key, value in outputs.items()}
         if not by_rows:
@@ -303,7 +288,7 @@ class _Server:
                 raise RequestError(400, f"{name} must have a code per text.")
             columns.append(codes)
         # A model with tags of targets only ignores the sources'.
-        has_sources = self._model.languages.num_tags == 2
+        has_sources = "source" in self._model.languages.tag_sides
         return [
             self._select_languages(
                 [text], (has_sources and source) or "auto", target
@@ -312,7 +297,10 @@ class _Server:
         ]
 
     async def _run(self, signature, texts, timeout=None):
-        """Returns a signature's outputs for texts, a dict of arrays."""
+        """Returns a signature's outputs for texts, a dict of arrays.
+
+        `timeout` is what remains of the seconds of the request, by default all.
+        """
         timeout = self._limits.timeout if timeout is None else timeout
         try:
             future = self.batcher.submit(signature, texts)

@@ -1,6 +1,6 @@
 """The fields of requests: parsed, and refused if they are wrong."""
 
-import email
+import email.message
 import json
 import re
 import urllib.parse
@@ -20,10 +20,10 @@ class RequestError(Exception):
 
 
 def parse_fields(content, content_type, query):
-    """Returns the fields of a request, a dict; null is as none at all.
+    """Returns the fields of a request, a dict, without those that are null.
 
-    `content` is bytes: JSON, whatever `content_type` says, or a form; `query`
-    is that of the URL, whose fields it may have instead.
+    `content` is bytes: JSON, whatever `content_type` says, or a form. `query`
+    is the part of the URL after "?", which may have fields, too.
     """
     try:
         fields = _unique(urllib.parse.parse_qsl(query, keep_blank_values=True))
@@ -39,7 +39,7 @@ def parse_fields(content, content_type, query):
 
 
 def _parse_text(text):
-    # Neither starts with a brace by accident, and many clients name no type.
+    # Forms do not begin with a brace, and many clients name no type.
     if text.lstrip()[:1] in ("{", "[") or "=" not in text:
         fields = json.loads(text)
         if not isinstance(fields, dict):
@@ -55,11 +55,12 @@ def _parse_multipart(content, content_type):
     header = email.message.Message()
     header["Content-Type"] = content_type
     boundary = f"\r\n--{header.get_boundary()}".encode("latin-1")
-    _, *parts, end = (b"\r\n" + content).split(boundary, _MAX_FORM_FIELDS + 1)
-    if not end.startswith(b"--"):
-        raise ValueError("The last boundary is missing.")
+    # The text before the first boundary, the fields, and the end of the form.
+    parts = (b"\r\n" + content).split(boundary, _MAX_FORM_FIELDS + 1)
+    if len(parts) < 2 or not parts[-1].startswith(b"--"):
+        raise ValueError("A boundary is missing.")
     pairs = []
-    for part in parts:
+    for part in parts[1:-1]:
         head, _, value = part.partition(b"\r\n\r\n")
         header = email.message_from_bytes(head.lstrip())
         name = header.get_param("name", header="content-disposition")

@@ -88,7 +88,7 @@ def list_languages(languages):
         # "und", as in BCP 47, if unknown.
         return sorted(codes, key=lambda each: each != code) or [code or "und"]
 
-    has_sources = languages.num_tags == 2
+    has_sources = "source" in languages.tag_sides
     sources = put_first(languages.source, languages.codes * has_sources)
     targets = put_first(languages.target, languages.codes)
     return [

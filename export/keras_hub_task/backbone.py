@@ -141,3 +141,14 @@ def mask_ids(inputs, side):
     ids = ops.cast(inputs[f"{side}_token_ids"], "int32")
     mask = ops.cast(inputs[f"{side}_padding_mask"], "bool")
     return ops.where(mask, ids, PAD_ID)
+
+
+def move_given_tokens(inputs, count):
+    """Moves the `count` ids after the begin id of a decoder before sources."""
+    moved = {}
+    for name in ("token_ids", "padding_mask"):
+        source, target = inputs[f"encoder_{name}"], inputs[f"decoder_{name}"]
+        begin, given, rest = ops.split(target, [1, 1 + count], axis=1)
+        moved[f"encoder_{name}"] = ops.concatenate([given, source], axis=1)
+        moved[f"decoder_{name}"] = ops.concatenate([begin, rest], axis=1)
+    return moved

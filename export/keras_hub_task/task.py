@@ -9,14 +9,14 @@ import tensorflow as tf
 from keras import ops
 
 import keras_transformer as kt
-from export.keras_hub_task.backbone import FromPresetMixin, TransformerBackbone
-from export.keras_hub_task.generation import (
-    FixedShapeBackend,
-    TranslationSearch,
+from export.keras_hub_task.backbone import (
+    FromPresetMixin,
+    TransformerBackbone,
     move_given_tokens,
-    sample_translations,
 )
 from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
+from export.keras_hub_task.sampling import sample_translations
+from export.keras_hub_task.search import FixedShapeBackend, TranslationSearch
 from export.translators.model_backend import model_for_tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import PAD_ID
@@ -110,7 +110,8 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
             jit_compile=jit_compile,
             **kwargs,
         )
-        # By max_length. The constructor of the base class calls `compile`.
+        # By max_length; cleared as KerasHub's `compile`, which the constructor
+        # of the base class calls, clears `generate_function`.
         self._translators = {}
 
     def generate(
@@ -128,65 +129,34 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
             max_length: maximum number of tokens of a translation, begin and end
                 included, at least 2; by default from the configuration, or with
                 KerasHub samplers from the preprocessor.
-            stop_token_ids: several ids, or None, for KerasHub samplers.
+            stop_token_ids: for KerasHub samplers, the ids that end a
+                translation: "auto" for the end id, several, or None.
             strip_prompt: whether to remove the prefixes.
 
         Raises ValueError if a text is not UTF-8, an id is outside the
         vocabulary or an argument is wrong, and InputError if the preprocessor
         lacks the languages of a text.
         """
-        if self.preprocessor is None:
-            if max_length is not None:
-                raise ValueError(
-                    "Expected no max_length without a preprocessor: the width "
-                    f"of decoder_token_ids is the limit. Got {max_length!r}."
-                )
-            if isinstance(inputs, dict):
-                config = self.backbone.config
-                for side, size in (
-                    ("encoder", config.encoder_vocabulary_size),
-                    ("decoder", config.vocabulary_size),
-                ):
-                    validate_ids(inputs[f"{side}_token_ids"], size, "id")
-            return super().generate(inputs, None, stop_token_ids, strip_prompt)
-        is_search = isinstance(self.sampler, TranslationSearch)
-        if is_search and stop_token_ids != "auto":
+        if self.preprocessor is None and max_length is not None:
             raise ValueError(
-                "Expected no stop_token_ids with TranslationSearch; only "
-                "KerasHub's samplers take them."
-            )
-        if max_length is not None and (
-            not isinstance(max_length, int) or max_length < 2
-        ):
-            raise ValueError(
-                f"Expected max_length of at least 2, got {max_length!r}."
+                "Expected no max_length without a preprocessor: the width "
+                f"of decoder_token_ids is the limit. Got {max_length!r}."
             )
         is_dataset = isinstance(inputs, tf.data.Dataset)
-        outputs = []
-        for batch in inputs.as_numpy_iterator() if is_dataset else [inputs]:
-            sources, prefixes = _read_texts(batch)
-            if not sources:
-                continue
-            sources = [*map(self.preprocessor.languages.tag, sources)]
-            translator = self._get_translator(max_length)
-            # Before the search: raises ValueError for unknown characters.
-            normalized_prefixes = translator.normalize_prefixes(
-                prefixes, keep_long=False
-            )
-            if is_search:
-                translations = translator.translate(
-                    sources, prefixes=prefixes if any(prefixes) else None
-                )
-                texts = [translation.text for translation in translations]
-            else:
-                pairs = {"encoder_text": sources, "decoder_text": prefixes}
-                # `max_length` does not count the target's tag.
-                length = max_length or self.preprocessor.sequence_length
-                length += self.preprocessor.tokenizer.num_given_tokens
-                texts = super().generate(pairs, length, stop_token_ids)
-            if strip_prompt:
-                texts = map(_strip_prefix, texts, normalized_prefixes)
-            outputs += texts
+        batches = inputs.as_numpy_iterator() if is_dataset else [inputs]
+        arguments = stop_token_ids, strip_prompt
+        if self.preprocessor is None:
+            outputs = [self._generate_ids(each, *arguments) for each in batches]
+            return {
+                name: np.concatenate([output[name] for output in outputs])
+                for name in outputs[0]
+            }
+        self._validate_arguments(max_length, stop_token_ids)
+        outputs = [
+            text
+            for batch in batches
+            for text in self._generate_texts(batch, max_length, *arguments)
+        ]
         if is_dataset:
             return outputs
         texts = inputs["encoder_text"] if isinstance(inputs, dict) else inputs
@@ -194,30 +164,79 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         is_batch = isinstance(texts, list) or np.ndim(texts) > 0
         return outputs if is_batch else outputs[0]
 
+    def _validate_arguments(self, max_length, stop_token_ids):
+        """Raises ValueError if arguments of `generate` for texts are wrong."""
+        is_search = isinstance(self.sampler, TranslationSearch)
+        if is_search and stop_token_ids != "auto":
+            raise ValueError(
+                "Expected no stop_token_ids with TranslationSearch; only "
+                "KerasHub's samplers take them."
+            )
+        # isinstance would accept True.
+        if max_length is not None and (
+            type(max_length) is not int or max_length < 2
+        ):
+            raise ValueError(
+                f"Expected max_length of at least 2, got {max_length!r}."
+            )
+
+    def _generate_ids(self, inputs, stop_token_ids, strip_prompt):
+        """Translates one batch of ids, without a preprocessor."""
+        if isinstance(inputs, dict):
+            config = self.backbone.config
+            for side, size in (
+                ("encoder", config.encoder_vocabulary_size),
+                ("decoder", config.vocabulary_size),
+            ):
+                validate_ids(inputs[f"{side}_token_ids"], size, "id")
+        return super().generate(inputs, None, stop_token_ids, strip_prompt)
+
+    def _generate_texts(self, inputs, max_length, stop_token_ids, strip_prompt):
+        """Returns the translations of a batch of texts, or of one text."""
+        sources, prefixes = _read_texts(inputs)
+        if not sources:
+            return []
+        sources = [*map(self.preprocessor.languages.tag, sources)]
+        translator = self._get_translator(max_length)
+        # Before the search: raises ValueError for unknown characters.
+        normalized_prefixes = translator.normalize_prefixes(
+            prefixes, keep_long=False
+        )
+        if isinstance(self.sampler, TranslationSearch):
+            translations = translator.translate(
+                sources, prefixes=prefixes if any(prefixes) else None
+            )
+            texts = [translation.text for translation in translations]
+        else:
+            pairs = {"encoder_text": sources, "decoder_text": prefixes}
+            # `max_length` does not count the target's tag.
+            length = max_length or self.preprocessor.sequence_length
+            length += self.preprocessor.tokenizer.num_given_tokens
+            texts = super().generate(pairs, length, stop_token_ids)
+        if strip_prompt:
+            return map(_strip_prefix, texts, normalized_prefixes)
+        return texts
+
     def _get_translator(self, max_length):
-        """Returns a translator; samplers use it only to normalize prefixes."""
+        """Returns a Translator; samplers use only its prefixes."""
         if max_length in self._translators:
             return self._translators[max_length]
-        transformer = self.backbone.transformer
-        is_search = isinstance(self.sampler, TranslationSearch)
-        search = self.sampler if is_search else TranslationSearch()
+        model, sampler = self.backbone.transformer, self.sampler
+        tokenizer = self.preprocessor.tokenizer
+        is_search = isinstance(sampler, TranslationSearch)
         # `max_length` counts the begin id.
         max_tokens = None if max_length is None else max_length - 1
-        if keras.backend.backend() == "tensorflow":
-            translator = Translator.from_model(
-                transformer,
-                self.preprocessor.tokenizer,
-                max_output_tokens=max_tokens,
-                **search.settings,
-            )
+        if is_search and keras.backend.backend() == "tensorflow":
+            settings = {"max_output_tokens": max_tokens, **sampler.settings}
+            translator = Translator.from_model(model, tokenizer, **settings)
         else:
-            backend = FixedShapeBackend(
-                self.make_generate_function(),
-                self.preprocessor.tokenizer,
-                search.resolve_config(transformer),
-                max_tokens,
+            config = (
+                sampler.resolve_config(model) if is_search else model.config
             )
-            translator = Translator(backend)
+            function = self.make_generate_function()
+            translator = Translator(
+                FixedShapeBackend(function, tokenizer, config, max_tokens)
+            )
         self._translators[max_length] = translator
         return translator
 
@@ -324,10 +343,11 @@ def _read_texts(inputs):
         inputs = {"encoder_text": inputs}
     if "encoder_text" not in inputs:
         raise ValueError(f"Expected encoder_text, got only {sorted(inputs)}.")
-    sources = _decode(inputs["encoder_text"])
-    if inputs.get("decoder_text") is None:
-        return sources, [""] * len(sources)
-    prefixes = _decode(inputs["decoder_text"])
+    sources, targets = (
+        _decode(inputs["encoder_text"]),
+        inputs.get("decoder_text"),
+    )
+    prefixes = [""] * len(sources) if targets is None else _decode(targets)
     if len(prefixes) != len(sources):
         raise ValueError(
             f"Expected {len(sources)} texts in decoder_text, as in "

@@ -27,8 +27,8 @@ _BINARY = {
     codecs.BOM_UTF16_LE: ("UTF-16", "convert it with iconv -f UTF-16"),
     codecs.BOM_UTF16_BE: ("UTF-16", "convert it with iconv -f UTF-16"),
 }
-# What the text begins with.
-_BEGINNINGS = {
+# Regular expressions of the beginning of a text.
+_TEXT_STARTS = {
     "XML": r"<\?xml\s",
     "HTML": r"(?i)<(?:!doctype\s+html|html)[\s>]",
     "PDF": r"%PDF-",
@@ -40,10 +40,10 @@ _BEGINNINGS = {
     "a calendar or contact": r"BEGIN:V(?:CALENDAR|CARD)\s",
     "YAML": r"---\s*\n[\w.-]+:\s",
 }
-# Those that --format=html or xml reads.
+# Formats that --format=html or xml reads.
 MARKUP = ("HTML", "XML", "HTML or XML")
-# What lines have, all of it in any order.
-_LINES = (
+# Regular expressions of lines, all of which a text must have in any order.
+_LINE_PATTERNS = (
     ("gettext's PO", r"^msgid\s+\"", r"^msgstr(?:\[\d\])?\s+\""),
     ("LaTeX", r"^ *\\(?:documentclass|begin\{\w+\*?\})"),
     ("reStructuredText", r"^\.\. [\w-]+::"),
@@ -63,6 +63,8 @@ _SETTING = re.compile(
 _MIN_SETTINGS, _MIN_ROWS = 3, 3
 _NAME = re.compile(r"[A-Za-z_][\w -]{0,40}")
 _MAX_CHARS = 100_000
+# At the end, where an end tag is, and at the beginning, where a key is.
+_MAX_TAG_CHARS, _MAX_KEY_LINES = 99, 9
 
 
 def detect_binary(content):
@@ -90,12 +92,13 @@ def decode_document(content):
 def detect_format(text):
     """Returns the name of the format of a text, or None for plain text."""
     text = text.strip("\ufeff \t\r\n")
-    if _is_json(text):
+    if text.startswith(("{", "[")) and (_has_json_key(text) or _is_json(text)):
         return "JSON"
-    if re.match(_ELEMENT, text) and re.search(r"</[\w:.-]+>\Z", text[-99:]):
+    end = text[-_MAX_TAG_CHARS:]
+    if re.match(_ELEMENT, text) and re.search(r"</[\w:.-]+>\Z", end):
         return "HTML or XML"
     text = text[:_MAX_CHARS].replace("\r\n", "\n")
-    for name, pattern in _BEGINNINGS.items():
+    for name, pattern in _TEXT_STARTS.items():
         if re.match(pattern, text):
             return name
     lines = [line for line in text.split("\n") if line.strip()]
@@ -103,30 +106,32 @@ def detect_format(text):
         return "a list of settings, such as YAML, INI or .properties"
     if any(_is_table(lines, delimiter) for delimiter in ",;\t"):
         return "CSV"
-    for name, *patterns in _LINES:
+    for name, *patterns in _LINE_PATTERNS:
         if all(re.search(each, text, re.MULTILINE) for each in patterns):
             return name
     return None
 
 
+def _has_json_key(text):
+    """Whether a text, which may be cut, begins as JSON with a str or key."""
+    lines = text.splitlines()[:_MAX_KEY_LINES]
+    start = "".join(map(str.strip, lines))
+    is_key = re.match(r'[\[{]*"(?:[^"\\]|\\.)*" *[:,]', start)
+    return bool(is_key and re.fullmatch(r"[\[{]+\s*", lines[0]))
+
+
 def _is_json(text):
-    if not text.startswith(("{", "[")):
-        return False
-    # All of it may be longer than what was read.
-    first, *lines = text.splitlines()
-    start = "".join(line.strip() for line in lines[:9])
-    if re.fullmatch(r"[\[{]+\s*", first) and re.match(
-        r'[\[{]*"(?:[^"\\]|\\.)*" *[:,]', start
-    ):
-        return True
+    """Whether a text, or each of its lines, is JSON with more than numbers.
+
+    "[1]" and "[2, 3]" are the numbers of notes.
+    """
     try:
         values = [json.loads(text)]
     except (ValueError, RecursionError):
         try:
-            values = [json.loads(each) for each in (first, *lines) if each]
+            values = [json.loads(each) for each in text.splitlines() if each]
         except (ValueError, RecursionError):
             return False
-    # Numbers in brackets are those of notes.
     return all(
         isinstance(value, (dict, list))
         and any(isinstance(each, (str, dict, list)) for each in value)

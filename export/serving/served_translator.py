@@ -45,18 +45,14 @@ class ServedTranslator(tf.Module):
     task = "translation"
 
     def __init__(
-        self,
-        model,
-        tokenizer,
-        max_source_tokens=256,
-        languages=None,
-        **search,
+        self, model, tokenizer, max_source_tokens=256, languages=None, **search
     ):
         super().__init__(name="served_translator")
         self.parameters = model.count_params()
         languages = languages or Languages.from_tokenizer(tokenizer)
         self._tags = []
-        if languages.num_tags == 2 or languages.target in languages.codes:
+        has_source = "source" in languages.tag_sides
+        if has_source or languages.target in languages.codes:
             self._tags = languages.tags()
         self.languages = languages
         graph = TextGraph(model, tokenizer, max_source_tokens, **search)
@@ -149,9 +145,9 @@ class ServedTranslator(tf.Module):
         """
         default = self.languages.source or ""
         source = tf.where(source_language == "", default, source_language)
-        codes = [source, target_language]
-        tags = [tf.strings.join([">>", code, "<<"]) for code in codes]
-        tags = tags[2 - self.languages.num_tags :]
+        codes = {"source": source, "target": target_language}
+        sides = self.languages.tag_sides
+        tags = [tf.strings.join([">>", codes[side], "<<"]) for side in sides]
         is_known = [self.tokenizer.source.has_token(tag) for tag in tags]
         outputs = self.translate(add_tags(text, tags, self.languages))
         return _mark_impossible(outputs, tf.reduce_all(is_known, axis=0))

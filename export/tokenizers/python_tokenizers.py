@@ -29,7 +29,7 @@ from export.tokenizers.letter_case import (
     mark_case,
     restore_case,
 )
-from export.tokenizers.tags import SPACE, TAG, split_tags
+from export.tokenizers.tags import SPACE, TAG, SourceTags, split_tags
 
 # The normalization of OPUS-MT's scripts: full-width punctuation becomes ASCII,
 # control and unassigned characters become spaces, and spaces are collapsed, as
@@ -54,12 +54,8 @@ _TARGET_FIELD, _KIND_FIELD = 200, 201
 _BYTES = 2
 
 
-class PythonTokenizer:
-    """Text to ids and back by the SentencePiece model `proto`, bytes.
-
-    `languages` are the codes of the tags that a source may begin with, and
-    `num_tags` their number in a source.
-    """
+class PythonTokenizer(SourceTags):
+    """Text to ids and back by the SentencePiece model `proto`, bytes."""
 
     def __init__(self, proto):
         self.proto = proto
@@ -67,7 +63,6 @@ class PythonTokenizer:
             model_proto=proto
         )
         self.vocabulary_size = len(self._processor)
-        self.languages, self.num_tags = (), 0
         pieces = map(self.id_to_token, range(self.vocabulary_size))
         self._has_case_marks = has_case_marks(pieces)
 
@@ -131,7 +126,7 @@ class PythonVocabTokenizer(PythonTokenizer):
         if not ids:
             return [processor.eos_id()]
         tag_ids = [processor.piece_to_id(tag) for tag in tags]
-        if self.num_tags == 2:
+        if self.has_both_tags:
             tag_ids = [unknown_id] * (2 - len(tags)) + tag_ids
         tag_ids = [
             each if each < self.vocabulary_size else unknown_id

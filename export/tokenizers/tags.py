@@ -10,6 +10,19 @@ TAG = r"[\t\n\f\r ]*(>>[^<>\t\n\f\r ]+<<)"
 SPACE = "\u2581"
 
 
+class SourceTags:
+    """Base class of tokenizers, whose sources may begin with tags."""
+
+    # Codes of the tags; 1 tag of the target's language, as in Marian, or 2 tags
+    # of both, as in M2M-100 and NLLB-200.
+    languages, num_tags = (), 0
+
+    @property
+    def has_both_tags(self):
+        """Whether sources have 2 tags: the decoder gets the target's."""
+        return self.num_tags == 2
+
+
 @functools.cache
 def tag_pattern(codes):
     """Returns TAG for a tuple of codes only, also for RE2; () for any."""

@@ -16,10 +16,11 @@ from export.tokenizers.letter_case import (
     word_pattern,
 )
 from export.tokenizers.python_tokenizers import has_crashing_piece
+from export.tokenizers.tags import SourceTags
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
-class Tokenizer(tf.Module):
+class Tokenizer(SourceTags, tf.Module):
     """Splits and joins text by a SentencePiece model for both languages.
 
     Runs the same code eagerly and in a graph, so that a served model has the
@@ -32,8 +33,6 @@ class Tokenizer(tf.Module):
 
     # Itself: a TokenizerPair has one tokenizer for each side.
     source = target = property(lambda self: self)
-    # The codes of a source's tags, and the number of its tags.
-    languages, num_tags = (), 0
 
     def __init__(self, proto):
         # In a SavedModel loaded in Python, tokenizers with the same name share

@@ -28,6 +28,11 @@ class Languages(typing.NamedTuple):
     source: str | None = None
     target: str | None = None
 
+    @property
+    def tag_sides(self):
+        """The sides that tags name: (), ("target",), ("source", "target")."""
+        return ("source", "target")[2 - self.num_tags :]
+
     @classmethod
     def from_tokenizer(cls, tokenizer, source=None, target=None):
         """Returns those of a vocabulary, by default for these two."""
@@ -52,14 +57,12 @@ class Languages(typing.NamedTuple):
         InputError for a language that the model lacks.
         """
         source, target = map(self._find_spelling, (source, target))
-        for name, code, own, is_tag in (
-            ("source", source, self.source, self.num_tags == 2),
-            ("target", target, self.target, self.num_tags > 0),
-        ):
+        for name, code in ("source", source), ("target", target):
+            own, is_tag = getattr(self, name), name in self.tag_sides
             if code is None or code == own or is_tag and code in self.codes:
                 continue
             # It only decides where sentences of a document end.
-            if name == "source" and self.num_tags < 2 and own is None:
+            if name == "source" and not is_tag and own is None:
                 continue
             if not is_tag:
                 problem = (
@@ -114,7 +117,7 @@ class Languages(typing.NamedTuple):
         Raises InputError if a language is unknown.
         """
         tags = []
-        for name in ("source", "target")[2 - self.num_tags :][:count]:
+        for name in self.tag_sides[:count]:
             code = getattr(self, name)
             if code is not None and self.codes and code not in self.codes:
                 raise self._missing_error(code)

@@ -103,7 +103,7 @@ def encode_texts(tokenizer, texts, limit):
 
 def model_for_tokenizer(model, tokenizer):
     """Returns the model that decodes the ids of a tokenizer's sources."""
-    if tokenizer.source.num_tags == 2:
+    if tokenizer.source.has_both_tags:
         return with_target_language(model)
     return model
 

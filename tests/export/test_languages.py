@@ -50,7 +50,7 @@ def translator(model_path):
 
 def select(translator, target="deu_Latn"):
     """For English, if sources have a tag."""
-    has_source = translator.languages.num_tags == 2
+    has_source = "source" in translator.languages.tag_sides
     return translator.for_languages(has_source and "eng_Latn" or None, target)
 
 

@@ -50,9 +50,8 @@ class Codec:
     files are invalid. `encode_sources` and `encode_targets` turn a list of str
     into a list of int32 arrays. `models` has the bytes of each SentencePiece
     model, the source model first. `has_byte_fallback` is whether no character
-    is unknown, and `num_tags` the number of tags of a source, as in Languages.
-    The vocabulary is trained on the first `num_trained_sides` of (source,
-    target).
+    is unknown; for tags see SourceTags. The vocabulary is trained on the first
+    `num_trained_sides` of (source, target).
     """
 
     kind: str  # That of the Corpus.
@@ -62,7 +61,7 @@ class Codec:
     source_vocabulary_size: int
     target_vocabulary_size: int
     num_trained_sides = 2
-    num_tags = 0
+    num_tags, has_both_tags = 0, False
     has_byte_fallback = False
 
     def __init__(self, files):
@@ -99,6 +98,7 @@ class TextCodec(Codec):
         tokenizer = load_tokenizer(files[VOCABULARY_FILE])
         self._tokenizer = tokenizer
         self.num_tags = tokenizer.source.num_tags
+        self.has_both_tags = tokenizer.source.has_both_tags
         self.models = tokenizer.source.proto, tokenizer.target.proto
         self.has_byte_fallback = all(map(has_byte_fallback, self.models))
         self.encode_sources = tokenizer.source.encode
@@ -276,7 +276,7 @@ def validate_vocabulary(codec, corpus, data_source, is_given):
         # Refuses other vocabularies than BPE.
         _ = codec.sampling_encoders
     # With one target language "target" means no tags.
-    optional = (0,) if codec.num_tags < 2 or not corpus.directions else ()
+    optional = () if codec.has_both_tags and corpus.directions else (0,)
     if corpus.num_tags not in (codec.num_tags, *optional):
         needed = _MIXTURE_TAGS.get(codec.num_tags, "none")
         raise InputError(

@@ -6,8 +6,8 @@
     tags = "both"                # "target" by default
 
     [[corpora]]
-    dataset = "text:data/news"   # any name for --dataset, but no mixture;
-                                 # its path is relative to the file's folder
+    dataset = "text:data/news"   # relative to the file's folder; or another
+                                 # name for --dataset, but no mixture or trees
     source_language = "en"
     target_language = "de"
     weight = 2                   # 1 by default

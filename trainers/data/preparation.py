@@ -62,7 +62,10 @@ MAX_UNKNOWN = 0.05
 # Default share of training pairs with copied text.
 COPY_RATE = 0.05
 # Default shares of pairs with noise (docs/measured/noise.md).
-NOISE = "upper=0.02,title=0.02,lower=0.04,typos=0.1,punctuation=0.03,words=0.03"
+NOISE = (
+    "upper=0.005,title=0.005,lower=0.015,typos=0.04,punctuation=0.015,"
+    "words=0.01"
+)
 
 # Tokenized chunks per shard: the most that an interruption loses.
 _CHUNKS_PER_SHARD = 20

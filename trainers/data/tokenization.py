@@ -166,7 +166,7 @@ def _encode(settings, pairs, encoders=None):
     )
     sources = encode_sources([tag(source) for source, _ in pairs])
     targets = encode_targets([target for _, target in pairs])
-    if codec.num_tags == 2:
+    if codec.has_both_tags:
         return (
             (source[1:], np.concatenate([source[:1], target]))
             for source, target in zip(sources, targets)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from export.common.errors import InputError
 from export.documents.document import join_flow
-from export.documents.flow import Segment, split_flow
+from export.documents.flow import split_flow
 from export.documents.markup import read_markup
 from export.translators.terms import Terms
 from tests.export import commands
@@ -278,7 +278,7 @@ def test_tags_are_placed_as_by_a_person():
         source, translation, links, expected = row.split("\t")
         (items,) = [each for each in read_markup(source, "html") if each][:1]
         flow = split_flow(items, "en")
-        (segment,) = [each for each in flow if isinstance(each, Segment)]
+        (segment,) = flow.segments
         segment.translation = translation
         segment.links = tuple(
             tuple(map(int, link.split("-"))) for link in links.split()

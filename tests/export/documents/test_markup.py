@@ -1,4 +1,4 @@
-"""HTML's elements, XML's vocabularies, pairs of tags, and lines."""
+"""HTML's elements, XML's dialects, pairs of tags, and lines."""
 
 import collections
 import html
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from export.documents import vocabularies
+from export.documents import xml_dialects
 from export.documents.elements import HTML, OPAQUE
 from tests.export.documents import made_up
 from tests.export.documents.made_up import (
@@ -335,7 +335,7 @@ XML = [
 
 
 @pytest.mark.parametrize("xml, expected", XML)
-def test_only_text_of_known_vocabularies_is_translated(xml, expected):
+def test_only_text_of_known_dialects_is_translated(xml, expected):
     assert texts(xml, "xml") == expected
     found, _ = translate(xml, "xml", change=invert_case)
     for tag in re.findall("<[^>]*>", xml):
@@ -386,16 +386,16 @@ def test_what_is_no_tag_within_xml_is_text():
     assert texts(f"<rss>{titles}</rss>", "xml") == ["a <b or c", "x < y > z"]
 
 
-def test_all_names_of_the_vocabularies_are_kept():
+def test_all_names_of_the_dialects_are_kept():
     documents = []
-    for vocabulary in vocabularies._VOCABULARIES:
-        root = sorted(vocabulary.roots)[0]
-        text = sorted(vocabulary.text)[0] if vocabulary.text else "p"
-        for name, role in vocabulary.roles.items():
-            if role in OPAQUE and name not in vocabulary.text | {text}:
+    for dialect in xml_dialects._DIALECTS:
+        root = sorted(dialect.roots)[0]
+        text = min(dialect.translated_names, default="p")
+        for name, role in dialect.roles.items():
+            if role in OPAQUE and name not in dialect.translated_names | {text}:
                 element = f"<{name}>kept</{name}>"
                 documents.append(
-                    f'<{root} xmlns="{vocabulary.namespace}">'
+                    f'<{root} xmlns="{dialect.namespace}">'
                     f"<{text}>one {element} two</{text}><z>{element}</z>"
                     f"</{root}>"
                 )

@@ -119,8 +119,9 @@ def test_samplers_stay_within_learned_positions(tmp_path, eager):
         for side in ("encoder", "decoder")
         for name in ("token_ids", "padding_mask")
     }
-    with pytest.raises(ValueError, match="199, not 200"):
-        task.generate(inputs)
+    for each in (inputs, tf.data.Dataset.from_tensors(inputs)):
+        with pytest.raises(ValueError, match="199, not 200"):
+            task.generate(each)
 
 
 def test_ids_are_the_models_own(task):
@@ -185,7 +186,7 @@ def test_bad_arguments_are_refused(task):
         ("encoder_text", task.generate, {"decoder_text": ["c"]}),
         ("SentencePiece", TransformerTokenizer, b"a few bytes"),
         ("got 3", task.generate, [3]),
-        ("max_length", task.generate, "ba", 1),
+        *(("max_length", task.generate, "ba", each) for each in (1, True)),
         ("decoder_token_ids", without_preprocessor.generate, {}, 9, None),
         ("stop_token_ids", task.generate, "ba", None, [4]),
         ("sampler", lambda: task.compile(sampler="contrastive")),

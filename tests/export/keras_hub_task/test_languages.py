@@ -16,7 +16,7 @@ from export.keras_hub_task import (
     TransformerTokenizer,
     TranslationSearch,
 )
-from export.keras_hub_task.generation import FixedShapeBackend
+from export.keras_hub_task.search import FixedShapeBackend
 from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
@@ -180,6 +180,7 @@ def test_texts_need_a_language(task, kind):
     target = LANGUAGES[kind][1]
     expected, *_ = preprocessor(PAIRS)
     tagged = [f">>{target}<<{each}" for each in TEXTS[:2]]
+    named = PAIRS | {"encoder_text": [f">>{target}<<>>None<< ba"] * 2}
     tagged = PAIRS | {"encoder_text": tagged}
     preprocessor.target_language = None
     with pytest.raises(InputError, match="target_language, such as"):
@@ -190,6 +191,8 @@ def test_texts_need_a_language(task, kind):
     for found in (mapped, preprocessor(tagged)):
         for name, ids in expected.items():
             assert (np.asarray(found[0][name]) == np.asarray(ids)).all()
+    # A tag that is text.
+    assert np.asarray(preprocessor(named)[0]["encoder_padding_mask"]).any()
     blank = preprocessor.generate_preprocess(" ")
     assert np.asarray(blank["decoder_padding_mask"]).sum() == 1
     preprocessor.target_language = "xyz"

@@ -32,11 +32,7 @@ from tests.trainers.data.memory_corpus import (
 )
 from trainers.data import codecs
 from trainers.data.manifest import read_manifest
-from trainers.data.tokenization import (
-    Settings,
-    cut_into_chunks,
-    tokenize_chunk,
-)
+from trainers.data.tokenization import Settings, cut_into_chunks, tokenize_chunk
 
 pytestmark = pytest.mark.usefixtures("small_shards")
 
@@ -46,7 +42,7 @@ END, CHUNK = 3, 7
 class _Letters:
     """A codec whose ids are the letters' codes; it has none for a z."""
 
-    num_tags = 0
+    num_tags, has_both_tags = 0, False
 
     def explain_unencodable(self, target):
         return f"{target} has a z" if "z" in target else ""
@@ -207,7 +203,7 @@ class _Numbers:
 
     proto = property(lambda self: vocabulary())
 
-    num_tags = 0
+    num_tags, has_both_tags = 0, False
     languages = ()
 
     def __init__(self, proto):

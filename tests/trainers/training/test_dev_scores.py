@@ -28,7 +28,7 @@ from trainers.training.dev_scores import (
 class _Letters:
     """Each id from 4 on is a word; the model's tokenizer in miniature."""
 
-    num_tags = 0
+    num_tags, has_both_tags = 0, False
     source = target = property(lambda self: self)
 
     def decode(self, ids):
@@ -67,11 +67,7 @@ TREES = [
     ),
     # Left out: there are two of four.
     ("(S (NN a))", "(S (NN a))", [11]),
-    (
-        "(NP (NP (NP (NN a))) (NN b))",
-        "(NP (NP (NN a)) (NN b))",
-        [12, 8, 11],
-    ),
+    ("(NP (NP (NP (NN a))) (NN b))", "(NP (NP (NN a)) (NN b))", [12, 8, 11]),
     ("(S (NN a))", "(NP (NN a))", [11]),
 ]
 

@@ -1,42 +1,36 @@
-"""What is text in XML: a table of the vocabularies that are known."""
+"""Tables of the dialects of XML that are known, such as XLIFF and DocBook."""
 
 import typing
 
 from export.documents.elements import HTML, Role, tabulate
 
 
-class Vocabulary(typing.NamedTuple):
-    """The rules of a kind of XML documents; most names are without prefixes.
+class Dialect(typing.NamedTuple):
+    """The rules of a kind of XML documents.
 
     Attributes:
         roots: names of root elements.
+        roles: dict of names to Roles; most names are without prefixes. The
+            Roles of other elements follow from the text beside them.
         namespace: beginning of the root's namespace, if it has one.
-        text: names of the only elements that are translated; empty for all.
-        roles: dict of names to Roles. Those of other names, and where the
-            parent has no text besides elements, are found by `roles`.
-        is_html: whether roles do not depend on the parent.
+        translated_names: names of the only elements that are translated, such
+            as "source"; empty for all.
+        is_html: whether Roles are those of HTML, whatever is beside them.
         has_html: whether escaped tags in its text are those of HTML.
     """
 
     roots: frozenset
-    namespace: str
-    text: frozenset
     roles: dict
+    namespace: str = ""
+    translated_names: frozenset = frozenset()
     is_html: bool = False
     has_html: bool = False
 
 
-def _vocabulary(roots, namespace, roles, text="", has_html=False):
-    roles = UNKNOWN.roles | tabulate(roles)
-    names = frozenset(roots.split()), frozenset(text.split())
-    return Vocabulary(names[0], namespace, names[1], roles, False, has_html)
-
-
-UNKNOWN = Vocabulary(
-    frozenset(),
-    "",
-    frozenset(),
-    tabulate(
+# For documents of other dialects; the Roles are also those of all below.
+UNKNOWN = Dialect(
+    roots=frozenset(),
+    roles=tabulate(
         {
             Role.BREAK: "br",
             Role.WORDS: "code kbd math ph samp var x",
@@ -48,26 +42,38 @@ UNKNOWN = Vocabulary(
         }
     ),
 )
-_VOCABULARIES = (
-    # Of 1.2 and 2.x; their segments are found by `roles`.
-    _vocabulary(
+
+
+def _dialect(roots, namespace="", roles=(), translated="", has_html=False):
+    """Returns a Dialect; `roles` is a dict of Roles to names."""
+    return Dialect(
+        roots=frozenset(roots.split()),
+        roles=UNKNOWN.roles | tabulate(dict(roles)),
+        namespace=namespace,
+        translated_names=frozenset(translated.split()),
+        has_html=has_html,
+    )
+
+
+_DIALECTS = (
+    # Of 1.2 and 2.x, whose segments `roles.py` finds.
+    _dialect(
         "xliff",
-        "urn:oasis:names:tc:xliff:document:",
-        {
+        namespace="urn:oasis:names:tc:xliff:document:",
+        roles={
             Role.INLINE: "g mrk pc",
             Role.HIDDEN: "cp",
             Role.FIRST_HALF: "sc sm",
             Role.LAST_HALF: "ec em",
             Role.KEPT: "alt-trans ignorable match matches",
         },
-        text="source target",
+        translated="source target",
         has_html=True,
     ),
-    _vocabulary(
+    _dialect(
         "bookmap concept dita glossentry glossgroup map reference task topic "
         "troubleshooting",
-        "",
-        {
+        roles={
             Role.BLOCK: "dl fig fn indexterm lq note ol simpletable sl table "
             "ul",
             Role.WORDS: "apiname author cmdname codeph coords created "
@@ -80,11 +86,11 @@ _VOCABULARIES = (
             Role.KEPT: "codeblock screen syntaxdiagram",
         },
     ),
-    _vocabulary(
+    _dialect(
         "appendix article book chapter glossary part preface refentry sect1 "
         "section set",
-        "http://docbook.org/ns/docbook",
-        {
+        namespace="http://docbook.org/ns/docbook",
+        roles={
             Role.BLOCK: "blockquote caution example figure footnote important "
             "indexterm informalexample informalfigure informaltable "
             "itemizedlist mediaobject note orderedlist procedure simplelist "
@@ -104,24 +110,21 @@ _VOCABULARIES = (
             "screen screenco synopsis",
         },
     ),
-    _vocabulary(
+    _dialect(
         "rss RDF",
-        "",
-        {},
-        text="description encoded subtitle summary title",
+        translated="description encoded subtitle summary title",
         has_html=True,
     ),
-    _vocabulary(
+    _dialect(
         "feed entry",
-        "http://www.w3.org/2005/Atom",
-        {},
-        text="content rights subtitle summary title",
+        namespace="http://www.w3.org/2005/Atom",
+        translated="content rights subtitle summary title",
         has_html=True,
     ),
-    _vocabulary(
+    _dialect(
         "TEI TEI.2 teiCorpus",
-        "http://www.tei-c.org/ns/",
-        {
+        namespace="http://www.tei-c.org/ns/",
+        roles={
             # <ex> is no half here.
             Role.INLINE: "bx ex",
             Role.BLOCK: "figure lg list note table",
@@ -132,46 +135,40 @@ _VOCABULARIES = (
             "revisionDesc",
         },
     ),
-    _vocabulary(
+    _dialect(
         "svg",
-        "http://www.w3.org/2000/svg",
-        {Role.BLOCK: "desc svg title", Role.KEPT: "metadata"},
-        text="desc foreignObject text title",
+        namespace="http://www.w3.org/2000/svg",
+        roles={Role.BLOCK: "desc svg title", Role.KEPT: "metadata"},
+        translated="desc foreignObject text title",
     ),
-    _vocabulary(
+    _dialect(
         "resources",
-        "",
         # <g> is that of XLIFF, around what is not translated.
-        {Role.WORDS: "g"},
-        text="plurals string string-array",
+        roles={Role.WORDS: "g"},
+        translated="plurals string string-array",
         has_html=True,
     ),
-    Vocabulary(
-        frozenset(["html"]),
-        "http://www.w3.org/1999/xhtml",
-        frozenset(),
-        HTML,
+    Dialect(
+        roots=frozenset(["html"]),
+        namespace="http://www.w3.org/1999/xhtml",
+        roles=HTML,
         is_html=True,
     ),
 )
 
 
 def local_name(name):
-    """Returns a name without its prefix."""
+    """Returns a name without its prefix: "para" for "db:para"."""
     return name.rpartition(":")[2]
 
 
-def find_vocabulary(root):
-    """Returns the Vocabulary of a document; `root` is its first tag."""
+def find_dialect(root):
+    """Returns the Dialect of a document; `root` is its first tag."""
     prefix = root.name.rpartition(":")[0]
     attribute = f"xmlns:{prefix}" if prefix else "xmlns"
     namespace = root.read_attributes().get(attribute.lower(), "")
-    for vocabulary in _VOCABULARIES:
-        is_other = vocabulary.namespace and not namespace.startswith(
-            vocabulary.namespace
-        )
-        if local_name(root.name) in vocabulary.roots and not (
-            namespace and is_other
-        ):
-            return vocabulary
+    for dialect in _DIALECTS:
+        fits = not namespace or namespace.startswith(dialect.namespace)
+        if fits and local_name(root.name) in dialect.roots:
+            return dialect
     return UNKNOWN
