@@ -102,7 +102,12 @@ def main(arguments):
             print(
                 f"{name}: removed {removed.duplicate:,} duplicates, "
                 f"{removed.language:,} pairs in other languages, "
-                f"{removed.ratio:,} pairs of unequal lengths.",
+                f"{removed.ratio:,} pairs of unequal lengths"
+                + "".join(
+                    f", {count:,} by {rule}"
+                    for rule, count in sorted(removed.filters.items())
+                )
+                + ".",
                 flush=True,
             )
     next_flags = [f"--prepared_dir={FLAGS.output_dir}", f"--preset={preset}"]

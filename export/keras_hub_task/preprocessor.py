@@ -220,4 +220,5 @@ def _tokenize_texts(tokenizer, text):
     valid_text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
     is_utf8 = tf.reduce_all(text == valid_text)
     tf.debugging.Assert(is_utf8, ["Text is not UTF-8; convert it first."])
-    return tokenizer.tokenize(tokenizer.clean_text(text))[:, :-1]
+    text = tokenizer.mark_case(tokenizer.clean_text(text))
+    return tokenizer.tokenize(text)[:, :-1]

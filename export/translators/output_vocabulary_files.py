@@ -17,6 +17,7 @@ import sentencepiece
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
 from export.lines.files import read_lines
+from export.tokenizers.letter_case import CASE_MARKS
 
 # Relative to an export's folder.
 TARGET_PIECES_FILE = pathlib.PurePath("assets.extra", "target_pieces.txt")
@@ -61,9 +62,10 @@ def load_output_vocabulary(search, tokenizer, config):
 def collect_target_pieces(tokenizer, paths):
     """Returns the sorted ids of the tokens in text files.
 
-    Tokens of one character or one byte are always included, so that any text
-    can be spelled; special ids are not. The files have one sentence per line,
-    plain or .gz. Raises InputError if one cannot be read or all are blank.
+    Tokens of one character or one byte, and the marks of capitals, are always
+    included, so that any text can be spelled; special ids are not. The files
+    have one sentence per line, plain or .gz. Raises InputError if one cannot be
+    read or all are blank.
     """
     processor = _load_processor(tokenizer)
     is_in_text = np.zeros(len(processor), bool)
@@ -81,10 +83,15 @@ def collect_target_pieces(tokenizer, paths):
             "of the target language to --target_pieces."
         )
     # Ids above the vocabulary size only split text: see VocabTokenizer.
-    ids = range(tokenizer.vocabulary_size)
-    lengths = [len(processor.IdToPiece(i)) for i in ids]
-    is_single = [lengths[i] == 1 or processor.IsByte(i) for i in ids]
-    return [i for i in ids if is_in_text[i] or is_single[i]]
+    tokens = token_names(tokenizer)
+    return [
+        i
+        for i, token in enumerate(tokens)
+        if is_in_text[i]
+        or len(token) == 1
+        or processor.IsByte(i)
+        or token.endswith(CASE_MARKS)
+    ]
 
 
 def format_target_pieces(ids, tokenizer):

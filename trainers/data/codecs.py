@@ -22,6 +22,7 @@ from export.translators.languages import Languages
 from keras_transformer.config import END_ID, UNKNOWN_ID
 from trainers.data.bpe_dropout import BpeDropout
 from trainers.data.cleaning import has_languages
+from trainers.data.filters import find_filter, parse_filters
 from trainers.data.noise import parse_noise
 from trainers.data.prepared_corpus import SYMBOLS_FILE, VOCABULARY_FILE
 from trainers.data.vocabulary import (
@@ -185,15 +186,12 @@ def make_codec_files(
         rules = choose_normalization(
             data_source.normalization, counts.code_points
         )
-        texts = _sample_texts(
-            corpus, counts.is_unique, data_source.languages, rules
-        )
+        texts = _sample_texts(corpus, counts.is_unique, data_source, rules)
         if not texts:
-            languages = " and ".join(data_source.languages)
             raise InputError(
                 f"None of the {np.count_nonzero(counts.is_unique):,} training "
-                f"pairs is in {languages} by --check_languages; check the "
-                "languages and the data set, or omit the flag."
+                "pairs passes --check_languages and --filters; check the "
+                "languages, the data set and the rules, or omit the flags."
             )
         limit = int(_MAX_CHARACTER_SHARE * size)
         characters = frequent_characters(texts, limit, rules)
@@ -227,17 +225,20 @@ def make_codec_files(
     return files
 
 
-def _sample_texts(corpus, is_unique, languages, rules):
+def _sample_texts(corpus, is_unique, data_source, rules):
     """Returns texts to train a vocabulary on, a list."""
     normalizers = [make_text_normalizer(rules)] * 2
     stride = math.ceil(np.count_nonzero(is_unique) / _MAX_SAMPLED_PAIRS)
     pairs = itertools.compress(corpus.pairs("train"), is_unique)
     sample = itertools.islice(pairs, 0, None, stride)
     num_sides = CODECS[corpus.kind].num_trained_sides
+    languages = data_source.languages
+    thresholds = parse_filters(data_source.filters)
     return [
         text
         for pair in sample
         if not languages or has_languages(pair, languages, normalizers)
+        if not find_filter(pair, normalizers, thresholds)
         for text in pair[:num_sides]
     ]
 

@@ -120,6 +120,13 @@ def define_preparation_flags():
         "Skip training pairs with a side that is clearly in another language; "
         "needs pip install 'py3langid>=0.4'.",
     )
+    flags.DEFINE_string(
+        "filters",
+        OFF,
+        "Rules that remove training pairs, with commas between: letters, "
+        "numbers, identical, markup, word_length, equal, each alone or with "
+        "its threshold, as in letters=0.5; off for none. See docs/data.md.",
+    )
     flags.DEFINE_float(
         "max_unknown",
         MAX_UNKNOWN,

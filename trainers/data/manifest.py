@@ -1,5 +1,6 @@
 """The manifest of prepared data: what they were made of, and their counts."""
 
+import collections
 import dataclasses
 import json
 import typing
@@ -12,7 +13,9 @@ MANIFEST_FILE = "manifest.json"
 NUM_EXAMPLES = 8
 
 # The choices of a DataSource that remove training pairs.
-CLEANING_CHOICES = ("max_ratio", "drop_duplicates", "check_languages")
+CLEANING_CHOICES = (
+    *("max_ratio", "drop_duplicates", "check_languages", "filters"),
+)
 # Older trainings lack these.
 NEW_CHOICES = ("copy_rate", "noise", "segmentations", *CLEANING_CHOICES)
 
@@ -22,7 +25,8 @@ class DataSource:
     """Everything that determines prepared data.
 
     `max_tokens` is the maximum length of a side, the end id included. No
-    `max_ratio` is 0. For `noise` see `parse_noise`.
+    `max_ratio` is 0. For `noise` see `parse_noise`, for `filters`
+    `parse_filters`.
     """
 
     dataset: str
@@ -39,6 +43,7 @@ class DataSource:
     max_ratio: float = 0.0
     drop_duplicates: bool = False
     check_languages: bool = False
+    filters: str = "off"
 
     @property
     def languages(self):
@@ -85,20 +90,31 @@ class SideCounts:
 
 @dataclasses.dataclass(frozen=True)
 class CleaningCounts:
-    """Numbers of pairs that each cleaning rule has removed."""
+    """Numbers of pairs that each cleaning rule has removed.
+
+    `filters` has those of each of `FILTERS`.
+    """
 
     duplicate: int = 0
     language: int = 0
     ratio: int = 0
+    filters: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def __add__(self, other):
-        counts = zip(dataclasses.astuple(self), dataclasses.astuple(other))
-        return CleaningCounts(*map(sum, counts))
+        filters = collections.Counter(self.filters)
+        filters.update(other.filters)
+        return CleaningCounts(
+            self.duplicate + other.duplicate,
+            self.language + other.language,
+            self.ratio + other.ratio,
+            dict(filters),
+        )
 
     @property
     def total(self):
         """Number of pairs that were removed."""
-        return sum(dataclasses.astuple(self))
+        removed = self.duplicate + self.language + self.ratio
+        return removed + sum(self.filters.values())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,6 +22,7 @@ from trainers.data.codecs import (
 )
 from trainers.data.corpus import describe_fingerprint_change
 from trainers.data.counting import count_training_pairs
+from trainers.data.filters import parse_filters
 from trainers.data.manifest import (
     CLEANING_CHOICES,
     MANIFEST_FILE,
@@ -139,6 +140,7 @@ def _validate_choices(corpus, data_source):
                     f"--{name} is for text, not for trees; omit it."
                 )
     parse_noise(data_source.noise)
+    parse_filters(data_source.filters)
     if corpus.directions:
         for name in ("check_languages", "noise"):
             if getattr(data_source, name) != getattr(DataSource, name):
@@ -284,6 +286,7 @@ class _Preparation:
                 noise=self._noise,
                 max_ratio=source.max_ratio,
                 languages=source.languages,
+                filters=parse_filters(source.filters),
                 samples=times > 1,
             )
         pairs = itertools.chain.from_iterable(

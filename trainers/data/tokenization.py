@@ -1,5 +1,6 @@
 """Cleans and tokenizes chunks of pairs: pure functions, for any worker."""
 
+import collections
 import functools
 import itertools
 import typing
@@ -12,6 +13,7 @@ from export.translators.languages import Languages
 from keras_transformer.config import UNKNOWN_ID
 from trainers.data.cleaning import exceeds_ratio, has_languages
 from trainers.data.copies import add_copies
+from trainers.data.filters import find_filter
 from trainers.data.manifest import NUM_EXAMPLES, CleaningCounts, SideCounts
 from trainers.data.noise import Noise, add_noise
 
@@ -55,9 +57,9 @@ class Settings(typing.NamedTuple):
 
     Pairs with a side of more than `max_tokens` ids are skipped, as are those
     of more than `max_ratio` (0 for any), and pairs that are not in the two
-    `languages` (() for any). `dtype` is that of the ids. Sources get the tags
-    of `model_languages`. With `samples`, words are segmented at random, with
-    the index of the chunk's first pair as seed.
+    `languages` (() for any), or that one of `filters` removes. `dtype` is that
+    of the ids. Sources get the tags of `model_languages`. With `samples`, words
+    are segmented at random, with the index of the chunk's first pair as seed.
     """
 
     codec: typing.Any
@@ -68,6 +70,7 @@ class Settings(typing.NamedTuple):
     noise: Noise = Noise()
     max_ratio: float = 0.0
     languages: tuple[str, ...] = ()
+    filters: dict[str, float] = {}
     model_languages: Languages = Languages()
 
 
@@ -125,17 +128,23 @@ def _clean(settings, chunk):
             for pair in pairs
             if has_languages(pair, languages, normalizers)
         ]
-    balanced = pairs
+    rules = [
+        find_filter(pair, settings.codec.normalizers, settings.filters)
+        for pair in pairs
+    ]
+    filtered = [pair for pair, rule in zip(pairs, rules) if not rule]
+    balanced = filtered
     if settings.max_ratio:
         balanced = [
             pair
-            for pair, ids in zip(pairs, _encode(settings, pairs))
+            for pair, ids in zip(filtered, _encode(settings, filtered))
             if not _exceeds_ratio(settings, pair, ids)
         ]
     return balanced, CleaningCounts(
         duplicate=chunk.num_read - len(chunk.pairs),
         language=len(chunk.pairs) - len(pairs),
-        ratio=len(pairs) - len(balanced),
+        ratio=len(filtered) - len(balanced),
+        filters=dict(collections.Counter(filter(None, rules))),
     )
 
 

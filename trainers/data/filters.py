@@ -1,0 +1,121 @@
+"""Rules that remove sentence pairs, as those of OpusFilter and OpusCleaner."""
+
+import math
+import re
+
+from export.common.errors import InputError
+from export.documents.patterns import NO_SPACES
+from trainers.data.noise import OFF
+
+_SPACES = re.compile(r"\s+")
+_LETTER = re.compile(r"[^\W\d_]")
+# Digits with separators between, as in 1,000.50, 1 000 and 12:30.
+_NUMBER = re.compile(r"\d+(?:[.,:']\d+|[\u00a0\u202f ]\d{3}(?!\d))*")
+_NOT_DIGIT = re.compile(r"\D")
+_WORD = re.compile(r"[^\W\d_]+")
+_MARKUP = re.compile(
+    r"</?[a-zA-Z][\w:-]*(?:\s[^<>]*)?/?>|&(?:[a-z]{2,8}|#\d{1,6}|#x[0-9a-f]{1,5});"
+)
+_NO_SPACES = re.compile(f"[{NO_SPACES}]")
+
+
+def _has_few_letters(source, target, share):
+    """Letters are less than this share of the characters of a side."""
+    return any(
+        len(_LETTER.findall(text)) < share * len(_SPACES.sub("", text))
+        for text in (source, target)
+    )
+
+
+def _has_other_numbers(source, target, share):
+    """More than this share of the numbers are on one side alone."""
+    source, target = (
+        [_NOT_DIGIT.sub("", number) for number in _NUMBER.findall(text)]
+        for text in (source, target)
+    )
+    different = {*source} ^ {*target}
+    return len(different) > share * len({*source} | {*target})
+
+
+def _has_same_words(source, target, share):
+    """More than this share of the shorter side's words is on both sides."""
+    source, target = (
+        {*_WORD.findall(text.lower())} for text in (source, target)
+    )
+    shorter = min(len(source), len(target))
+    # Names alone are the same in many languages.
+    return shorter > 3 and len(source & target) > share * shorter
+
+
+def _has_markup(source, target, count):
+    """A side has more than this number of tags and entities."""
+    return any(len(_MARKUP.findall(text)) > count for text in (source, target))
+
+
+def _has_long_words(source, target, length):
+    """The mean word of a side has more than this number of characters."""
+    return any(
+        len(_SPACES.sub("", text)) > length * len(text.split())
+        for text in (source, target)
+        if not _NO_SPACES.search(text)
+    )
+
+
+def _is_equal(source, target, letters):
+    """Both sides are equal but for case, with more than this many letters."""
+    return (
+        source.lower() == target.lower()
+        and len(_LETTER.findall(source)) > letters
+    )
+
+
+# Whether a rule removes a pair at a threshold, and its default threshold.
+FILTERS = {
+    "letters": (_has_few_letters, 0.4),
+    "numbers": (_has_other_numbers, 0.0),
+    "identical": (_has_same_words, 0.6),
+    "markup": (_has_markup, 0.0),
+    "word_length": (_has_long_words, 20.0),
+    "equal": (_is_equal, 0.0),
+}
+
+
+def find_filter(pair, normalizers, thresholds):
+    """Returns the first rule that removes a pair, or None.
+
+    `normalizers` has a function of each side, as in TextCodec, and `thresholds`
+    is a dict by rule from `parse_filters`.
+    """
+    if not thresholds:
+        return None
+    source, target = (
+        normalize(text) for text, normalize in zip(pair, normalizers)
+    )
+    for name, threshold in thresholds.items():
+        removes, _ = FILTERS[name]
+        if removes(source, target, threshold):
+            return name
+    return None
+
+
+def parse_filters(text):
+    """Returns the thresholds of a str such as "letters=0.5,markup", a dict.
+
+    Raises InputError for an unknown rule, and for a threshold that is no number
+    of at least 0.
+    """
+    thresholds = {}
+    for item in [] if text == OFF else text.split(","):
+        name, equals, value = item.partition("=")
+        try:
+            threshold = float(value) if equals else FILTERS[name][1]
+        except (ValueError, KeyError):
+            threshold = math.nan
+        if name not in FILTERS or not 0 <= threshold < math.inf:
+            raise InputError(
+                f"--filters={text} has {item!r}; expected rules with commas "
+                f"between, of {', '.join(FILTERS)}, each alone or with its "
+                f"threshold as in letters=0.5, or {OFF}."
+            )
+        thresholds[name] = threshold
+    return thresholds
