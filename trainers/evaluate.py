@@ -22,8 +22,8 @@ from export.lines.files import clean_line, join_lines, read_references
 from export.loading import load_translator
 from export.translators.batches import BATCH_TOKENS
 from export.translators.search_flags import MAX_ALPHA, MAX_BEAMS, MIN_ALPHA
+from trainers.augmentation.noise import SOURCE_KINDS
 from trainers.data import dataset_flags
-from trainers.data.noise import SOURCE_KINDS
 from trainers.scores import bleu_tokenizers
 from trainers.scores.evaluation import (
     evaluate,

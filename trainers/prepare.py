@@ -13,7 +13,7 @@ from trainers.data.preparation import (
     make_data_source,
     prepare_corpus,
 )
-from trainers.data.prepared_corpus import MAX_SENTENCE_LENGTH
+from trainers.data.prepared_corpus import MAX_SENTENCE_LENGTH, sha256
 from trainers.training import config_flags
 from trainers.workers import ray_cluster
 
@@ -50,6 +50,19 @@ flags.DEFINE_string(
     "directory; trees with other labels or tags are skipped. By default made "
     "from the train split.",
 )
+flags.DEFINE_string(
+    "pair_scores",
+    None,
+    "File of trainers.score_pairs: only the training pairs of the best scores "
+    "are used, --keep_share of them.",
+)
+flags.DEFINE_float(
+    "keep_share",
+    0.8,
+    "Share of the training pairs to use with --pair_scores.",
+    lower_bound=1e-6,
+    upper_bound=1.0,
+)
 flags.DEFINE_integer(
     "max_tokens",
     MAX_STORED_TOKENS,
@@ -72,6 +85,14 @@ def main(arguments):
     size = FLAGS.vocabulary_size
     if size is None:
         size = default_size
+    if FLAGS["keep_share"].present and not FLAGS.pair_scores:
+        raise InputError("--keep_share needs --pair_scores; give both or none.")
+    scores, choices = _read_file_of_flag("pair_scores"), {}
+    if scores is not None:
+        choices = {
+            "pair_scores": sha256(scores),
+            "keep_share": FLAGS.keep_share,
+        }
     corpus = dataset_flags.corpus()
     prepared = prepare_corpus(
         FLAGS.output_dir,
@@ -81,11 +102,13 @@ def main(arguments):
             size,
             FLAGS.max_tokens,
             **dataset_flags.preparation_choices(corpus),
+            **choices,
         ),
         workers=_workers(),
         vocabulary=_read_file_of_flag("vocabulary"),
         symbols=_read_symbols(corpus.kind),
         max_unknown=FLAGS.max_unknown,
+        pair_scores=FLAGS.pair_scores and pathlib.Path(FLAGS.pair_scores),
     )
     prepared.validate_checksums()
     prepared.manifest.print_overlaps()
@@ -102,7 +125,8 @@ def main(arguments):
             print(
                 f"{name}: removed {removed.duplicate:,} duplicates, "
                 f"{removed.language:,} pairs in other languages, "
-                f"{removed.ratio:,} pairs of unequal lengths"
+                f"{removed.ratio:,} pairs of unequal lengths, "
+                f"{removed.score:,} of low scores"
                 + "".join(
                     f", {count:,} by {rule}"
                     for rule, count in sorted(removed.filters.items())

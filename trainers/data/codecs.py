@@ -20,10 +20,10 @@ from export.tokenizers.python_tokenizers import (
 )
 from export.translators.languages import Languages
 from keras_transformer.config import END_ID, UNKNOWN_ID
+from trainers.augmentation.noise import parse_noise
 from trainers.data.bpe_dropout import BpeDropout
 from trainers.data.cleaning import has_languages
 from trainers.data.filters import find_filter, parse_filters
-from trainers.data.noise import parse_noise
 from trainers.data.prepared_corpus import SYMBOLS_FILE, VOCABULARY_FILE
 from trainers.data.vocabulary import (
     choose_normalization,

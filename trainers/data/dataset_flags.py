@@ -10,15 +10,15 @@ from absl import flags
 from export.common import command, processes
 from export.common.errors import InputError
 from export.common.parallel import map_in_threads
+from trainers.augmentation.noise import OFF
 from trainers.data import dataset_kind, open_corpus, validate_kind
-from trainers.data.manifest import NEW_CHOICES
-from trainers.data.noise import OFF
+from trainers.data.manifest import NEW_CHOICES, SCORE_CHOICES
 
 FLAGS = flags.FLAGS
+# The choices with flags of all commands that prepare data.
 PREPARATION_CHOICES = (
-    "normalization",
-    "byte_fallback",
-    *NEW_CHOICES,
+    *("normalization", "byte_fallback"),
+    *(name for name in NEW_CHOICES if name not in SCORE_CHOICES),
 )
 
 flags.DEFINE_string(

@@ -5,7 +5,7 @@ import re
 
 from export.common.errors import InputError
 from export.documents.patterns import NO_SPACES
-from trainers.data.noise import OFF
+from trainers.augmentation.noise import OFF
 
 _SPACES = re.compile(r"\s+")
 _LETTER = re.compile(r"[^\W\d_]")

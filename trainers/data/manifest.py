@@ -16,8 +16,12 @@ NUM_EXAMPLES = 8
 CLEANING_CHOICES = (
     *("max_ratio", "drop_duplicates", "check_languages", "filters"),
 )
+SCORE_CHOICES = ("pair_scores", "keep_share")
 # Older trainings lack these.
-NEW_CHOICES = ("copy_rate", "noise", "segmentations", *CLEANING_CHOICES)
+NEW_CHOICES = (
+    *("copy_rate", "noise", "segmentations", *CLEANING_CHOICES),
+    *SCORE_CHOICES,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,7 +30,8 @@ class DataSource:
 
     `max_tokens` is the maximum length of a side, the end id included. No
     `max_ratio` is 0. For `noise` see `parse_noise`, for `filters`
-    `parse_filters`.
+    `parse_filters`. `pair_scores` is the digest of a file of
+    `trainers.score_pairs`, and `keep_share` the share of the best pairs.
     """
 
     dataset: str
@@ -44,6 +49,8 @@ class DataSource:
     drop_duplicates: bool = False
     check_languages: bool = False
     filters: str = "off"
+    pair_scores: str = ""
+    keep_share: float = 1.0
 
     @property
     def languages(self):
@@ -99,6 +106,7 @@ class CleaningCounts:
     language: int = 0
     ratio: int = 0
     filters: dict[str, int] = dataclasses.field(default_factory=dict)
+    score: int = 0
 
     def __add__(self, other):
         filters = collections.Counter(self.filters)
@@ -108,12 +116,13 @@ class CleaningCounts:
             self.language + other.language,
             self.ratio + other.ratio,
             dict(filters),
+            self.score + other.score,
         )
 
     @property
     def total(self):
         """Number of pairs that were removed."""
-        removed = self.duplicate + self.language + self.ratio
+        removed = self.duplicate + self.language + self.ratio + self.score
         return removed + sum(self.filters.values())
 
 

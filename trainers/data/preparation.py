@@ -14,6 +14,7 @@ from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
 from export.common.storage import remove_temporary_files, write_bytes
 from export.model_directory import ModelDirectory
+from trainers.augmentation.noise import make_noise, parse_noise
 from trainers.data.cleaning import validate_languages
 from trainers.data.codecs import (
     make_codec,
@@ -33,7 +34,7 @@ from trainers.data.manifest import (
     read_manifest,
     write_manifest,
 )
-from trainers.data.noise import Noise, parse_noise
+from trainers.data.pair_scores import select_pairs
 from trainers.data.prepared_corpus import (
     SYMBOLS_FILE,
     TEST_FILE,
@@ -45,7 +46,7 @@ from trainers.data.prepared_corpus import (
     write_shard,
 )
 from trainers.data.tokenization import (
-    ALL_UNIQUE,
+    ALL_PAIRS,
     Settings,
     cut_into_chunks,
     tokenize_chunk,
@@ -54,7 +55,6 @@ from trainers.data.vocabulary import (
     describe_normalization,
     format_characters,
 )
-from trainers.data.word_pairs import learn_word_pairs
 
 # Far longer than sentences; trainers.wmt applies its own --max_tokens.
 MAX_STORED_TOKENS = 1024
@@ -98,6 +98,7 @@ def prepare_corpus(
     vocabulary=None,
     symbols=None,
     max_unknown=MAX_UNKNOWN,
+    pair_scores=None,
 ):
     """Tokenizes a corpus into shards, and returns the PreparedCorpus.
 
@@ -107,7 +108,8 @@ def prepare_corpus(
     of a map such as `map_in_threads`, entered if there is something to do,
     `vocabulary` the bytes of a SentencePiece model and `symbols` a
     SymbolVocabulary for trees, both by default made from the train split.
-    `max_unknown` is the maximum share of unknown tokens on a side of a split.
+    `max_unknown` is the maximum share of unknown tokens on a side of a split,
+    and `pair_scores` the pathlib.Path of the scores in `data_source`, if any.
     """
     _validate_choices(corpus, data_source)
     folder = pathlib.Path(folder)
@@ -120,7 +122,8 @@ def prepare_corpus(
         try:
             with folder_lock(folder, "preparation"), workers as ordered_map:
                 preparation = _Preparation(
-                    folder, corpus, data_source, ordered_map, max_unknown
+                    *(folder, corpus, data_source, ordered_map),
+                    *(max_unknown, pair_scores),
                 )
                 preparation.run(*codec)
         except InputError:
@@ -179,12 +182,21 @@ def _reusable_manifest(folder, data_source, vocabulary, symbols):
 class _Preparation:
     """One run of `prepare_corpus` in a locked folder."""
 
-    def __init__(self, folder, corpus, data_source, ordered_map, max_unknown):
+    def __init__(
+        self,
+        folder,
+        corpus,
+        data_source,
+        ordered_map,
+        max_unknown,
+        pair_scores,
+    ):
         self._folder = folder
         self._corpus = corpus
         self._data_source = data_source
         self._ordered_map = ordered_map
         self._max_unknown = max_unknown
+        self._pair_scores = pair_scores
 
     def run(self, vocabulary, symbols):
         folder, splits = self._folder, self._corpus.splits()
@@ -198,7 +210,17 @@ class _Preparation:
         counts = count_training_pairs(
             self._corpus, self._data_source, vocabulary
         )
-        self._num_pairs = counts.num_pairs
+        self._noise = make_noise(
+            self._corpus, self._data_source, counts.num_pairs
+        )
+        is_good = ALL_PAIRS
+        if self._pair_scores:
+            source = self._data_source
+            is_good = select_pairs(
+                *(self._pair_scores, source.keep_share),
+                *(source.fingerprint, counts.num_pairs),
+            )
+        masks = {"is_unique": counts.is_unique, "is_good": is_good}
         totals = {"train": counts.num_pairs}
         for name in filter(is_dev, splits):
             totals[name] = counts.overlaps[name].total
@@ -211,7 +233,7 @@ class _Preparation:
         try:
             if is_new:
                 manifest = self._write_codec_files(counts, vocabulary, symbols)
-            self._write_splits(manifest, totals, counts.is_unique)
+            self._write_splits(manifest, totals, masks)
         except InputError as error:
             # A full disk allows resuming. Other errors would occur again, even
             # with another vocabulary.
@@ -241,7 +263,7 @@ class _Preparation:
         write_manifest(folder, manifest)
         return manifest
 
-    def _write_splits(self, manifest, totals, is_unique):
+    def _write_splits(self, manifest, totals, masks):
         folder, corpus = self._folder, self._corpus
         for pattern in ("*.npy", "*.json", "*.model"):
             remove_temporary_files(folder, pattern)
@@ -258,13 +280,16 @@ class _Preparation:
             tokenize = functools.partial(self._tokenize, name, codec)
             if name == "train":
                 total *= self._data_source.segmentations
-                tokenize = functools.partial(tokenize, is_unique=is_unique)
+                tokenize = functools.partial(tokenize, **masks)
             manifest = self._write_split(manifest, name, total, tokenize)
             self._validate_unknown_share(name, manifest.splits[name])
         write_manifest(folder, dataclasses.replace(manifest, complete=True))
 
-    def _tokenize(self, name, codec, first=0, is_unique=ALL_UNIQUE):
-        """Yields the TokenizedChunks of a split from pair `first` on."""
+    def _tokenize(self, name, codec, first=0, **masks):
+        """Yields the TokenizedChunks of a split from pair `first` on.
+
+        For `masks` see `cut_into_chunks`.
+        """
         corpus, source, times = self._corpus, self._data_source, 1
         size = max(codec.source_vocabulary_size, codec.target_vocabulary_size)
         settings = Settings(
@@ -295,21 +320,8 @@ class _Preparation:
         pairs = itertools.islice(pairs, first, None)
         return self._ordered_map(
             functools.partial(tokenize_chunk, settings),
-            cut_into_chunks(pairs, is_unique, first),
+            cut_into_chunks(pairs, first=first, **masks),
         )
-
-    @functools.cached_property
-    def _noise(self):
-        """The Noise of training pairs, whose translations take time."""
-        source, translations = self._data_source, {}
-        rates = parse_noise(source.noise)
-        if rates.get("words"):
-            print("Aligning words of the training text.", flush=True)
-            translations = learn_word_pairs(
-                self._corpus.pairs("train"), self._num_pairs
-            )
-        languages = source.source_language, source.target_language
-        return Noise(rates, languages, translations)
 
     def _write_split(self, manifest, name, total, tokenize):
         """Writes the missing shards of a split; returns the new Manifest.

@@ -11,26 +11,28 @@ import numpy as np
 from export.tokenizers.tags import split_tags
 from export.translators.languages import Languages
 from keras_transformer.config import UNKNOWN_ID
+from trainers.augmentation.copies import add_copies
+from trainers.augmentation.noise import Noise, add_noise
 from trainers.data.cleaning import exceeds_ratio, has_languages
-from trainers.data.copies import add_copies
 from trainers.data.filters import find_filter
 from trainers.data.manifest import NUM_EXAMPLES, CleaningCounts, SideCounts
-from trainers.data.noise import Noise, add_noise
 
 # Pairs per chunk: large enough to make call overhead negligible.
 _CHUNK_PAIRS = 5_000
-ALL_UNIQUE = np.ones(1, bool)
+ALL_PAIRS = np.ones(1, bool)
 
 
 class Chunk(typing.NamedTuple):
     """Consecutive pairs of a split.
 
     `first` is the index of the first pair in the split. `num_read` includes
-    duplicates, which are not in `pairs`, a list of (source, target) str.
+    `num_duplicates`, and pairs of low scores, which are not in `pairs`, a list
+    of (source, target) str.
     """
 
     first: int
     num_read: int
+    num_duplicates: int
     pairs: list[tuple[str, str]]
 
 
@@ -74,15 +76,19 @@ class Settings(typing.NamedTuple):
     model_languages: Languages = Languages()
 
 
-def cut_into_chunks(pairs, is_unique=ALL_UNIQUE, first=0):
+def cut_into_chunks(pairs, is_unique=ALL_PAIRS, is_good=ALL_PAIRS, first=0):
     """Yields Chunks of an iterator of pairs, whose first has index `first`.
 
-    `is_unique`, bool [N], is False for duplicates; it repeats every N pairs.
+    `is_unique`, bool [N], is False for duplicates, and `is_good`, bool [M], for
+    pairs of low scores; they repeat every N and M pairs.
     """
     while batch := list(itertools.islice(pairs, _CHUNK_PAIRS)):
-        indices = np.arange(first, first + len(batch)) % len(is_unique)
-        unique = itertools.compress(batch, is_unique[indices].tolist())
-        yield Chunk(first, len(batch), [*unique])
+        indices = np.arange(first, first + len(batch))
+        unique = is_unique[indices % len(is_unique)]
+        is_kept = unique & is_good[indices % len(is_good)]
+        num_duplicates = len(batch) - int(np.count_nonzero(unique))
+        kept = [*itertools.compress(batch, is_kept.tolist())]
+        yield Chunk(first, len(batch), num_duplicates, kept)
         first += len(batch)
 
 
@@ -128,11 +134,13 @@ def _clean(settings, chunk):
             for pair in pairs
             if has_languages(pair, languages, normalizers)
         ]
-    rules = [
-        find_filter(pair, settings.codec.normalizers, settings.filters)
-        for pair in pairs
-    ]
-    filtered = [pair for pair, rule in zip(pairs, rules) if not rule]
+    filtered, rules = pairs, []
+    if settings.filters:
+        normalizers = settings.codec.normalizers
+        rules = [
+            find_filter(pair, normalizers, settings.filters) for pair in pairs
+        ]
+        filtered = [pair for pair, rule in zip(pairs, rules) if not rule]
     balanced = filtered
     if settings.max_ratio:
         balanced = [
@@ -141,10 +149,11 @@ def _clean(settings, chunk):
             if not _exceeds_ratio(settings, pair, ids)
         ]
     return balanced, CleaningCounts(
-        duplicate=chunk.num_read - len(chunk.pairs),
+        duplicate=chunk.num_duplicates,
         language=len(chunk.pairs) - len(pairs),
         ratio=len(filtered) - len(balanced),
         filters=dict(collections.Counter(filter(None, rules))),
+        score=chunk.num_read - chunk.num_duplicates - len(chunk.pairs),
     )
 
 

@@ -16,7 +16,7 @@ from tabulate import tabulate
 
 from export.common.progress_bar import ProgressBar
 from export.lines.streams import print_line_warning
-from trainers.data.noise import CASE_KINDS, change_text
+from trainers.augmentation.noise import CASE_KINDS, change_text
 from trainers.scores import bleu_tokenizers
 
 # Resampled sets of a 95 % interval (Koehn 2004), and sacreBLEU's seed.

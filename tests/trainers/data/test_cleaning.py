@@ -21,10 +21,10 @@ from tests.trainers.data.memory_corpus import (
     splits,
     vocabulary,
 )
+from trainers.augmentation.copies import add_copies
 from trainers.data import cleaning
 from trainers.data.cleaning import DuplicateFinder
 from trainers.data.codecs import make_codec
-from trainers.data.copies import add_copies
 from trainers.data.manifest import CleaningCounts
 from trainers.data.vocabulary import (
     make_normalizer,

@@ -20,7 +20,9 @@ from export.model_directory import ModelDirectory
 from tests import processes
 from tests.trainers import cipher, commands, event_files
 from tests.trainers.wmt import weights_files
+from trainers.augmentation.noise import add_noise, make_noise
 from trainers.data import open_corpus
+from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.training.callbacks import format_metrics
 from trainers.training.checkpoints import Checkpoints
 
@@ -51,7 +53,11 @@ def test_it_names_data_and_model(lines, trained, raw_data):
     )
     tokenizer = ModelDirectory(trained.path).load_tokenizer()
     for split, count in (("train", 200), ("dev", 12)):
-        targets = [target for _, target in raw_data.pairs(split)]
+        pairs = raw_data.pairs(split)
+        if split == "train":
+            source = PreparedCorpus(trained.path / "data").manifest.source
+            pairs = add_noise(pairs, make_noise(raw_data, source, count))
+        targets = [target for _, target in pairs]
         tokens = sum(map(len, tokenizer.encode(targets)))
         assert f"{split}: {count} pairs, {tokens:,} target tokens." in lines
     assert any(line.startswith("Model: 5,536 parameters") for line in lines)

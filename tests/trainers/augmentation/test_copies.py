@@ -19,8 +19,8 @@ from tests.trainers.data.memory_corpus import (
     prepare,
     splits,
 )
+from trainers.augmentation.copies import add_copies
 from trainers.data import codecs
-from trainers.data.copies import add_copies
 from trainers.data.vocabulary import make_normalizer
 
 WORDS = st.lists(st.sampled_from(["Tom", "ba", "ka,", "5", "é"]), min_size=1)

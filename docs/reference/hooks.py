@@ -11,7 +11,7 @@ import re
 import griffe
 from mkdocs.structure.files import File
 
-_ROOT = pathlib.Path(__file__).parents[1]
+_ROOT = pathlib.Path(__file__).parents[2]
 _DOCUMENTS = [path.name for path in _ROOT.glob("*.md")]
 # [text](path#section), and src="path" in HTML.
 _LINK = re.compile(

@@ -12,7 +12,7 @@ import unicodedata
 import zlib
 
 from export.common.errors import InputError
-from trainers.data.word_pairs import select_phrase
+from trainers.augmentation.word_pairs import learn_word_pairs, select_phrase
 
 # One letter in so many is mistyped, and at least one of a text.
 _LETTERS_PER_TYPO = 20
@@ -142,6 +142,16 @@ def add_noise(pairs, noise):
             for kind in kinds:
                 pair = getattr(maker, kind)(*pair)
         yield pair
+
+
+def make_noise(corpus, data_source, num_pairs):
+    """Returns the Noise of a DataSource for a Corpus of `num_pairs`."""
+    rates, translations = parse_noise(data_source.noise), {}
+    if rates.get("words"):
+        print("Aligning words of the training text.", flush=True)
+        translations = learn_word_pairs(corpus.pairs("train"), num_pairs)
+    languages = data_source.source_language, data_source.target_language
+    return Noise(rates, languages, translations)
 
 
 def change_text(kind, text, language):

@@ -18,8 +18,8 @@ from tests.trainers.data.memory_corpus import (
     prepare,
     splits,
 )
-from trainers.data import noise, word_pairs
-from trainers.data.noise import Noise, add_noise
+from trainers.augmentation import noise, word_pairs
+from trainers.augmentation.noise import Noise, add_noise
 
 PAIRS = [
     (f"{s} {i}", f"{t} {i}") for i, (s, t) in enumerate(cipher.sentences(2000))

@@ -1,0 +1,56 @@
+"""Scores of training pairs, and the pairs that they select."""
+
+import json
+
+import numpy as np
+
+from export.common.errors import InputError
+from export.common.storage import explain_read_errors
+
+
+def description_path(path):
+    """Returns the path of the JSON file beside a file of scores."""
+    return path.with_name(f"{path.name}.json")
+
+
+def read_description(path):
+    """Returns what `trainers.score_pairs` wrote about a file of scores."""
+    path = description_path(path)
+    with explain_read_errors(path):
+        content = path.read_bytes()
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise InputError(
+            f"{path} is damaged; score the pairs again with "
+            "trainers.score_pairs."
+        ) from error
+
+
+def select_pairs(path, share, fingerprint, num_pairs):
+    """Returns which training pairs have the best scores, bool [pairs].
+
+    Raises InputError unless the file has a score of each pair of the corpus
+    with this fingerprint.
+    """
+    if read_description(path)["fingerprint"] != fingerprint:
+        raise InputError(
+            f"{path} has the scores of other pairs; score these with "
+            "trainers.score_pairs."
+        )
+    with explain_read_errors(path):
+        lines = path.read_text("ascii", "replace").split("\n")[:-1]
+    try:
+        scores = np.array([*map(float, lines)])
+    except ValueError:
+        scores = np.zeros(0)
+    if len(scores) != num_pairs or not np.isfinite(scores).all():
+        raise InputError(
+            f"{path} has {len(lines):,} lines, not a score of each of the "
+            f"{num_pairs:,} pairs; run trainers.score_pairs to its end."
+        )
+    # Of equal scores the first.
+    order = np.argsort(-scores, kind="stable")
+    is_selected = np.zeros(num_pairs, bool)
+    is_selected[order[: round(share * num_pairs)]] = True
+    return is_selected
