@@ -102,12 +102,21 @@ COMMANDS = {
             "output_dir": "new folder",
             "vocabulary": "file",
             "symbols": "file",
+            "pair_scores": "file",
             "dataset": "prefix",
         },
     ),
     "trainers.results": (
         "--scores=m",
         {"scores": "file", "output": "new file"},
+    ),
+    "trainers.score_pairs": (
+        f"--model_dir=m --reverse_model_dir=m --output=new {_TEXT}",
+        {
+            "model_dir": "folder",
+            "reverse_model_dir": "folder",
+            "output": "new file",
+        },
     ),
     "trainers.shortlist": (
         "--model=m --input=text --translations=text --output=new",
