@@ -19,6 +19,9 @@ UPPER_MARK, TITLE_MARK = CASE_MARKS = "\ufdd0", "\ufdd1"
 ANY_MARK = f"[{UPPER_MARK}{TITLE_MARK}] ?"
 _SPACES = r"\t\n\f\r "
 _LETTERS = "LuLlLtLmLo"
+# Within [...]: what is in placeholders and addresses, not in words.
+_CODE = r"@%{}$<>\\_"
+CODE_WORD = f"(?s).*(?:[{_CODE}]|//).*"
 _ANY_MARK = re.compile(ANY_MARK)
 
 
@@ -29,21 +32,38 @@ def has_case_marks(pieces):
 
 @functools.cache
 def case_patterns():
-    """Returns two regular expressions of whole texts, for Python and RE2.
+    """Returns (mark, regular expression) pairs of whole texts.
 
-    The first is of at least two capitals without small letters, the second of
-    words such as "Where", "(Paris" and "18", at least three of them of letters.
+    For Python and RE2. The first text is of capitals, at least two, or of words
+    such as "%d" and "user@x.org" beside them. The second is of words such as
+    "Where", "(Paris" and "18", at least three of them of letters.
     """
     capital, small, letter = map(_character_class, ("Lu", "LlLt", _LETTERS))
-    other = f"[^{small}]*"
+    # Alternatives that no word has in common take linear time in Python.
+    before = f"[^{capital}{small}{_SPACES}{_CODE}/]*"
+    code = f"(?:[{_CODE}]|//)"
+    no_capital = f"[^{capital}{_SPACES}]*"
+    words = (
+        f"[^{small}{_SPACES}]+",
+        f"{before}[{small}][^{capital}{_SPACES}{_CODE}/]*{code}{no_capital}",
+        f"{before}{code}[^{capital}{small}{_SPACES}]*[{small}]{no_capital}",
+    )
     title = f"[^{letter}{_SPACES}]*[{capital}][^{capital}{_SPACES}]*"
     number = f"[^{letter}{_SPACES}]+"
-    gap = f"(?:[{_SPACES}]+{number})*[{_SPACES}]+"
+    upper, word = (f"(?:{'|'.join(each)})" for each in (words, (title, number)))
     return (
-        f"{other}[{capital}]{other}[{capital}]{other}",
-        f"[{_SPACES}]*(?:{number}[{_SPACES}]+)*{title}(?:{gap}{title}){{2,}}"
-        f"(?:[{_SPACES}]+{number})*[{_SPACES}]*",
+        (
+            UPPER_MARK,
+            _repeat(upper),
+            f"(?s)(?:[^{capital}]*[{capital}]){{2}}.*",
+        ),
+        (TITLE_MARK, _repeat(word), f"(?s)(?:[^{capital}]*[{capital}]){{3}}.*"),
     )
+
+
+def _repeat(word):
+    """Returns the pattern of words with spaces between."""
+    return f"[{_SPACES}]*{word}(?:[{_SPACES}]+{word})*[{_SPACES}]*"
 
 
 @functools.cache
@@ -53,11 +73,19 @@ def word_pattern():
     return f"(?s)^([^{letter}]*)([{letter}]?)(.*)$"
 
 
-def mark_case(text):
-    """Returns a str with a mark and small letters if it matches a pattern."""
+def mark_case(text, is_token):
+    """Returns a str with a mark and small letters if it matches a pattern.
+
+    A text for which the function `is_token` is true, such as the acronym "USA",
+    stays as it is.
+    """
     text = _ANY_MARK.sub("", text)
-    for mark, pattern in zip(CASE_MARKS, _compiled_patterns()):
-        if pattern.fullmatch(text):
+    for mark, words, capitals in _compiled_patterns():
+        if (
+            words.fullmatch(text)
+            and capitals.fullmatch(text)
+            and not is_token(text)
+        ):
             return f"{mark} {text.lower()}"
     return text
 
@@ -65,19 +93,27 @@ def mark_case(text):
 def restore_case(text):
     """Returns a str of a mark and small letters as text in capitals."""
     mark, text = text[:1], _ANY_MARK.sub("", text)
-    if mark == UPPER_MARK:
-        return text.upper()
-    if mark == TITLE_MARK:
-        matches = (re.match(word_pattern(), word) for word in text.split(" "))
-        return " ".join(
-            match[1] + match[2].upper() + match[3] for match in matches
-        )
-    return text
+    if mark not in CASE_MARKS:
+        return text
+    change = _capitalize if mark == TITLE_MARK else _to_upper
+    return " ".join(map(change, text.split(" ")))
+
+
+def _to_upper(word):
+    return word if re.fullmatch(CODE_WORD, word) else word.upper()
+
+
+def _capitalize(word):
+    before, letter, rest = re.match(word_pattern(), word).groups()
+    return before + letter.upper() + rest
 
 
 @functools.cache
 def _compiled_patterns():
-    return [*map(re.compile, case_patterns())]
+    return [
+        (mark, *map(re.compile, patterns))
+        for mark, *patterns in case_patterns()
+    ]
 
 
 def _character_class(categories):

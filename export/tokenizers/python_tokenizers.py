@@ -74,8 +74,12 @@ class PythonTokenizer(SourceTags):
         """Returns a list of int, with the end id."""
         text = text.replace("\0", "")
         if self._has_case_marks:
-            text = mark_case(text)
+            text = mark_case(text, self._is_token)
         return [*self._processor.encode(text), self._processor.eos_id()]
+
+    def _is_token(self, text):
+        token_id = self._processor.piece_to_id(SPACE + text)
+        return token_id != self._processor.unk_id()
 
     def text(self, ids):
         """Returns the text of ids, a list of int, without special ids.

@@ -10,13 +10,15 @@ from sentencepiece import sentencepiece_model_pb2
 
 from export.tokenizers.letter_case import (
     ANY_MARK,
-    CASE_MARKS,
+    CODE_WORD,
+    TITLE_MARK,
+    UPPER_MARK,
     case_patterns,
     has_case_marks,
     word_pattern,
 )
 from export.tokenizers.python_tokenizers import has_crashing_piece
-from export.tokenizers.tags import SourceTags
+from export.tokenizers.tags import SPACE, SourceTags
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
 
@@ -131,14 +133,17 @@ class Tokenizer(SourceTags, tf.Module):
         """Returns clean text, string [B], with capitals as marks.
 
         A text in capitals, or with a capital at each word, becomes a mark and
-        small letters, if the vocabulary has the marks.
+        small letters, if the vocabulary has the marks, and not the text as one
+        token, such as "USA".
         """
         if not self._has_case_marks:
             return text
-        small = tf.strings.lower(text, "utf-8")
-        marked = text
-        for mark, pattern in zip(CASE_MARKS[::-1], case_patterns()[::-1]):
-            matches = tf.strings.regex_full_match(text, pattern)
+        small, marked = tf.strings.lower(text, "utf-8"), text
+        tokens = tf.strings.join([SPACE, text])
+        is_word = self._id_tokenizer.string_to_id(tokens) == UNKNOWN_ID
+        for mark, words, capitals in case_patterns()[::-1]:
+            matches = is_word & tf.strings.regex_full_match(text, words)
+            matches &= tf.strings.regex_full_match(text, capitals)
             marked = tf.where(
                 matches, tf.strings.join([mark, small], " "), marked
             )
@@ -146,15 +151,11 @@ class Tokenizer(SourceTags, tf.Module):
 
     def _restore_case(self, text):
         """Returns text, string [B], with capitals instead of marks."""
-        upper, title = (
-            tf.strings.regex_full_match(text, f"(?s){mark}.*")
-            for mark in CASE_MARKS
-        )
+        marks = tf.strings.substr(text, 0, 1, "UTF8_CHAR")
         text = tf.strings.regex_replace(text, ANY_MARK, "")
-        text = tf.where(upper, tf.strings.upper(text, "utf-8"), text)
         return tf.cond(
-            tf.reduce_any(title),
-            lambda: tf.where(title, _capitalize_words(text), text),
+            tf.reduce_any((marks == UPPER_MARK) | (marks == TITLE_MARK)),
+            lambda: _to_capitals(text, marks),
             lambda: text,
         )
 
@@ -223,13 +224,18 @@ class Tokenizer(SourceTags, tf.Module):
         return [text.decode("utf-8") for text in texts]
 
 
-def _capitalize_words(text):
-    """Returns text, string [B], with a capital at each word."""
-    words = tf.strings.split(text, " ")
+def _to_capitals(text, marks):
+    """Returns text, string [B], in capitals as its marks say, string [B]."""
+    ragged = tf.strings.split(text, " ")
+    words, marks = ragged.values, tf.repeat(marks, ragged.row_lengths())
     begin, letter, rest = (
-        tf.strings.regex_replace(words.values, word_pattern(), group)
+        tf.strings.regex_replace(words, word_pattern(), group)
         for group in (r"\1", r"\2", r"\3")
     )
-    parts = [begin, tf.strings.upper(letter, "utf-8"), rest]
-    words = words.with_values(tf.strings.join(parts))
-    return tf.strings.reduce_join(words, axis=1, separator=" ")
+    title = tf.strings.join([begin, tf.strings.upper(letter, "utf-8"), rest])
+    is_code = tf.strings.regex_full_match(words, CODE_WORD)
+    upper = tf.where(is_code, words, tf.strings.upper(words, "utf-8"))
+    changed = tf.where(marks == UPPER_MARK, upper, words)
+    changed = tf.where(marks == TITLE_MARK, title, changed)
+    ragged = ragged.with_values(changed)
+    return tf.strings.reduce_join(ragged, axis=1, separator=" ")

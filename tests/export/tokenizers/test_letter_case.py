@@ -46,20 +46,26 @@ BYTES = train_vocabulary(
         ("A", "A"),
         ("Tom Jackson", "Tom Jackson"),
         ("McDonald Had A Farm", "McDonald Had A Farm"),
-        ("GO TO https://x.org", "GO TO https://x.org"),
-        ("HELLO %s", "HELLO %s"),
+        ("GO TO https://x.org!", f"{UPPER_MARK} go to https://x.org!"),
+        ("HI %s, {name}\u00a0!", f"{UPPER_MARK} hi %s, {{name}}\u00a0!"),
+        ("HI a@b.org \\n", f"{UPPER_MARK} hi a@b.org \\n"),
+        ("GO TO https://x.org/A", "GO TO https://x.org/A"),
+        ("HELLO {Name}", "HELLO {Name}"),
+        ("HELLO to", "HELLO to"),
+        ("%d", "%d"),
         ("The Lord of the Rings", "The Lord of the Rings"),
         ("你好。", "你好。"),
         ("", ""),
     ],
 )
 def test_which_texts_are_marked(text, marked):
-    assert mark_case(text) == marked
+    assert mark_case(text, lambda text: False) == marked
+    assert mark_case(text, lambda text: True) == text
     assert restore_case(marked) == text
 
 
 @settings(max_examples=300)
-@given(st.lists(st.text("aB cÉé5 ßİΣ.'-\t\ufdd0语"), max_size=8))
+@given(st.lists(st.text("aB cÉé5 ßİΣ.'-/@\t\ufdd0语"), max_size=8))
 def test_graphs_and_python_agree(texts):
     tokenizer = Tokenizer(BYTES)
     python = load_python_tokenizers(BYTES).source
@@ -78,6 +84,25 @@ def test_marked_text_comes_back(text, is_title):
         text = " ".join(each.capitalize() for each in text.split())
     tokenizer = Tokenizer(BYTES)
     assert tokenizer.decode([tokenizer.encode([text])[0]]) == [text]
+
+
+def test_an_acronym_that_is_a_token_stays():
+    sentences = [f"NATO {each}" for each in SENTENCES]
+    proto = train_vocabulary(sentences, 230, tags=CASE_MARKS)
+    for texts, count in ((["NATO"], 1), (["NATO NATO"], 0)):
+        tokenizer, python = Tokenizer(proto), load_python_tokenizers(proto)
+        (ids,) = tokenizer.encode(texts)
+        assert ids.tolist() == python.source.ids(texts[0])
+        assert [tokenizer.id_to_token(i) for i in ids].count("▁NATO") == count
+
+
+@pytest.mark.parametrize("end", ["", " a", "a", " 5%"])
+@pytest.mark.parametrize(
+    "part", ["A", "5% ", "{} ", "A a@ ", "Ab ", "5 ", "a@"]
+)
+def test_long_texts_take_linear_time(part, end):
+    """Of a million characters; a pattern that backtracks would not return."""
+    mark_case(part * (10**6 // len(part)) + end, lambda text: False)
 
 
 def test_vocabularies_without_marks_change_nothing():
