@@ -96,9 +96,18 @@ def main(arguments):
                 file.flush()
                 bar.update(len(chunk))
     print(f"Wrote {path}, the scores of {num_pairs:,} pairs.")
+    flags_of_data = (
+        f"--dataset={corpus.name}",
+        f"--source_language={languages[0]}",
+        f"--target_language={languages[1]}",
+    )
     command.print_next(
         command.command_line(
-            "trainers.prepare", f"--pair_scores={path}", "--keep_share=0.8"
+            "trainers.prepare",
+            *flags_of_data,
+            f"--pair_scores={path}",
+            "--keep_share=0.8",
+            "--output_dir=data/best",
         )
     )
 
@@ -139,10 +148,10 @@ def _prepare_output(path, description):
             f"{path} has scores of another corpus or of other models; give "
             "another --output, or remove it."
         )
-    with explain_read_errors(path):
+    with explain_file_errors(path):
         content = path.read_bytes()
-    # The last line may be incomplete.
-    os.truncate(path, content.rfind(b"\n") + 1)
+        # The last line may be incomplete.
+        os.truncate(path, content.rfind(b"\n") + 1)
     return content.count(b"\n")
 
 

@@ -20,8 +20,8 @@ ANY_MARK = f"[{UPPER_MARK}{TITLE_MARK}] ?"
 _SPACES = r"\t\n\f\r "
 _LETTERS = "LuLlLtLmLo"
 # Within [...]: what is in placeholders and addresses, not in words.
-_CODE = r"@%{}$<>\\_"
-CODE_WORD = f"(?s).*(?:[{_CODE}]|//).*"
+_CODE = r"@%{}$<>/\\_"
+CODE_WORD = f"(?s).*[{_CODE}].*"
 _ANY_MARK = re.compile(ANY_MARK)
 
 
@@ -39,31 +39,34 @@ def case_patterns():
     "Where", "(Paris" and "18", at least three of them of letters.
     """
     capital, small, letter = map(_character_class, ("Lu", "LlLt", _LETTERS))
-    # Alternatives that no word has in common take linear time in Python.
-    before = f"[^{capital}{small}{_SPACES}{_CODE}/]*"
-    code = f"(?:[{_CODE}]|//)"
-    no_capital = f"[^{capital}{_SPACES}]*"
-    words = (
-        f"[^{small}{_SPACES}]+",
-        f"{before}[{small}][^{capital}{_SPACES}{_CODE}/]*{code}{no_capital}",
-        f"{before}{code}[^{capital}{small}{_SPACES}]*[{small}]{no_capital}",
+    # Each word fits one alternative only, so that Python needs linear time.
+    in_capitals = (
+        # "STATION," and "5".
+        f"[^{small}{_SPACES}{_CODE}]+",
+        # "%d" and "https://x.org"; capitals could not be put back.
+        f"[^{capital}{_SPACES}{_CODE}]*[{_CODE}][^{capital}{_SPACES}]*",
     )
-    title = f"[^{letter}{_SPACES}]*[{capital}][^{capital}{_SPACES}]*"
-    number = f"[^{letter}{_SPACES}]+"
-    upper, word = (f"(?:{'|'.join(each)})" for each in (words, (title, number)))
+    with_capital = (
+        # "(Where"
+        f"[^{letter}{_SPACES}]*[{capital}][^{capital}{_SPACES}]*",
+        # "18" and "&"
+        f"[^{letter}{_SPACES}]+",
+    )
     return (
-        (
-            UPPER_MARK,
-            _repeat(upper),
-            f"(?s)(?:[^{capital}]*[{capital}]){{2}}.*",
-        ),
-        (TITLE_MARK, _repeat(word), f"(?s)(?:[^{capital}]*[{capital}]){{3}}.*"),
+        (UPPER_MARK, _repeat(in_capitals), _count(capital, 2)),
+        (TITLE_MARK, _repeat(with_capital), _count(capital, 3)),
     )
 
 
-def _repeat(word):
-    """Returns the pattern of words with spaces between."""
+def _repeat(words):
+    """Returns the pattern of a text of words, alternatives."""
+    word = f"(?:{'|'.join(words)})"
     return f"[{_SPACES}]*{word}(?:[{_SPACES}]+{word})*[{_SPACES}]*"
+
+
+def _count(letters, count):
+    """Returns the pattern of a text with at least so many of the letters."""
+    return f"(?s)(?:[^{letters}]*[{letters}]){{{count}}}.*"
 
 
 @functools.cache

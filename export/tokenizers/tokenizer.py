@@ -149,8 +149,8 @@ class Tokenizer(SourceTags, tf.Module):
         marked = text
         for mark, words, capitals in case_patterns():
             # Few texts match.
-            indices = tf.where(tf.strings.regex_full_match(text, words))
-            found = tf.gather_nd(text, indices)
+            indices = tf.where(tf.strings.regex_full_match(marked, words))
+            found = tf.gather_nd(marked, indices)
             is_marked = tf.strings.regex_full_match(found, capitals)
             token = tf.strings.join([SPACE, found])
             is_marked &= self._id_tokenizer.string_to_id(token) == UNKNOWN_ID

@@ -77,7 +77,8 @@ def rerank_by_command(command):
 
     The command, a str, reads lines "text TAB translation" and writes a line
     with a number for each, higher for better translations, as a script around
-    COMET may do. InputError if it fails, or writes anything else.
+    COMET may do. It is started for each list of texts. InputError if it fails,
+    or writes anything else.
     """
     return functools.partial(_rerank_by_command, command)
 
@@ -97,7 +98,10 @@ def _rerank_by_command(command, texts, rows):
         )
         scores = [*map(float, process.stdout.decode().split())]
         if len(scores) != len(lines) or not all(map(math.isfinite, scores)):
-            raise ValueError(f"{len(scores)} numbers for {len(lines)} lines")
+            raise ValueError(
+                f"{len(scores)} numbers, some perhaps infinite, for "
+                f"{len(lines)} lines"
+            )
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
         raise InputError(
             f"--rerank_command={command} failed ({error}); expected a program "

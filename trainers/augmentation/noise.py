@@ -14,7 +14,7 @@ import zlib
 from export.common.errors import InputError
 from trainers.augmentation.word_pairs import learn_word_pairs, select_phrase
 
-# One letter in so many is mistyped, and at least one of a text.
+# About one letter in so many is mistyped, and about one of a short text.
 _LETTERS_PER_TYPO = 20
 _KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 # The keys beside each, on its row, the one above and the one below.
@@ -126,7 +126,7 @@ SOURCE_KINDS = KINDS[:-1]
 def add_noise(pairs, noise):
     """Yields (source, target) pairs, some with Noise.
 
-    The noise of a pair depends on the pair alone.
+    The noise of a pair depends on the pair and on `noise` alone.
     """
     rates = noise.rates
     share = 1 - math.prod(1 - rate for rate in rates.values())
@@ -161,9 +161,14 @@ def change_text(kind, text, language):
     return getattr(maker, kind)(text, text)[0]
 
 
+def has_dotless_i(language):
+    """Returns whether I and i are different letters of a language."""
+    return re.split("[-_]", language)[0] in ("tr", "tur", "az", "aze")
+
+
 def to_upper(text, language):
     """Returns text in capitals, as a language writes them."""
-    if language in ("tr", "az"):
+    if has_dotless_i(language):
         text = text.replace("i", "İ")
     text = text.upper()
     if language == "el":
@@ -174,7 +179,7 @@ def to_upper(text, language):
 
 def to_lower(text, language):
     """Returns text in small letters, as a language writes them."""
-    if language in ("tr", "az"):
+    if has_dotless_i(language):
         text = text.replace("İ", "i").replace("I", "ı")
     return text.lower()
 

@@ -14,7 +14,7 @@ import numpy as np
 # Words of letters and digits; an apostrophe ends one, as in "l'homme".
 _WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*['’]?")
 # The sample of pairs, and the length of its sentences, limit time and memory.
-_MAX_PAIRS, _MAX_WORDS = 50_000, 40
+_MAX_PAIRS, _MAX_WORDS = 50_000, 25
 _ITERATIONS = 5
 _MIN_PROBABILITY = 0.2
 _MIN_COUNT = 3
@@ -64,7 +64,9 @@ def learn_word_pairs(pairs, num_pairs):
     source_words, target_words = [*source_ids], [*target_ids]
     translations = {}
     is_likely = (probabilities >= _MIN_PROBABILITY) & (sources != null)
-    for index in np.flatnonzero(is_likely).tolist():
+    # The likeliest translation first.
+    order = np.argsort(-probabilities, kind="stable")
+    for index in order[is_likely[order]].tolist():
         word = source_words[sources[index]]
         if words[word] >= _MIN_COUNT:
             _, found = translations.setdefault(word, (words[word], []))
@@ -113,6 +115,6 @@ def _key(match):
 
 
 def _is_part(match):
-    """Whether a word is a part such as "don'" or "t", or a single letter."""
+    """Whether a word is a part of one, as "don'" and "t" are of "don't"."""
     word, before = match[0], match.string[match.start() - 1 : match.start()]
     return word[-1] in "'’" or (len(word) < 3 and before in ("'", "’"))

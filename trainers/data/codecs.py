@@ -20,7 +20,7 @@ from export.tokenizers.python_tokenizers import (
 )
 from export.translators.languages import Languages
 from keras_transformer.config import END_ID, UNKNOWN_ID
-from trainers.augmentation.noise import parse_noise
+from trainers.augmentation.noise import has_dotless_i, parse_noise
 from trainers.data.bpe_dropout import BpeDropout
 from trainers.data.cleaning import has_languages
 from trainers.data.filters import find_filter, parse_filters
@@ -202,7 +202,11 @@ def make_codec_files(
         )
         # Noise has examples of the marks.
         rates = parse_noise(data_source.noise)
-        marks = CASE_MARKS if {"upper", "title"}.issubset(rates) else ()
+        has_marks = all(rates.get(kind) for kind in ("upper", "title"))
+        # The marks know nothing of languages.
+        has_marks &= not (has_dotless_i(corpus.source_language))
+        has_marks &= not (has_dotless_i(corpus.target_language))
+        marks = CASE_MARKS if has_marks else ()
         vocabulary = train_vocabulary(
             texts,
             size,

@@ -2,6 +2,7 @@
 
 import math
 import re
+import unicodedata
 
 from export.common.errors import InputError
 from export.documents.patterns import NO_SPACES
@@ -9,12 +10,13 @@ from trainers.augmentation.noise import OFF
 
 _SPACES = re.compile(r"\s+")
 _LETTER = re.compile(r"[^\W\d_]")
-# Digits with separators between, as in 1,000.50, 1 000 and 12:30.
-_NUMBER = re.compile(r"\d+(?:[.,:']\d+|[\u00a0\u202f ]\d{3}(?!\d))*")
-_NOT_DIGIT = re.compile(r"\D")
+# Digits with separators between, as in 1 000,5 and 12:30.
+_NUMBER = re.compile(
+    r"\d{1,3}(?:[\u00a0\u202f ]\d{3}(?!\d))+(?:[.,]\d+)?|\d+(?:[.,:']\d+)*"
+)
 _WORD = re.compile(r"[^\W\d_]+")
 _MARKUP = re.compile(
-    r"</?[a-zA-Z][\w:-]*(?:\s[^<>]*)?/?>|&(?:[a-z]{2,8}|#\d{1,6}|#x[0-9a-f]{1,5});"
+    r"</?[a-zA-Z][\w:-]*(?:\s[^<>]*)?/?>|&(?:[a-zA-Z]{2,8}\d{0,2}|#\d{1,6}|#[xX][0-9a-fA-F]{1,6});"
 )
 _NO_SPACES = re.compile(f"[{NO_SPACES}]")
 
@@ -30,11 +32,17 @@ def _has_few_letters(source, target, share):
 def _has_other_numbers(source, target, share):
     """More than this share of the numbers are on one side alone."""
     source, target = (
-        [_NOT_DIGIT.sub("", number) for number in _NUMBER.findall(text)]
-        for text in (source, target)
+        [*map(_digits, _NUMBER.findall(text))] for text in (source, target)
     )
     different = {*source} ^ {*target}
     return len(different) > share * len({*source} | {*target})
+
+
+def _digits(number):
+    """Returns the digits of any script as 0 to 9."""
+    return "".join(
+        str(unicodedata.decimal(each)) for each in number if each.isdecimal()
+    )
 
 
 def _has_same_words(source, target, share):

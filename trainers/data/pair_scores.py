@@ -19,8 +19,10 @@ def read_description(path):
     with explain_read_errors(path):
         content = path.read_bytes()
     try:
-        return json.loads(content)
-    except ValueError as error:
+        description = json.loads(content)
+        description["fingerprint"]
+        return description
+    except (ValueError, TypeError, KeyError) as error:
         raise InputError(
             f"{path} is damaged; score the pairs again with "
             "trainers.score_pairs."
@@ -46,8 +48,9 @@ def select_pairs(path, share, fingerprint, num_pairs):
         scores = np.zeros(0)
     if len(scores) != num_pairs or not np.isfinite(scores).all():
         raise InputError(
-            f"{path} has {len(lines):,} lines, not a score of each of the "
-            f"{num_pairs:,} pairs; run trainers.score_pairs to its end."
+            f"{path} has {len(lines):,} lines, not a number for each of the "
+            f"{num_pairs:,} pairs; run trainers.score_pairs to its end, or "
+            "remove the file and run it again."
         )
     # Of equal scores the first.
     order = np.argsort(-scores, kind="stable")

@@ -49,7 +49,11 @@ BYTES = train_vocabulary(
         ("GO TO https://x.org!", f"{UPPER_MARK} go to https://x.org!"),
         ("HI %s, {name}\u00a0!", f"{UPPER_MARK} hi %s, {{name}}\u00a0!"),
         ("HI a@b.org \\n", f"{UPPER_MARK} hi a@b.org \\n"),
+        ("A B", f"{UPPER_MARK} a b"),
+        ("Q & A", f"{UPPER_MARK} q & a"),
         ("GO TO https://x.org/A", "GO TO https://x.org/A"),
+        ("HELLO {NAME}", "HELLO {NAME}"),
+        ("USE MAX_SIZE, 5%", "USE MAX_SIZE, 5%"),
         ("HELLO {Name}", "HELLO {Name}"),
         ("HELLO to", "HELLO to"),
         ("%d", "%d"),
@@ -69,6 +73,13 @@ def test_which_texts_are_marked(text, marked):
 def test_graphs_and_python_agree(texts):
     tokenizer = Tokenizer(BYTES)
     python = load_python_tokenizers(BYTES).source
+    # Of few texts, `encode` would mark capitals in Python.
+    marked = tokenizer.mark_case(
+        tokenizer.clean_text(tf.constant(texts, "string"))
+    )
+    assert [each.decode() for each in marked.numpy()] == [
+        mark_case(text, lambda text: False) for text in texts
+    ]
     rows = tokenizer.encode(texts)
     assert [row.tolist() for row in rows] == [
         python.ids(each) for each in texts

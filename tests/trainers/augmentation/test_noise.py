@@ -119,6 +119,17 @@ def test_words_of_a_made_up_language_are_aligned():
     assert word_pairs.learn_word_pairs(iter([("…", "a")]), 1) == {}
 
 
+def test_turkish_has_no_marks(tmp_path):
+    corpus = MemoryCorpus(splits())
+    corpus.target_language = "tr_TR"
+    rates = {"noise": "upper=0.2,title=0.1"}
+    prepared = prepare(
+        tmp_path, corpus, cleaning=rates, vocabulary=None, max_unknown=1
+    )
+    content = (prepared.folder / "vocabulary.model").read_bytes()
+    assert CASE_MARKS[0].encode() not in content
+
+
 @pytest.mark.parametrize(
     "text", ["", "shout=0.1", "upper", "upper=x", "upper=2", "lower=-1"]
 )

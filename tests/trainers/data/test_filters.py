@@ -21,6 +21,7 @@ PLAIN = ("I have 1,250 cats and a dog.", "J'ai 1 250 chats et un chien.")
         ("letters=0.7", ("Go on!!", "a"), ("Go on", "a")),
         ("numbers", ("5 cats", "3 chats"), ("At 12:30.", "À 12.30 h.")),
         ("numbers", ("5 cats", "chats"), PLAIN),
+        ("numbers", ("in 2010 300", "en 2010"), ("5 of १२", "٥ 12")),
         ("numbers=0.5", ("1 and 2", "2 et 3"), ("1 and 2", "1 2 3 x")),
         (
             "identical",
@@ -29,6 +30,7 @@ PLAIN = ("I have 1,250 cats and a dog.", "J'ai 1 250 chats et un chien.")
         ),
         ("markup", ("<br>Hello", "Bonjour"), ("5 < 6 & a > b", "x <3 y")),
         ("markup", ("Hello&nbsp;you", "a"), ("R&D; a", "a&")),
+        ("markup", ("&frac12; a", "&#xA0;"), ("a & b;", "b")),
         ("markup=1", ("<b>a</b>", "a"), ("<br/> a", "b")),
         ("word_length", ("x" * 21, "a"), ("x" * 20, "a")),
         ("word_length=5", ("abc abcdefgh", "a"), ("你好" * 20, "ab")),
