@@ -77,11 +77,11 @@ def beam_search(step, state, constraints, max_length, config=None):
     Each step considers the 2K best candidates of the K live beams. Candidates
     that end join the finished hypotheses, of which the K best are kept; the K
     best other candidates become the live beams. At its maximum length a
-    hypothesis can only end. A sentence stops when its best live log-probability
-    / largest penalty ahead, an upper bound for all candidates, is not above the
-    finished score of the last requested hypothesis. So stopping never changes
-    the requested ones, except with another `config.stop_criterion`. The result
-    of a sentence does not depend on the others.
+    hypothesis can only end. With the stop criterion "exact" a sentence stops
+    when its best live log-probability / largest penalty ahead, an upper bound
+    for all candidates, is not above the finished score of the last requested
+    hypothesis, so that stopping never changes those; others stop earlier
+    (`BeamSearchConfig`). The result of a sentence does not depend on others.
 
     Args:
         step: function (tokens int32 [B, K], parents int32 [B, K], index int32
@@ -92,7 +92,7 @@ def beam_search(step, state, constraints, max_length, config=None):
             first axis is the sentence.
         constraints: Constraints, or just their `max_lengths`.
         max_length: T, an int or int32 scalar.
-        config: BeamSearchConfig; None for the paper's.
+        config: BeamSearchConfig; None for its defaults.
 
     Returns:
         BeamSearchResult.
