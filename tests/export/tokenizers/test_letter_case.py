@@ -104,6 +104,8 @@ def test_an_acronym_that_is_a_token_stays():
         tokenizer, python = Tokenizer(proto), load_python_tokenizers(proto)
         (ids,) = tokenizer.encode(texts)
         assert ids.tolist() == python.source.ids(texts[0])
+        (graph_ids,) = tokenizer.tokenize(tokenizer.mark_case(texts)).numpy()
+        assert graph_ids.tolist() == ids.tolist()
         assert [tokenizer.id_to_token(i) for i in ids].count("▁NATO") == count
 
 

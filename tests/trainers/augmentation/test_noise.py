@@ -44,6 +44,9 @@ def test_rates_are_shares_of_pairs_of_independent_kinds():
         counts["typos"] += other.lower() != source.lower()
     assert counts["upper"] == pytest.approx(0.1 * 0.7 * len(PAIRS), rel=0.25)
     assert counts["typos"] == pytest.approx(0.2 * len(PAIRS), rel=0.25)
+    both = add_noise(PAIRS, Noise({"upper": 0.3, "title": 0.4}))
+    count = sum(pair != other for pair, other in zip(PAIRS, both))
+    assert count == pytest.approx((1 - 0.7 * 0.6) * len(PAIRS), rel=0.1)
     # A pair's noise does not depend on other pairs.
     assert changed[7:9] == [*add_noise(PAIRS[7:9], Noise(rates))]
     assert [*add_noise(PAIRS, Noise())] == PAIRS
