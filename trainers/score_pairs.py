@@ -11,7 +11,6 @@ command resumes, and `trainers.prepare --pair_scores=FILE --keep_share=0.8` uses
 the best four fifths.
 """
 
-import hashlib
 import itertools
 import os
 import pathlib
@@ -22,16 +21,13 @@ from export.common import command
 from export.common.errors import InputError
 from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
-from export.common.storage import (
-    explain_file_errors,
-    explain_read_errors,
-    write_json,
-)
+from export.common.storage import explain_file_errors, write_json
 from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.translators import search_flags
 from trainers.data import dataset_flags
 from trainers.data.pair_scores import description_path, read_description
+from trainers.synthesis.workers import hash_model_files
 
 FLAGS = flags.FLAGS
 flags.adopt_module_key_flags(dataset_flags)
@@ -74,7 +70,10 @@ def main(arguments):
         "languages": [*languages],
         "fingerprint": corpus.fingerprint(),
         "pairs": num_pairs,
-        "weights": [*map(_weights_digest, (forward, backward))],
+        "models": [
+            [*hash_model_files(each.path).sha256]
+            for each in (forward, backward)
+        ],
     }
     path = pathlib.Path(FLAGS.output)
     with folder_lock(path.absolute().parent, "pair_scores"):
@@ -127,12 +126,6 @@ def score_pairs(forward, backward, sources, targets):
             ]
         )
     return [-(abs(a - b) + (a + b) / 2) for a, b in zip(*entropies)]
-
-
-def _weights_digest(directory):
-    path = directory.weights_path
-    with explain_read_errors(path), path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _prepare_output(path, description):

@@ -16,6 +16,8 @@ EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130
 # As in a shell: 128 + SIGPIPE.
 EXIT_BROKEN_PIPE = 141
+# The value of a flag for `parse_named_numbers` without any.
+OFF = "off"
 
 
 def run(main, operands=(), any_backend=False, may_be_empty=()):
@@ -99,6 +101,27 @@ def validate_new_path(path, flag):
             f"{path} exists and is never overwritten; name another {flag}, or "
             "remove it first."
         )
+
+
+def parse_named_numbers(flag, text, defaults, most, expected):
+    """Returns the numbers of a flag such as "lower=0.1,typos=0.2", a dict.
+
+    OFF has none. `defaults` has the number of each name that stands alone, NaN
+    if it needs one. Raises InputError, with what was `expected`, for other
+    names and for numbers outside 0 to `most`.
+    """
+    numbers = {}
+    for item in [] if text == OFF else text.split(","):
+        name, equals, value = item.partition("=")
+        try:
+            numbers[name] = float(value) if equals else defaults[name]
+        except (ValueError, KeyError):
+            numbers[name] = math.nan
+        if name not in defaults or not 0 <= numbers[name] <= most:
+            raise InputError(
+                f"--{flag}={text} has {item!r}; expected {expected}, or {OFF}."
+            )
+    return numbers
 
 
 def mark_flags_as_finite(*names):

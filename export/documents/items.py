@@ -137,7 +137,7 @@ def text_items(raw, document_format="text"):
 def _read_reference(raw, document_format):
     """Returns a reference's kind and text: "&gt;" is TEXT, ">".
 
-    Returns None for what is none, such as the "&T" of "AT&T".
+    Returns None for other text, such as the "&T" of "AT&T".
     """
     is_known = document_format == "html" or (
         raw.startswith("&#") or raw in _XML_ENTITIES

@@ -20,7 +20,7 @@ class RequestError(Exception):
 
 
 def parse_fields(content, content_type, query):
-    """Returns the fields of a request, a dict, without those that are null.
+    """Returns the fields of a request, a dict, without null ones.
 
     `content` is bytes: JSON, whatever `content_type` says, or a form. `query`
     is the part of the URL after "?", which may have fields, too.

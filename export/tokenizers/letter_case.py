@@ -7,7 +7,6 @@ mark each word.
 """
 
 import functools
-import itertools
 import re
 import sys
 import unicodedata
@@ -18,8 +17,7 @@ from export.tokenizers.tags import SPACE
 UPPER_MARK, TITLE_MARK = CASE_MARKS = "\ufdd0", "\ufdd1"
 ANY_MARK = f"[{UPPER_MARK}{TITLE_MARK}] ?"
 _SPACES = r"\t\n\f\r "
-_LETTERS = "LuLlLtLmLo"
-# Within [...]: what is in placeholders and addresses, not in words.
+# Within [...]: characters of placeholders and addresses, not of words.
 _CODE = r"@%{}$<>/\\_"
 CODE_WORD = f"(?s).*[{_CODE}].*"
 _ANY_MARK = re.compile(ANY_MARK)
@@ -38,7 +36,7 @@ def case_patterns():
     such as "%d" and "user@x.org" beside them. The second is of words such as
     "Where", "(Paris" and "18", at least three of them of letters.
     """
-    capital, small, letter = map(_character_class, ("Lu", "LlLt", _LETTERS))
+    capital, small, letter = map(character_class, ("Lu", "L[lt]", "L."))
     # Each word fits one alternative only, so that Python needs linear time.
     in_capitals = (
         # "STATION," and "5".
@@ -72,7 +70,7 @@ def _count(letters, count):
 @functools.cache
 def word_pattern():
     """Returns the pattern of a word: text before a letter, the letter, rest."""
-    letter = _character_class(_LETTERS)
+    letter = character_class("L.")
     return f"(?s)^([^{letter}]*)([{letter}]?)(.*)$"
 
 
@@ -119,17 +117,25 @@ def _compiled_patterns():
     ]
 
 
-def _character_class(categories):
-    """Returns ranges of the characters of some Unicode categories."""
-    is_member = [
-        unicodedata.category(chr(code)) in categories
-        for code in range(sys.maxunicode + 1)
-    ]
-    ranges = (
-        [code for code, _ in group]
-        for is_in, group in itertools.groupby(
-            enumerate(is_member), lambda pair: pair[1]
-        )
-        if is_in
+def character_class(categories, excluded=""):
+    """Returns the ranges, within [...], of characters of Unicode categories.
+
+    `categories` is a regular expression such as "L[ul]"; `excluded` characters
+    are no members.
+    """
+    names = _category_names()
+    for character in excluded:
+        begin = 2 * ord(character)
+        names = f"{names[:begin]}  {names[begin + 2 :]}"
+    # A name has a capital and a small letter, so a match begins with one.
+    return "".join(
+        f"{chr(run.start() // 2)}-{chr(run.end() // 2 - 1)}"
+        for run in re.finditer(f"(?:{categories})+", names)
     )
-    return "".join(f"{chr(each[0])}-{chr(each[-1])}" for each in ranges)
+
+
+@functools.cache
+def _category_names():
+    """Returns the categories of all code points, two letters each."""
+    characters = map(chr, range(sys.maxunicode + 1))
+    return "".join(map(unicodedata.category, characters))

@@ -12,11 +12,8 @@ target's language; the ids begin with the target's (`TargetLanguageModel`).
 """
 
 import functools
-import itertools
 import re
-import sys
 import typing
-import unicodedata
 
 import numpy as np
 import sentencepiece
@@ -25,6 +22,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from sentencepiece import sentencepiece_model_pb2
 
 from export.tokenizers.letter_case import (
+    character_class,
     has_case_marks,
     mark_case,
     restore_case,
@@ -208,21 +206,8 @@ def normalize_opus(text):
 def opus_rules():
     """Returns (regular expression, replacement) pairs for Python and RE2."""
     # Perl's \p{C} without line feeds, as ranges: RE2's has no unassigned
-    # characters, and knows another version of Unicode.
-    is_control = [
-        unicodedata.category(chr(i))[0] == "C" and chr(i) != "\n"
-        for i in range(sys.maxunicode + 1)
-    ]
-    # Text has no surrogates.
-    is_control[0xD800:0xE000] = [False] * 0x800
-    ranges = [
-        [i for i, _ in group]
-        for is_in, group in itertools.groupby(
-            enumerate(is_control), lambda pair: pair[1]
-        )
-        if is_in
-    ]
-    control = "".join(f"{chr(each[0])}-{chr(each[-1])}" for each in ranges)
+    # characters, and knows another version of Unicode. Text has no surrogates.
+    control = character_class("C[^s]", excluded="\n")
     return (
         *OPUS_PUNCTUATION,
         (f"[{control}]", " "),

@@ -1,6 +1,7 @@
 """The languages of a model, and the tags in its sources that name them."""
 
 import difflib
+import re
 import typing
 
 from export.common.errors import InputError
@@ -9,6 +10,11 @@ from export.tokenizers.tags import split_tags, tag_pattern
 # The code of ISO 639-2 for several languages, those of a mixture.
 SEVERAL_LANGUAGES = "mul"
 _NUM_EXAMPLES = 5
+
+
+def base_code(language):
+    """Returns the language of a code with a country or script: pt of pt_BR."""
+    return re.split("[-_]", language)[0].lower()
 
 
 class Languages(typing.NamedTuple):

@@ -3,7 +3,6 @@
 Letters: B sentences, K beams, V vocabulary.
 """
 
-import functools
 import math
 import typing
 
@@ -53,7 +52,7 @@ def best_candidates(
     logits = ops.cast(logits, "float32")
     beam_size, vocabulary = logits.shape[-2:]
     per_beam = min(2 * beam_size + len(suppress_tokens), vocabulary)
-    probabilities = functools.partial(ops.softmax, logits, axis=-1)
+    all_logits = logits
     if allowed is not None and normalizer is None:
         normalizer = ops.logsumexp(logits, axis=-1)
     if block is not None:
@@ -65,7 +64,7 @@ def best_candidates(
         # The log-sum-exp is logit - log(softmax) of any token, here the most
         # likely. Softmax is one operation, log-sum-exp several passes over V.
         top_probability = ops.take_along_axis(
-            probabilities(), top_tokens[..., :1], axis=-1
+            ops.softmax(all_logits, axis=-1), top_tokens[..., :1], axis=-1
         )
         normalizer = (top_logits[..., :1] - ops.log(top_probability))[..., 0]
     end_rank = min(end_rank, beam_size * per_beam)

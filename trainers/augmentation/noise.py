@@ -11,7 +11,8 @@ import typing
 import unicodedata
 import zlib
 
-from export.common.errors import InputError
+from export.common import command
+from export.translators.languages import base_code
 from trainers.augmentation.word_pairs import learn_word_pairs, select_phrase
 
 # About one letter in so many is mistyped, and about one of a short text.
@@ -25,8 +26,6 @@ _DOUBLE_QUOTE, _SINGLE_QUOTE = re.compile('["“”„«»]'), re.compile("['’
 # Double and single ones that people use for all others.
 _QUOTES = ("\"'", "“’", "”'", "„’", "«’", "“`")
 _ACUTE_ACCENT = "\u0301"
-
-OFF = "off"
 
 
 class Noise(typing.NamedTuple):
@@ -47,9 +46,7 @@ class _NoiseMaker:
 
     def __init__(self, rng, noise):
         self._rng = rng
-        self._languages = [
-            re.split("[-_]", each)[0] for each in noise.languages
-        ]
+        self._languages = [*map(base_code, noise.languages)]
         self._translations = noise.translations
 
     def upper(self, *pair):
@@ -163,7 +160,7 @@ def change_text(kind, text, language):
 
 def has_dotless_i(language):
     """Returns whether I and i are different letters of a language."""
-    return re.split("[-_]", language)[0] in ("tr", "tur", "az", "aze")
+    return base_code(language) in ("tr", "tur", "az", "aze")
 
 
 def to_upper(text, language):
@@ -200,19 +197,11 @@ def parse_noise(text):
 
     Raises InputError for an unknown kind, and for a rate outside 0 to 1.
     """
-    if text == OFF:
-        return {}
-    rates = {}
-    for item in text.split(","):
-        kind, _, rate = item.partition("=")
-        try:
-            rates[kind] = float(rate)
-        except ValueError:
-            rates[kind] = math.nan
-        if kind not in KINDS or not 0 <= rates[kind] <= 1:
-            raise InputError(
-                f"--noise={text} has {item!r}; expected kind=rate with commas "
-                f"between, a kind of {', '.join(KINDS)} and a rate from 0 to "
-                f"1, or {OFF}."
-            )
-    return rates
+    return command.parse_named_numbers(
+        "noise",
+        text,
+        dict.fromkeys(KINDS, math.nan),
+        1.0,
+        f"kind=rate with commas between, a kind of {', '.join(KINDS)} and a "
+        "rate from 0 to 1",
+    )

@@ -18,7 +18,7 @@ _MAX_PAIRS, _MAX_WORDS = 50_000, 25
 _ITERATIONS = 5
 _MIN_PROBABILITY = 0.2
 _MIN_COUNT = 3
-# Probability that a phrase goes on with the next word.
+# Probability that a phrase has the next word, too.
 _CONTINUE_PROBABILITY = 0.35
 
 

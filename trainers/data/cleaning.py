@@ -3,11 +3,11 @@
 import array
 import functools
 import hashlib
-import re
 
 import numpy as np
 
 from export.common.errors import InputError
+from export.translators.languages import base_code
 
 # Probability below which a text may be of any language. Of Tatoeba's sentences
 # of six words, 0.14 % are then taken for another language, of longer ones none.
@@ -75,7 +75,7 @@ def validate_languages(corpus):
     """Raises InputError unless the languages of a Corpus can be identified."""
     identifier = _load_identifier()
     for language in (corpus.source_language, corpus.target_language):
-        if _base_code(language) not in identifier.labels:
+        if base_code(language) not in identifier.labels:
             raise InputError(
                 f"py3langid does not know the language {language!r}; expected "
                 "a code such as en or pt_BR, or no --check_languages."
@@ -89,7 +89,7 @@ def has_languages(pair, languages, normalizers=(str, str)):
     """
     classify = _load_identifier().classify
     return all(
-        classify(normalize(text))[0] in (_base_code(language), "und")
+        classify(normalize(text))[0] in (base_code(language), "und")
         for text, language, normalize in zip(pair, languages, normalizers)
     )
 
@@ -106,8 +106,3 @@ def _load_identifier():
     return langid.LanguageIdentifier.from_model_file(
         langid.MODEL_FILE, norm_probs=True, min_confidence=_MIN_CONFIDENCE
     )
-
-
-def _base_code(language):
-    """Returns "pt" for pt_BR."""
-    return re.split("[-_]", language)[0].lower()

@@ -10,7 +10,6 @@ from absl import flags
 from export.common import command, processes
 from export.common.errors import InputError
 from export.common.parallel import map_in_threads
-from trainers.augmentation.noise import OFF
 from trainers.data import dataset_kind, open_corpus, validate_kind
 from trainers.data.manifest import NEW_CHOICES, SCORE_CHOICES
 
@@ -122,7 +121,7 @@ def define_preparation_flags():
     )
     flags.DEFINE_string(
         "filters",
-        OFF,
+        command.OFF,
         "Rules that remove training pairs, with commas between: letters, "
         "numbers, identical, markup, word_length, equal, each alone or with "
         "its threshold, as in letters=0.5; off for none. See docs/data.md.",
@@ -150,7 +149,7 @@ def preparation_choices(corpus, source=None):
     }
     takes_noise = corpus.kind == "text" and not corpus.directions
     if not (takes_noise or FLAGS["noise"].present):
-        choices["noise"] = OFF
+        choices["noise"] = command.OFF
     return choices
 
 

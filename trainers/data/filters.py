@@ -1,12 +1,11 @@
 """Rules that remove sentence pairs, as those of OpusFilter and OpusCleaner."""
 
-import math
 import re
+import sys
 import unicodedata
 
-from export.common.errors import InputError
+from export.common import command
 from export.documents.patterns import NO_SPACES
-from trainers.augmentation.noise import OFF
 
 _SPACES = re.compile(r"\s+")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -112,18 +111,11 @@ def parse_filters(text):
     Raises InputError for an unknown rule, and for a threshold that is no number
     of at least 0.
     """
-    thresholds = {}
-    for item in [] if text == OFF else text.split(","):
-        name, equals, value = item.partition("=")
-        try:
-            threshold = float(value) if equals else FILTERS[name][1]
-        except (ValueError, KeyError):
-            threshold = math.nan
-        if name not in FILTERS or not 0 <= threshold < math.inf:
-            raise InputError(
-                f"--filters={text} has {item!r}; expected rules with commas "
-                f"between, of {', '.join(FILTERS)}, each alone or with its "
-                f"threshold as in letters=0.5, or {OFF}."
-            )
-        thresholds[name] = threshold
-    return thresholds
+    return command.parse_named_numbers(
+        "filters",
+        text,
+        {name: default for name, (_, default) in FILTERS.items()},
+        sys.float_info.max,
+        f"rules with commas between, of {', '.join(FILTERS)}, each alone or "
+        "with its threshold as in letters=0.5",
+    )

@@ -7,13 +7,13 @@ is not installed.
 
 import importlib.util
 import pathlib
-import re
 
 import sacrebleu
 from absl import flags
 from sacrebleu.utils import SACREBLEU_DIR
 
 from export.common.errors import InputError
+from export.translators.languages import base_code
 
 FLAGS = flags.FLAGS
 
@@ -95,7 +95,7 @@ def make_bleu(name, **options):
 
 
 def _recommended_tokenizer(language):
-    code = re.split("[-_]", language.lower())[0]
+    code = base_code(language)
     for name, codes in _LANGUAGES.items():
         if code in codes.split():
             return name
