@@ -8,7 +8,8 @@ M is a model directory, an exported version, or the folder of its versions
   text TAB alignment            with --alignments, word pairs as in "0-0 1-2"
   score TAB text TAB alignment  with both
 
-With --confidence one more column has the log-probability of each word.
+With --confidence one more column has the log-probability of each word; with
+--suspect, why the translation may be wrong (docs/decoding.md).
 
 A score is log-probability / length penalty. With --n_best=N above 1 each line
 gives up to N lines of Moses' n-best format, "number ||| text ||| score", best

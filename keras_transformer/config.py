@@ -18,15 +18,14 @@ BEGIN_ID = 2
 END_ID = 3
 """The id that a source or a target ends with."""
 
-# Never generated: padding would look like the end of an output, and an unknown
-# token is of no use to a reader.
+# Never generated: padding looks like an end, unknown tokens are of no use.
 FORBIDDEN_IDS = (PAD_ID, UNKNOWN_ID, BEGIN_ID)
 
 # The fields of a TransformerConfig that decide how it translates.
 SEARCH_FIELDS = (
     *("beam_size", "alpha", "length_penalty"),
     *("max_extra_tokens", "stop_criterion"),
-    *("no_repeat_ngram_size", "repetition_penalty"),
+    *("no_repeat_ngram_size", "retry_ngram_size", "repetition_penalty"),
 )
 
 # Uses of the fields.
@@ -175,6 +174,7 @@ class TransformerConfig:
         stop_criterion: see `BeamSearchConfig`.
         max_extra_tokens: maximum of output length - source length.
         no_repeat_ngram_size: 0 for no limit; see `BeamSearchConfig`.
+        retry_ngram_size: 0 for no second search; see `BeamSearchConfig`.
         repetition_penalty: 1 for none; see `BeamSearchConfig`.
         alignment_layer: decoder layer whose attention is the alignment, from 1;
             -1 for the last, -2 for the second to last, or the only one.
@@ -237,6 +237,7 @@ class TransformerConfig:
     )
     max_extra_tokens: int = int_field("decoding", 50, 0, MAX_EXTRA_TOKENS)
     no_repeat_ngram_size: int = int_field("decoding", 0, 0, MAX_EXTRA_TOKENS)
+    retry_ngram_size: int = int_field("decoding", 0, 0, MAX_EXTRA_TOKENS)
     repetition_penalty: float = float_field(
         "decoding", 1.0, SMALLEST_FLOAT, MAX_REPETITION_PENALTY
     )

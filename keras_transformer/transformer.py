@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_transformer.config import PAD_ID, TransformerConfig
-from keras_transformer.decoding.translate import BeamDecoder
+from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.ids import as_ids
 from keras_transformer.kernels import Dropout
 from keras_transformer.layers.attention import KVCache

@@ -253,7 +253,7 @@ MUTATIONS = [
         ),
         (
             "beams keep their own past",
-            f"{_KT}/decoding/translate.py",
+            f"{_KT}/decoding/beam_decoder.py",
             "return ops.where(newest[None, None, :, None], own, inherited)",
             "return ops.where(newest[None, None, :, None], own, ancestry)",
             _SEARCH,
@@ -585,9 +585,16 @@ MUTATIONS = [
         (
             "OPUS' rules drop line feeds",
             "export/tokenizers/python_tokenizers.py",
-            '[0] == "C" and chr(i) != "\\n"',
-            '[0] == "C"',
+            'character_class("C[^s]", excluded="\\n")',
+            'character_class("C[^s]")',
             "tests/export/tokenizers/test_opus_normalization.py",
+        ),
+        (
+            "repetition of the source is searched again",
+            f"{_KT}/decoding/translate.py",
+            "ops.maximum(count_repetitions(source, size), 1)",
+            "1",
+            _SEARCH,
         ),
         (
             "a new seed clears a translator's vocabulary",

@@ -222,6 +222,8 @@ class _Server:
         response = {"translatedText": [row[0] for row in versions]}
         if count:
             response["alternatives"] = [row[1:] for row in versions]
+        if str(read_option(fields, "suspect", False)).lower() == "true":
+            response["suspect"] = translator.find_suspicions(texts, versions)
         if isinstance(query, str):
             response = {name: rows[0] for name, rows in response.items()}
         return JSONResponse(response)

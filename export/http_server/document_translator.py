@@ -1,11 +1,15 @@
 """Translates whole documents of a server with its batches."""
 
 import asyncio
+import re
 import time
 
 from export.documents.document import translate_documents
 from export.translators.signature_backend import SignatureBackend
 from export.translators.translator import Translator
+
+# Tags and entities, whose names would count as copied words.
+_MARKUP = re.compile("<[a-z/][^<>]*>|&[a-z]+;", re.IGNORECASE)
 
 
 class DocumentTranslator:
@@ -48,6 +52,14 @@ class DocumentTranslator:
                 translate_documents(translator, texts, document_format)
             )
         return [[*dict.fromkeys(row)] for row in zip(*versions)]
+
+    def find_suspicions(self, texts, versions):
+        """Returns why the best translations may be wrong, a list of str."""
+        columns = texts, [row[0] for row in versions]
+        columns = [[_MARKUP.sub("", text) for text in each] for each in columns]
+        return Translator(self._backend, self._languages).find_suspicions(
+            *columns
+        )
 
 
 class _RankedBackend(SignatureBackend):

@@ -3,6 +3,7 @@
 The functions define_* define flags for the module that calls them.
 """
 
+import dataclasses
 import itertools
 import sys
 
@@ -64,6 +65,12 @@ def define_translation():
         "of the line.",
     )
     flags.DEFINE_boolean(
+        "suspect",
+        False,
+        "Write at the end of the line why the translation may be wrong: short, "
+        "long, repeating, copied, script, or nothing.",
+    )
+    flags.DEFINE_boolean(
         "document",
         False,
         "Translate the sentences of a whole document instead of lines; "
@@ -86,7 +93,7 @@ def define_translation():
 
 def validate_format():
     """Raises InputError for incompatible flags of `define_translation`."""
-    for name in ("alignments", "confidence"):
+    for name in ("alignments", "confidence", "suspect"):
         if FLAGS[name].value and FLAGS.n_best > 1:
             raise InputError(
                 f"--{name} is for the best translation only; omit --n_best, or "
@@ -99,7 +106,10 @@ def validate_format():
                 "or --rerank and --rerank_command."
             )
     if _is_document():
-        names = "n_best", "scores", "alignments", "confidence", "prefixes"
+        names = (
+            *("n_best", "scores", "alignments", "confidence", "suspect"),
+            "prefixes",
+        )
         given = [
             f"--{name}"
             for name in names
@@ -210,6 +220,8 @@ def translate_stream(
             rows = translator.n_best(texts, n, on_progress, prefixes, terms)
             if rerank:
                 rows = [row[: FLAGS.n_best] for row in rerank(texts, rows)]
+        if FLAGS.suspect:
+            rows = _mark_suspects(translator, texts, rows)
         if terms and terms.keep:
             for number, text, row in zip(numbers, texts, rows):
                 for item in terms.find_changes(text, row[0].text):
@@ -222,11 +234,25 @@ def translate_stream(
         FLAGS.output,
         translate,
         line_format(
-            FLAGS.n_best > 1, FLAGS.scores, FLAGS.alignments, FLAGS.confidence
+            FLAGS.n_best > 1,
+            FLAGS.scores,
+            FLAGS.alignments,
+            FLAGS.confidence,
+            FLAGS.suspect,
         ),
         parallel,
     )
     changes.print_warning()
+
+
+def _mark_suspects(translator, texts, rows):
+    """Returns the best of each row of Translations with `suspect`, in lists."""
+    best = [row[0] for row in rows]
+    reasons = translator.find_suspicions(texts, [each.text for each in best])
+    return [
+        [dataclasses.replace(each, suspect=reason)]
+        for each, reason in zip(best, reasons)
+    ]
 
 
 class _ItemChanges:

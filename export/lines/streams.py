@@ -27,14 +27,18 @@ _STANDARD = (None, "-")
 
 
 def line_format(
-    is_n_best=False, scores=False, alignments=False, confidence=False
+    is_n_best=False,
+    scores=False,
+    alignments=False,
+    confidence=False,
+    suspect=False,
 ):
     """Returns the format of output lines.
 
     It is a function of a sentence's index and of its Translations, best first,
     that returns lines: Moses' n-best list, "index ||| text ||| score", or the
-    best translation's score, text, alignment in Pharaoh's format ("0-0 1-2")
-    and words' log-probabilities, separated by tabs.
+    best translation's score, text, alignment in Pharaoh's format ("0-0 1-2"),
+    words' log-probabilities and `suspect`, separated by tabs.
     """
 
     def format_n_best(index, translations):
@@ -53,6 +57,8 @@ def line_format(
             columns.append(" ".join(f"{a}-{b}" for a, b in best.alignment))
         if confidence:
             columns.append(" ".join(f"{p:.3f}" for p in best.word_log_probs))
+        if suspect:
+            columns.append(best.suspect)
         return ["\t".join(columns)]
 
     return format_n_best if is_n_best else format_best

@@ -17,8 +17,8 @@ from export.translators.text_ops import (
 )
 from export.translators.translation import IMPOSSIBLE_SCORE
 from keras_transformer.config import UNKNOWN_ID
+from keras_transformer.decoding.beam_decoder import FullOutputLayer
 from keras_transformer.decoding.output_vocabulary import replace_output_layer
-from keras_transformer.decoding.translate import FullOutputLayer
 
 _IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
 

@@ -19,7 +19,7 @@ STOP_CRITERIA = ("exact", "k_finished", "heuristic")
 
 SEARCH = (
     *("beam_size", "alpha", "max_extra_tokens", "stop_criterion"),
-    *("no_repeat_ngram_size", "repetition_penalty"),
+    *("no_repeat_ngram_size", "retry_ngram_size", "repetition_penalty"),
 )
 SAMPLING = ("temperature", "top_k", "top_p")
 SHORTLIST = ("shortlist", "shortlist_size")
@@ -87,6 +87,15 @@ def define_search():
         None,
         "Number of tokens of which no sequence occurs twice in a translation; "
         "0 for any; the model's own by default.",
+        lower_bound=0,
+        upper_bound=MAX_EXTRA_TOKENS,
+    )
+    flags.DEFINE_integer(
+        "retry_ngram_size",
+        None,
+        "Searches again, without repetition, where a translation repeats this "
+        "many tokens more often than its source any; 0 for one search; the "
+        "model's own by default.",
         lower_bound=0,
         upper_bound=MAX_EXTRA_TOKENS,
     )

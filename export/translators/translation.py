@@ -19,6 +19,8 @@ class Translation:
         source_truncated: whether the source exceeded the model's limit.
         word_log_probs: log-probability of each word, the sum of its tokens';
             () if no alignment was requested.
+        suspect: why it may be wrong, see `find_suspicion`; "" also if that was
+            not requested.
     """
 
     text: str
@@ -26,6 +28,7 @@ class Translation:
     alignment: tuple[tuple[int, int], ...] = ()
     source_truncated: bool = False
     word_log_probs: tuple[float, ...] = ()
+    suspect: str = ""
 
 
 # The translation of blank text.

@@ -4,6 +4,7 @@ import dataclasses
 
 from export.documents.document import translate_documents
 from export.translators.batches import map_in_batches, validate_texts
+from export.translators.suspicion import find_suspicion
 from export.translators.translation import (
     BLANK,
     IMPOSSIBLE_SCORE,
@@ -111,6 +112,20 @@ class Translator:
         sentences = self._sentences(texts, prefixes)
         rows = self.search(sentences, 1, on_progress, terms, align=True)
         return [translations[0] for translations in rows]
+
+    def find_suspicions(self, texts, translations):
+        """Returns why translations, a list of str, may be wrong, a list of str.
+
+        See `find_suspicion`; a model with tags reads languages from those of a
+        text.
+        """
+        reasons = []
+        for text, translation in zip(texts, translations, strict=True):
+            languages, untagged = self.languages.for_text(text)
+            reasons.append(
+                find_suspicion(untagged, translation, languages.target)
+            )
+        return reasons
 
     def translate_document(
         self,

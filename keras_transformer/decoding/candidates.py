@@ -146,6 +146,21 @@ def block_repetition(logits, tokens, index, size):
     )
 
 
+def count_repetitions(tokens, size):
+    """Returns how often the most frequent `size` tokens occur, int32 [B].
+
+    `tokens` are int32 [B, T], each row padded at its end.
+    """
+    tokens = ops.pad(tokens, [[0, 0], [0, size]], constant_values=PAD_ID)
+    count = ops.shape(tokens)[1] - size
+    same = tokens[:, size - 1 : -1] != PAD_ID  # [B, count]
+    same = same[:, :, None] & same[:, None]
+    for start in range(size):
+        column = tokens[:, start : start + count]
+        same = same & (column[:, :, None] == column[:, None])
+    return ops.max(ops.sum(ops.cast(same, "int32"), axis=2), axis=1)
+
+
 def _set_columns(matrix, columns, values):
     """Sets values [B, K, T] at columns [B, K, T] of a matrix [B, K, V]."""
     batch, beams, size = ops.shape(matrix)

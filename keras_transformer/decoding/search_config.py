@@ -142,6 +142,10 @@ class BeamSearchConfig:
             ends only if its end is among the K best candidates.
         no_repeat_ngram_size: number of tokens of which no sequence occurs twice
             in a hypothesis; 0 for any.
+        retry_ngram_size: another `no_repeat_ngram_size`, with which
+            `translate_ids` searches again where the best translation has some
+            sequence of this many tokens more often than the source has any; 0
+            for one search.
         repetition_penalty: factor of the log-probability of tokens that a
             hypothesis has already; above 1 they become less likely.
         n_best: number of hypotheses that "exact" waits for, with terms also
@@ -163,6 +167,7 @@ class BeamSearchConfig:
     max_extra_tokens: int = TransformerConfig.max_extra_tokens
     stop_criterion: str = TransformerConfig.stop_criterion
     no_repeat_ngram_size: int = TransformerConfig.no_repeat_ngram_size
+    retry_ngram_size: int = TransformerConfig.retry_ngram_size
     repetition_penalty: float = TransformerConfig.repetition_penalty
     n_best: int = 0
     suppress_tokens: tuple[int, ...] = FORBIDDEN_IDS
@@ -178,6 +183,7 @@ class BeamSearchConfig:
             alpha=(MIN_ALPHA, MAX_ALPHA),
             max_extra_tokens=(0, MAX_EXTRA_TOKENS),
             no_repeat_ngram_size=(0, MAX_EXTRA_TOKENS),
+            retry_ngram_size=(0, MAX_EXTRA_TOKENS),
             repetition_penalty=(SMALLEST_FLOAT, MAX_REPETITION_PENALTY),
             n_best=(0, self.beam_size),
             num_given_tokens=(0, None),

@@ -9,8 +9,8 @@ functions of ids work, and outputs have the translation only.
 from keras import ops
 
 from keras_transformer.config import BEGIN_ID, PAD_ID
+from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.decoding.ensemble import Ensemble
-from keras_transformer.decoding.translate import BeamDecoder
 from keras_transformer.ids import arange
 from keras_transformer.layers.attention import KVCache
 

@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from keras_transformer.config import END_ID, LARGEST_INT
-from keras_transformer.decoding.translate import BeamDecoder, DecoderState
+from keras_transformer.decoding.beam_decoder import BeamDecoder, DecoderState
 from keras_transformer.ids import arange
 from keras_transformer.layers.attention import KVCache
 from keras_transformer.layers.embedding import (

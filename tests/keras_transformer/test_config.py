@@ -48,6 +48,7 @@ OUT_OF_RANGE = {
     "length_penalty": ["none"],
     "stop_criterion": ["never"],
     "no_repeat_ngram_size": [-1],
+    "retry_ngram_size": [-1],
     "repetition_penalty": [0.0, 101.0],
     "alignment_layer": [-3, 0, 7],  # of 6
 }
@@ -72,7 +73,7 @@ def test_every_field_has_one_role_and_is_documented():
     assert field_names("duration", "decoding") == (
         *("cooldown_steps", "train_steps", "average_checkpoints", "beam_size"),
         *("alpha", "length_penalty", "stop_criterion", "max_extra_tokens"),
-        *("no_repeat_ngram_size", "repetition_penalty"),
+        *("no_repeat_ngram_size", "retry_ngram_size", "repetition_penalty"),
         *("alignment_layer", "alignment_heads"),
     )
     documented = re.findall(r"^ {8}(\w+): ", kt.TransformerConfig.__doc__, re.M)

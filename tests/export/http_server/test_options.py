@@ -26,6 +26,8 @@ TEXTS = [
     '<p title="x">one <b>two</b> &amp; three<hr>{x}</p>',
     "  ",
 ]
+# The made-up model uses the words of the text.
+SUSPECT = ["", "copied", "copied", "", "copied", "", ""]
 # Values of each field, the default first.
 FIELDS = {
     "q": [list, str],
@@ -34,6 +36,7 @@ FIELDS = {
     "format": ["text", "html", None, ""],
     "alternatives": [0, 1, "2", None],
     "api_key": [None, "x"],
+    "suspect": [None, True, "false"],
 }
 
 
@@ -69,6 +72,8 @@ def test_the_best_translation_is_that_of_the_single_option(url):
             rows = [ask(url, fields | {"q": text}) for text in TEXTS]
             found = {name: [row[name] for row in rows] for name in rows[0]}
         best = found.pop("translatedText")
+        reasons = found.pop("suspect", None)
+        assert reasons == (SUSPECT if fields["suspect"] is True else None)
         assert best == expected[kind], fields
         assert bool(found) == (fields["alternatives"] in (1, "2"))
         for text, others in zip(best, *found.values()) if found else ():
@@ -98,6 +103,7 @@ FLAGS = {
     "scores": "true",
     "alignments": "true",
     "confidence": "true",
+    "suspect": "true",
     "terms": "terms.tsv",
     "keep": "emoji",
     "placeholder": "zz+",
@@ -155,7 +161,7 @@ def test_the_best_line_is_that_of_the_single_flag(url, tmp_path):
             continue
         (kind,) = [each for each in expected if each in names][-1:] or ["input"]
         assert (best, err) == (expected[kind][1], [])
-    columns = "n_best", "scores", "alignments", "confidence"
+    columns = "n_best", "scores", "alignments", "confidence", "suspect"
     # This model has no languages to choose from.
     assert {
         names
@@ -165,6 +171,7 @@ def test_the_best_line_is_that_of_the_single_flag(url, tmp_path):
     } == {
         ("n_best", "alignments"),
         ("n_best", "confidence"),
+        ("n_best", "suspect"),
         *itertools.product(columns, ("document", "format")),
         # Only documents, and kept placeholders, have patterns of one's own.
         *((each, "placeholder") for each in (*columns, "terms", "keep")),

@@ -24,7 +24,9 @@ from export.translators.translation import BLANK, Translation
 
 FOUND = [
     Translation(
-        "le chat", -0.25, ((0, 0), (2, 1)), word_log_probs=(-0.5, -2.0)
+        *("le chat", -0.25, ((0, 0), (2, 1))),
+        word_log_probs=(-0.5, -2.0),
+        suspect="short",
     ),
     Translation("un\nch\tat", -1.5),
 ]
@@ -45,6 +47,7 @@ def test_formats():
             ["le chat\t0-0 2-1\t-0.500 -2.000"],
             "\t\t",
         ),
+        (line_format(suspect=True), ["le chat\tshort"], "\t"),
         (
             line_format(is_n_best=True),
             ["7 ||| le chat ||| -0.250000", "7 ||| un ch at ||| -1.500000"],

@@ -1,5 +1,6 @@
 """Beam search over real Transformers with random weights."""
 
+import collections
 import functools
 
 import keras
@@ -126,6 +127,43 @@ def test_padding_neighbors_and_a_shared_decoder_change_nothing():
         source = ops.convert_to_tensor(SOURCE[one])
         found = kt.translate_ids(model, source, CAPACITY, decoder=decoder)
         bt.assert_same(found, [each[one] for each in expected])
+
+
+def most_repetitions(ids, size):
+    words = [*ids[ids != PAD]]
+    starts = range(len(words) - size + 1)
+    counts = collections.Counter(tuple(words[i : i + size]) for i in starts)
+    return max(counts.values(), default=0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 30])
+def test_repetition_is_searched_again(size):
+    """Unless the source repeats as much, or no sequence is as long."""
+    find = functools.partial(model_with, alpha=2.0, stop_criterion="exact")
+    sources = np.random.default_rng(1).integers(4, 11, (24, 12), "int32")
+    sources[:6, :11] = [[4], [5], [7], [8], [9], [10]]
+    sources[:, -1] = END
+    first = translate(find(), sources)
+    blocked = translate(find(no_repeat_ngram_size=size), sources)
+    again = [
+        most_repetitions(tokens[0], size)
+        > max(1, most_repetitions(source, size))
+        for source, tokens in zip(sources, first[0])
+    ]
+    expected = [
+        np.where(np.reshape(again, (-1,) + (1,) * (each.ndim - 1)), other, each)
+        for each, other in zip(first, blocked)
+    ]
+    model = find(retry_ngram_size=size)
+    bt.assert_same(translate(model, sources), expected)
+    found = kt.translate_ids(
+        *(model, ops.convert_to_tensor(sources), CAPACITY),
+        trace_alignments=True,
+    )
+    assert_aligned(model, sources, found)
+    assert any(again) == (size < 30) and not all(again)
+    repetitions = [most_repetitions(row, size) for row in first[0][:, 0]]
+    assert any(np.array(repetitions)[~np.array(again)] > 1) == (size < 30)
 
 
 def test_limits_and_capacity_of_outputs():
