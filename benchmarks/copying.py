@@ -13,8 +13,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import report
 from export.loading import load_translator
-from export.translators.kept_items import KINDS
-from export.translators.terms import Terms
+from export.terms.kept_items import KINDS
+from export.terms.terms import Terms
 from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.scores.bleu_tokenizers import choose_tokenizer
 from trainers.scores.evaluation import bleu_difference, score_bleu

@@ -25,9 +25,9 @@ import keras_transformer as kt
 from benchmarks.harness import report
 from export.common import command
 from export.loading import load_translator
+from export.terms.terms import Term, Terms
 from export.translators.batches import pad_ids
 from export.translators.graph_translator import IDS_SPEC
-from export.translators.terms import Term, Terms
 from export.translators.text_ops import source_word_spans, target_word_spans
 from export.translators.translation import word_alignment
 from trainers.data import open_corpus

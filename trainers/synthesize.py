@@ -7,6 +7,10 @@ ensemble, into pairs that --dataset=text:OUTPUT_DIR/ reads.
   --direction=backward  lines are targets, for back-translation (Sennrich et al.
                         2016) by a model from target to source
 
+With --teacher_url instead of --model a large language model translates, on a
+server with the completions interface of OpenAI; a key for it is read from the
+variable TEACHER_API_KEY and written nowhere.
+
 --source_language and --target_language are the languages of the pairs; a model
 of several languages translates from and into them, so they are its codes.
 Finished shards of lines are kept, and the same command resumes. The pairs
@@ -14,12 +18,13 @@ depend only on lines, models and flags.
 """
 
 import dataclasses
+import os
 
 from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from export.lines.files import join_lines
+from export.lines.files import join_lines, read_lines
 from export.translators import search_flags
 from export.translators.batches import BATCH_TOKENS
 from trainers.data import dataset_flags
@@ -28,9 +33,16 @@ from trainers.scores import bleu_tokenizers
 from trainers.synthesis import workers
 from trainers.synthesis.job import format_counts, synthesize
 from trainers.synthesis.shards import corpus_source, text_source
+from trainers.synthesis.teacher import (
+    APIS,
+    DEFAULT_PROMPT,
+    KEY_VARIABLE,
+    TeacherJob,
+)
 from trainers.synthesis.workers import (
     FILES,
     SynthesisOptions,
+    TranslationJob,
     hash_model_files,
     validate_model_direction,
 )
@@ -48,7 +60,47 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("split", "train", "Split of --dataset: train, dev or test.")
 flags.DEFINE_multi_string(
-    "model", None, "Model directory; repeat it for an ensemble.", required=True
+    "model", None, "Model directory; repeat it for an ensemble."
+)
+flags.DEFINE_string(
+    "teacher_url",
+    None,
+    "Instead of --model, address of a server with a large language model, such "
+    "as http://localhost:8000/v1.",
+)
+flags.mark_flags_as_mutual_exclusive(["model", "teacher_url"], required=True)
+flags.DEFINE_string("teacher_model", None, "The server's name for its model.")
+flags.DEFINE_enum(
+    "teacher_api",
+    "chat",
+    [*APIS],
+    "Interface: a conversation, or the continuation of the prompt, which ends "
+    "at its line's end.",
+)
+flags.DEFINE_string(
+    "prompt",
+    None,
+    "File with the text of a request, in which {text}, {source_language} and "
+    "{target_language} are replaced.",
+)
+flags.DEFINE_integer(
+    "num_requests", 8, "Requests at the same time.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "retries",
+    5,
+    "Retries of a request that fails, after pauses of 0.5, 1, 2, ... seconds.",
+    lower_bound=0,
+)
+flags.DEFINE_float(
+    "timeout_seconds",
+    120.0,
+    "Time limit of a response, in seconds; at most a day.",
+    lower_bound=0.001,
+    upper_bound=86_400,
+)
+flags.DEFINE_boolean(
+    "estimate", False, "Only print about how many tokens the teacher will need."
 )
 flags.DEFINE_string(
     "output_dir", None, "New folder for the pairs, or its URL.", required=True
@@ -84,13 +136,14 @@ flags.DEFINE_integer(
     "max_pieces",
     256,
     "Maximum tokens of a line, the end token included; longer lines are "
-    "filtered out.",
+    "filtered out. A teacher's have four bytes each.",
     lower_bound=2,
 )
 flags.DEFINE_float(
     "max_ratio",
     None,
-    "Maximum ratio of the tokens of both sides; other pairs are filtered out.",
+    "Maximum ratio of the tokens, or with a teacher the letters, of both "
+    "sides; other pairs are filtered out.",
     lower_bound=1.0,
 )
 flags.DEFINE_float(
@@ -124,7 +177,14 @@ flags.DEFINE_float(
     "for each shard, so set --shard_lines high.",
     lower_bound=0.0,
 )
-command.mark_flags_as_finite("word_drop", "max_ratio", "min_score", "ray_gpus")
+command.mark_flags_as_finite(
+    *("word_drop", "max_ratio", "min_score", "ray_gpus", "timeout_seconds")
+)
+# Flags for a teacher alone, and for model directories alone.
+_TEACHER = ("teacher_model", "teacher_api", "prompt", "num_requests", "retries")
+_TEACHER += ("timeout_seconds", "estimate")
+_MODEL = (*search_flags.SEARCH, "top_k", "best_of", "min_score", "batch_tokens")
+_MODEL += ("threads", "workers", "ray")
 
 
 def main(arguments):
@@ -132,6 +192,25 @@ def main(arguments):
     del arguments
     source, languages = _open_source()
     options = _make_options(*languages)
+    if FLAGS.teacher_url is None:
+        job, run = _make_model_job(options), _run_job
+    else:
+        job, run = _make_teacher_job(options), _run_teacher
+        _print_estimate(job, source)
+        if FLAGS.estimate:
+            return
+    manifest = synthesize(FLAGS.output_dir, source, job, run)
+    print(f"{FLAGS.output_dir}: {format_counts(manifest.counts)}.")
+    train = command.command_line(
+        "trainers.wmt",
+        f"--dataset=text:{FLAGS.output_dir}/",
+        f"--source_language={options.source_language}",
+        f"--target_language={options.target_language}",
+    )
+    command.print_next(train)
+
+
+def _make_model_job(options):
     models = tuple(hash_model_files(path) for path in FLAGS.model)
     for path in FLAGS.model:
         validate_model_direction(path, *options.model_languages)
@@ -141,15 +220,35 @@ def main(arguments):
             "The models of an ensemble need one vocabulary, and those of "
             f"{', '.join(FLAGS.model)} differ; give others."
         )
-    manifest = synthesize(FLAGS.output_dir, source, models, options, _run_job)
-    print(f"{FLAGS.output_dir}: {format_counts(manifest.counts)}.")
-    train = command.command_line(
-        "trainers.wmt",
-        f"--dataset=text:{FLAGS.output_dir}/",
-        f"--source_language={options.source_language}",
-        f"--target_language={options.target_language}",
+    return TranslationJob(models, options)
+
+
+def _make_teacher_job(options):
+    if FLAGS.teacher_model is None:
+        raise InputError("--teacher_url needs --teacher_model, its name there.")
+    prompt = DEFAULT_PROMPT
+    if FLAGS.prompt is not None:
+        prompt = "\n".join(read_lines(FLAGS.prompt)).rstrip("\n")
+    key = os.environ.get(KEY_VARIABLE)
+    return TeacherJob(
+        *(FLAGS.teacher_url, prompt, options, key),
+        *(FLAGS.retries, FLAGS.timeout_seconds),
     )
-    command.print_next(train)
+
+
+def _print_estimate(job, source):
+    requests, read, answered = job.estimate_tokens(
+        text for text, _ in source.read()
+    )
+    print(
+        f"{requests:,} requests, about {read:,} tokens to read and "
+        f"{answered:,} to answer.",
+        flush=True,
+    )
+
+
+def _run_teacher(job, shards):
+    return job.run(shards, FLAGS.num_requests)
 
 
 def _run_job(job, shards):
@@ -192,20 +291,27 @@ def _make_options(source_language, target_language):
     values["source_language"] = source_language
     values["target_language"] = target_language
     values["tokenize"] = tokenize
+    if FLAGS.teacher_url is not None and not FLAGS["shard_lines"].present:
+        # Answers may cost money.
+        values["shard_lines"] = 100
     return SynthesisOptions(**values)
 
 
 def _validate_flags():
     """Raises InputError for flags without effect."""
+    requirements = dict.fromkeys(_TEACHER, "--teacher_url")
+    if FLAGS.teacher_url is not None:
+        requirements = dict.fromkeys(_MODEL, "--model")
     if FLAGS.decoding == "beam":
-        requirements = dict.fromkeys(search_flags.SAMPLING, "--decoding=sample")
+        names = search_flags.SAMPLING
+        requirements |= dict.fromkeys(names, "--decoding=sample")
     else:
-        requirements = dict.fromkeys(search_flags.SEARCH, "--decoding=beam")
         # Samples have a maximum length, too.
-        del requirements["max_extra_tokens"]
+        names = {*search_flags.SEARCH} - {"max_extra_tokens"}
+        requirements |= dict.fromkeys(names, "--decoding=beam")
     if FLAGS.best_of == 1:
         requirements["metric"] = requirements["tokenize"] = "--best_of above 1"
-    elif FLAGS.text is not None:
+    elif FLAGS.text is not None and FLAGS.teacher_url is None:
         requirements["best_of"] = "the references of a --dataset"
     if FLAGS.text is not None:
         names = ("split", "data_dir", "manual_dir")

@@ -7,8 +7,9 @@ import grpc
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from export.client.remote_backend import MAX_RESPONSE_BYTES, ModelServer
+from export.client.remote_backend import ModelServer
 from export.common.errors import InputError
+from export.common.http_json import MAX_RESPONSE_BYTES
 
 # The alignments of a batch may exceed gRPC's default limit of 4 MB.
 _OPTIONS = [("grpc.max_receive_message_length", MAX_RESPONSE_BYTES)]

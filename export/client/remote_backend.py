@@ -11,8 +11,6 @@ from export.translators.languages import Languages
 from export.translators.signature_backend import SignatureBackend
 from export.translators.translation import MIN_POSSIBLE_SCORE
 
-# In bytes; far more than the alignments of a batch take.
-MAX_RESPONSE_BYTES = 1 << 30
 _MAX_REASON_LENGTH = 300
 # Messages by type of error; the reason is the server's message.
 _MESSAGES = {

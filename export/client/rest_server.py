@@ -1,19 +1,12 @@
 """Sends requests to TensorFlow Serving over REST."""
 
-import concurrent.futures
-import contextlib
 import http.client
 import json
-import threading
 import urllib.parse
 
-from export.client.remote_backend import MAX_RESPONSE_BYTES, ModelServer
-from export.common.errors import InputError
+from export.client.remote_backend import ModelServer
+from export.common.http_json import LongResponseError, parse_address, post_json
 
-_CONNECTIONS = {
-    "http": http.client.HTTPConnection,
-    "https": http.client.HTTPSConnection,
-}
 _ERROR_TYPES = {
     400: "refused",
     404: "unknown",
@@ -22,28 +15,28 @@ _ERROR_TYPES = {
 
 
 class RestServer(ModelServer):
-    """One served model over REST, with a new connection for each request.
+    """One served model over REST.
 
-    An open connection may be closed by the server. Raises InputError unless
-    `url` is like "http://host:8501", plus a path prefix if the server has one.
+    Raises InputError unless `url` is like "http://host:8501", plus a path
+    prefix if the server has one.
     """
 
     def __init__(self, url, model, timeout_seconds):
         super().__init__(url, model, timeout_seconds)
-        self._url = _parse_url(url)
-        prefix = self._url.path.rstrip("/")
-        self._path = f"{prefix}{_model_path(model)}:predict"
+        self._url = parse_address(url, "url", "http://host:8501")
+        self._path = f"{_model_path(model)}:predict"
 
     def predict(self, signature, inputs):
         """Runs a signature, see `ModelServer.predict`; outputs are lists."""
         request = {"signature_name": signature, "inputs": inputs}
-        body = json.dumps(request).encode("utf-8")
         try:
-            status, response = _run_with_timeout(
-                self._timeout, lambda: self._post(body)
+            status, _, response = post_json(
+                self._url, self._path, request, self._timeout
             )
         except TimeoutError:
             raise self.error("timeout", f"{self._timeout:g} s") from None
+        except LongResponseError as error:
+            raise self.error("unreadable", error) from None
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or repr(error)
             raise self.error("unreachable", reason) from error
@@ -60,22 +53,6 @@ class RestServer(ModelServer):
         error_type = _ERROR_TYPES.get(status, "failed")
         raise self.error(error_type, f"HTTP {status}, {reason}")
 
-    def _post(self, body):
-        """Returns the status and the content of the response."""
-        connection = _CONNECTIONS[self._url.scheme](
-            self._url.hostname, self._url.port, timeout=self._timeout
-        )
-        with contextlib.closing(connection):
-            headers = {"Content-Type": "application/json"}
-            connection.request("POST", self._path, body, headers)
-            response = connection.getresponse()
-            content = response.read(MAX_RESPONSE_BYTES + 1)
-        if len(content) > MAX_RESPONSE_BYTES:
-            raise self.error("unreadable", f"over {MAX_RESPONSE_BYTES:,} bytes")
-        if response.length:
-            raise http.client.IncompleteRead(b"", response.length)
-        return response.status, content
-
 
 def _model_path(model):
     path = f"/v1/models/{urllib.parse.quote(model.name, safe='')}"
@@ -84,36 +61,3 @@ def _model_path(model):
     if model.label is not None:
         return f"{path}/labels/{urllib.parse.quote(model.label, safe='')}"
     return path
-
-
-def _parse_url(url):
-    try:
-        parsed = urllib.parse.urlsplit(url)
-        is_valid = parsed.scheme in _CONNECTIONS and parsed.hostname
-        parsed.port  # noqa: B018  # raises ValueError if it is not a number
-        # HTTP request lines are ASCII.
-        (parsed.hostname or "").encode("idna")
-        parsed.path.encode("ascii")
-    except ValueError:
-        is_valid = False
-    if not is_valid or parsed.query or parsed.fragment or parsed.username:
-        raise InputError(
-            f"Expected an address like http://host:8501 as --url, got {url}."
-        )
-    return parsed
-
-
-def _run_with_timeout(seconds, function):
-    """Returns the function's result, or raises TimeoutError."""
-    # In a thread: a socket limits each operation only, so a server that sends
-    # one byte at a time or repeats "100 Continue" would exceed the time limit.
-    result = concurrent.futures.Future()
-
-    def run():
-        try:
-            result.set_result(function())
-        except BaseException as error:
-            result.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return result.result(seconds)

@@ -15,10 +15,10 @@ from google.protobuf.message import DecodeError
 
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors
+from export.terms.terms import Term, request_inputs
 from export.tokenizers.tags import split_tags
 from export.translators.batches import pad_ids
 from export.translators.languages import Languages
-from export.translators.terms import Term, request_inputs
 
 # Relative to a version's folder; TensorFlow Serving ignores them. Which of them
 # exists determines the task of a version.

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from export.common.errors import InputError
+from export.terms.terms import request_inputs
 from export.translators.batches import (
     BATCH_TOKENS,
     MIN_PADDED_LENGTH,
@@ -20,7 +21,6 @@ from export.translators.graph_translator import (
 )
 from export.translators.model_backend import MAX_SOURCE_TOKENS, ModelBackend
 from export.translators.term_ops import find_sentence_terms, validate_targets
-from export.translators.terms import request_inputs
 from export.translators.text_graph import TextGraph
 from export.translators.translation import read_translations
 

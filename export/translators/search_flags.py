@@ -7,9 +7,9 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
+from export.terms.terms import Terms
 from export.translators.batches import BATCH_TOKENS
 from export.translators.reranking import rerank_by_command, rerank_by_mbr
-from export.translators.terms import Terms
 
 # Copied from keras_transformer, which takes seconds to import.
 MAX_BEAMS, MAX_EXTRA_TOKENS = 1_000, 100_000

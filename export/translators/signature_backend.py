@@ -3,8 +3,8 @@
 import numpy as np
 
 from export.common.errors import InputError
+from export.terms.terms import request_inputs
 from export.translators.backend import Backend
-from export.translators.terms import request_inputs
 from export.translators.translation import Sentence, read_translations
 
 

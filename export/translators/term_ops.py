@@ -8,8 +8,8 @@ from sentencepiece import sentencepiece_model_pb2
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.documents.patterns import NO_SPACES
-from export.translators.kept_items import words
-from export.translators.terms import is_before_word, is_joined
+from export.terms.kept_items import words
+from export.terms.terms import is_before_word, is_joined
 from export.translators.text_ops import WHITE_SPACE
 from keras_transformer.config import END_ID, UNKNOWN_ID
 

@@ -19,11 +19,11 @@ from export.serving.export_directory import (
     read_export_languages,
 )
 from export.serving.served_translator import ServedTranslator
+from export.terms.terms import Terms
 from export.tokenizers import pretrained_tokenizers
 from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.translators.languages import Languages
 from export.translators.signature_backend import SignatureBackend
-from export.translators.terms import Terms
 from export.translators.translator import Translator
 from tests.export import commands, odd_vocabularies, tiny
 from tests.export.http_server.running import request, run_server

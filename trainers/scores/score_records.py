@@ -109,7 +109,8 @@ class TrainingLog:
 
     `runs` has first and last step, seconds, Keras' backend, command, hardware
     and date of each run; `weights` has `step` and `made_from` of
-    model.weights.h5.
+    model.weights.h5; `plan`, after --train_minutes decided the number of
+    updates, has `train_minutes`, `train_steps` and `cooldown_steps`.
     """
 
     def __init__(self, directory):
@@ -147,6 +148,20 @@ class TrainingLog:
         self._content["weights"] = {"step": step, "made_from": made_from}
         write_json(self._path, self._content)
 
+    @property
+    def plan(self):
+        """Dict of `record_plan`; empty if there was none."""
+        return self._content.get("plan", {})
+
+    def record_plan(self, train_minutes, config):
+        """Writes the updates that fit into the time."""
+        self._content["plan"] = {
+            "train_minutes": train_minutes,
+            "train_steps": config.train_steps,
+            "cooldown_steps": config.cooldown_steps,
+        }
+        write_json(self._path, self._content)
+
     def summary(self):
         """Returns a dict for a record, with repeated steps in its sums."""
         runs = self._content["runs"]
@@ -168,6 +183,9 @@ class TrainingLog:
             for run in content["runs"]:
                 run["last_step"] - run["first_step"] + run["seconds"]
                 run["command"] + run["hardware"] + run["date"]
+            if plan := content.get("plan"):
+                plan["train_steps"] - plan["cooldown_steps"]
+                plan["train_minutes"] + 0
             if content["weights"]:
                 content["weights"]["step"] + 0
                 content["weights"]["made_from"] + ""

@@ -1,9 +1,7 @@
-"""Generates pairs from lines: filters, beam search or sampling, and noise."""
+"""Generates pairs from lines: filters, beam search or sampling."""
 
 import collections
-import itertools
 
-import numpy as np
 import sacrebleu
 
 import keras_transformer as kt
@@ -12,6 +10,7 @@ from export.lines.files import clean_line
 from trainers.data.cleaning import exceeds_ratio
 from trainers.scores import bleu_tokenizers
 from trainers.synthesis.shards import ShardResult
+from trainers.synthesis.word_noise import add_word_noise
 
 # Seeds are non-negative int32.
 _NUM_SEEDS = 2**31
@@ -47,7 +46,7 @@ def generate_pairs(translator, lines, options):
         source, target = line.text, translation
         if options.direction == "backward":
             source, target = translation, line.text
-        pairs.append((add_noise(source, line.index, options), target))
+        pairs.append((add_word_noise(source, line.index, options), target))
     counts["translated"] = len(pairs)
     return ShardResult(counts, pairs)
 
@@ -109,26 +108,3 @@ def _sample(translator, lines, options):
     texts = [line.text for line in lines]
     seeds = [(options.seed + line.index) % _NUM_SEEDS for line in lines]
     return translator.sample(texts, seeds, sampling)
-
-
-def add_noise(text, line_index, options):
-    """Drops and permutes words of a source; prepends the tag."""
-    if options.word_drop or options.word_swap:
-        generator = np.random.default_rng((options.seed, line_index))
-        words = drop_words(text.split(), options.word_drop, generator)
-        text = " ".join(permute_words(words, options.word_swap, generator))
-    return f"{options.tag} {text}" if options.tag else text
-
-
-def drop_words(words, probability, generator):
-    """Drops each word with a probability, but never all words."""
-    keep = generator.random(len(words)) >= probability
-    keep[generator.integers(len(words))] |= not keep.any()
-    return list(itertools.compress(words, keep))
-
-
-def permute_words(words, distance, generator):
-    """Moves words by at most `distance` (Lample et al. 2018, section 2.3)."""
-    offsets = generator.uniform(0, distance + 1, len(words))
-    keys = np.arange(len(words)) + offsets
-    return [words[index] for index in np.argsort(keys, kind="stable")]

@@ -21,32 +21,29 @@ from export.common.storage import (
     write_json,
 )
 from trainers.synthesis.shards import ShardStore, cut_into_shards, write_corpus
-from trainers.synthesis.workers import (
-    FILES,
-    TranslationJob,
-    validate_models_unchanged,
-)
 
 MANIFEST_FILE = "manifest.json"
 # Names of the counts, in the order of the report.
 OUTCOMES = ("read", "blank", "too_long", "empty_translation", "length_ratio")
-OUTCOMES += ("low_score", "duplicate", "written")
+OUTCOMES += ("low_score", "cut_off", "several_lines", "suspect")
+OUTCOMES += ("prompt_tokens", "answer_tokens", "duplicate", "written")
 # Errors of malformed JSON and unexpected types.
 _INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
-def synthesize(folder, source, models, options, run_job):
+def synthesize(folder, source, job, run_job):
     """Translates lines to the corpus `text:FOLDER/`; returns the Manifest.
 
     Resumes an interrupted synthesis. Raises InputError if the folder, a path or
     URL, holds other files, or pairs of other lines, models or options. `source`
-    is a LineSource, `models` a tuple of ModelFiles, and `run_job` a function of
-    a TranslationJob and an iterator of Shards that yields (Shard, ShardResult).
+    is a LineSource, `job` a TranslationJob or TeacherJob, and `run_job` a
+    function of it and an iterator of Shards that yields (Shard, ShardResult).
     """
+    options = job.options
     folder = resolve_path(folder)
     validate_output_folder(folder, MANIFEST_FILE, "synthesis.lock")
     print(f"Reading {source.name}.", flush=True)
-    digests, manifest = _read_source(source, models, options)
+    digests, manifest = _read_source(source, job)
     # fsspec has no lock that works on all its file systems.
     lock = contextlib.nullcontext()
     if is_local(folder):
@@ -67,12 +64,11 @@ def synthesize(folder, source, models, options, run_job):
             store.remove()
             return previous
         write_json(folder / MANIFEST_FILE, dataclasses.asdict(manifest))
-        job = TranslationJob(models, options)
         num_lines = manifest.input["lines"]
         counts = _translate_shards(
             job, source, digests, num_lines, store, run_job
         )
-        validate_models_unchanged(models)
+        job.validate_unchanged()
         if not counts["translated"]:
             raise InputError(
                 f"No pair is left: {format_counts(counts)}; give other lines "
@@ -91,20 +87,17 @@ def synthesize(folder, source, models, options, run_job):
         return manifest
 
 
-def _read_source(source, models, options):
+def _read_source(source, job):
     """Returns the SHA-256 of each shard's lines, and a Manifest of no pairs."""
     num_lines, digests = 0, []
-    for shard in cut_into_shards(source, options.shard_lines):
+    for shard in cut_into_shards(source, job.options.shard_lines):
         num_lines += len(shard.lines)
         digests.append(shard.sha256)
     digest = hashlib.sha256("".join(digests).encode()).hexdigest()
     return digests, Manifest(
         input={"name": source.name, "lines": num_lines, "sha256": digest},
-        models=[
-            {"path": model.path, "sha256": dict(zip(FILES, model.sha256))}
-            for model in models
-        ],
-        options=dataclasses.asdict(options),
+        models=job.describe_models(),
+        options=dataclasses.asdict(job.options),
     )
 
 

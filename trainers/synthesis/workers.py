@@ -67,6 +67,8 @@ class SynthesisOptions(_SearchOptions):
     shard_lines: int = 1000
     batch_tokens: int = 2048
     threads: int = 1
+    teacher_model: str | None = None
+    teacher_api: str = "chat"
 
     @property
     def model_languages(self):
@@ -126,16 +128,6 @@ def validate_model_direction(path, source, target):
         )
 
 
-def validate_models_unchanged(models):
-    """Raises InputError if a file of a model has changed."""
-    for model in models:
-        if hash_model_files(model.path) != model:
-            raise InputError(
-                f"The model {model.path} has changed since the start; restore "
-                "it, or use another --output_dir."
-            )
-
-
 @dataclasses.dataclass(frozen=True)
 class TranslationJob:
     """A picklable function from lines to pairs, called by workers.
@@ -145,6 +137,22 @@ class TranslationJob:
 
     models: tuple[ModelFiles, ...]
     options: SynthesisOptions
+
+    def describe_models(self):
+        """Returns paths and SHA-256 for the manifest, a list of dicts."""
+        return [
+            {"path": model.path, "sha256": dict(zip(FILES, model.sha256))}
+            for model in self.models
+        ]
+
+    def validate_unchanged(self):
+        """Raises InputError if a file of a model has changed."""
+        for model in self.models:
+            if hash_model_files(model.path) != model:
+                raise InputError(
+                    f"The model {model.path} has changed since the start; "
+                    "restore it, or use another --output_dir."
+                )
 
     def __call__(self, lines):
         """Returns the ShardResult of `lines`."""
@@ -169,7 +177,7 @@ def load_translator(job):
     for gpu in tf.config.list_physical_devices("GPU"):
         # Otherwise the first worker reserves all GPU memory.
         tf.config.experimental.set_memory_growth(gpu, True)
-    validate_models_unchanged(job.models)
+    job.validate_unchanged()
     translator = load(
         *(model.path for model in job.models),
         batch_tokens=options.batch_tokens,

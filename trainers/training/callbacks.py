@@ -15,6 +15,7 @@ from trainers.training.dev_scores import (
     has_plateaued,
     score_name,
 )
+from trainers.training.time_budget import UNPLANNED
 
 
 class TokenMeans:
@@ -62,7 +63,7 @@ class StepCounter(keras.callbacks.Callback):
     """Counts updates over all runs of a training; the first callback.
 
     `first` is the number of updates before this run, `step` the number so far,
-    `last` the total, after which fit stops.
+    `last` the total, after which fit stops, UNPLANNED if it is not known yet.
     """
 
     def __init__(self, first, last):
@@ -90,15 +91,15 @@ class Progress(keras.callbacks.Callback):
     """Reports means over target tokens every N steps, and dev evaluations.
 
     It writes lines, and a progress bar on a terminal, to `stream`, and the same
-    values to TensorBoard. `stop_time` is the `time.monotonic()` at which
-    training will stop, or None.
+    values to TensorBoard. `end_time` is the `time.monotonic()` at which
+    training should end, or None.
     """
 
-    def __init__(self, counter, log_dir, every_steps, stop_time, stream):
+    def __init__(self, counter, log_dir, every_steps, end_time, stream):
         super().__init__()
         self._counter = counter
         self._every_steps = every_steps
-        self._stop_time = stop_time
+        self._end_time = end_time
         self._stream = stream
         self._writers = {
             run: EventWriter(log_dir, run, counter.first)
@@ -107,11 +108,11 @@ class Progress(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         """Starts the clock and the progress bar."""
-        self._started = time.monotonic()
+        self._started, self._first = time.monotonic(), self._counter.step
         self._reset_means()
         self._bar = ThreadlessBar(
-            total=self._counter.last,
-            initial=self._counter.first,
+            total=self._last,
+            initial=self._first,
             unit="step",
             file=self._stream,
             disable=not self._stream.isatty(),
@@ -145,6 +146,11 @@ class Progress(keras.callbacks.Callback):
         """Removes the progress bar."""
         self._bar.close()
 
+    @property
+    def _last(self):
+        """The number of all updates; None if it is not known yet."""
+        return self._counter.last if self._counter.last < UNPLANNED else None
+
     def _reset_means(self):
         self._means_started = self._batch_ended = time.monotonic()
         self._means = TokenMeans()
@@ -157,8 +163,9 @@ class Progress(keras.callbacks.Callback):
             "learning_rate": learning_rate,
         }
         self._reset_means()
+        total = f"/{self._last:,}" if self._last else ""
         self._print(
-            f"step {self._counter.step:,}/{self._counter.last:,}: "
+            f"step {self._counter.step:,}{total}: "
             f"{format_metrics(metrics)}, learning rate {learning_rate:.2e}, "
             f"{metrics['tokens_per_second']:,.0f} tokens/s, "
             f"{format_duration(self._seconds_left())} left"
@@ -167,10 +174,10 @@ class Progress(keras.callbacks.Callback):
 
     def _seconds_left(self):
         now, counter = time.monotonic(), self._counter
-        done = counter.step - counter.first
+        done = counter.step - self._first
         left = (counter.last - counter.step) * (now - self._started) / done
-        if self._stop_time is not None:
-            left = min(left, self._stop_time - now)
+        if self._end_time is not None:
+            left = min(left, self._end_time - now)
         return max(left, 0.0)
 
     def _print(self, line):
@@ -291,9 +298,9 @@ class SaveCheckpoints(keras.callbacks.Callback):
     """Saves a checkpoint every N steps or minutes, and stops fit.
 
     Fit stops when a worker receives a signal (`interrupted` is then True) or at
-    its `stop_time`, a `time.monotonic()`. Each training step sums the stop
-    flags of all workers, so all stop after the same step. The sums are read
-    one step later, so that no step waits for them.
+    its `stop_time`, a `time.monotonic()` (then `time_is_up`). Each training
+    step sums the stop flags of all workers, so all stop after the same step.
+    The sums are read one step later, so that no step waits for them.
 
     `save` is a function of a prefix, see `Checkpoints.save`: "stop" for a step
     saved only due to a signal. Raises InputError if a loss is not finite.
@@ -301,7 +308,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
 
     def __init__(self, counter, save, every_steps, every_minutes, stop_time):
         super().__init__()
-        self.interrupted = False
+        self.interrupted = self.time_is_up = False
         self._counter = counter
         self._save = save
         self._every_steps = every_steps
@@ -309,6 +316,11 @@ class SaveCheckpoints(keras.callbacks.Callback):
         self._stop_time = stop_time
         self._saved_time = time.monotonic()
         self._previous_logs = {"loss": 0.0, "signal": 0.0, "time_up": 0.0}
+
+    def remove_time_limit(self):
+        """Lets the next fit last as long as it takes."""
+        self._stop_time, self.time_is_up = None, False
+        self._previous_logs["time_up"] = self.model.time_stop_flag = 0.0
 
     def stop(self):
         """Makes fit save and stop; signal handlers may call it."""
@@ -321,19 +333,19 @@ class SaveCheckpoints(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         """Saves and stops when due."""
-        previous, self._previous_logs = self._previous_logs, logs
+        previous, self._previous_logs = self._previous_logs, dict(logs)
         if not math.isfinite(float(previous["loss"])):
             step = self._counter.step - 1
             raise divergence_error(f"The loss of step {step:,}")
         self.interrupted = float(previous["signal"]) > 0.0
-        time_is_up = float(previous["time_up"]) > 0.0
+        self.time_is_up = float(previous["time_up"]) > 0.0
         # Saving fails if weights are not finite.
-        if self._is_due() or time_is_up or self.model.stop_training:
+        if self._is_due() or self.time_is_up or self.model.stop_training:
             self._saved_time = time.monotonic()
             self._save("step")
         elif self.interrupted:
             self._save("stop")
-        if self.interrupted or time_is_up:
+        if self.interrupted or self.time_is_up:
             self.model.stop_training = True
 
     def _is_due(self):

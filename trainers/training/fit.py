@@ -1,7 +1,7 @@
 """Trains with `model.fit`, from the start or the latest checkpoint."""
 
+import dataclasses
 import sys
-import time
 
 import keras
 
@@ -34,6 +34,7 @@ from trainers.training.dev_scores import (
     rank_evaluations,
     score_name,
 )
+from trainers.training.time_budget import TimeBudget
 
 # Sentences that --sample_minutes translates.
 _NUM_SAMPLES = 3
@@ -47,13 +48,14 @@ def train(inputs, options, strategy, run_info, initializer=None):
     ModelInitializer, or None. Raises SystemExit after SIGINT or SIGTERM, with
     a checkpoint saved.
     """
-    config, directory = inputs.config, inputs.directory
+    directory = inputs.directory
+    log = TrainingLog(directory)
+    config = _planned_config(inputs.config, options, log)
     model = _make_model(config, options, strategy)
     checkpoints = Checkpoints(
         directory.checkpoints_path,
         max(options.keep_checkpoints, config.average_checkpoints),
     )
-    log = TrainingLog(directory)
     step, history = checkpoints.restore_latest(model)
     if log.last_step and not step:
         raise InputError(
@@ -72,6 +74,8 @@ def train(inputs, options, strategy, run_info, initializer=None):
         )
     _validate_equal_steps(strategy, step)
     if strategies.is_chief(strategy):
+        if config != inputs.config:
+            directory.write_config(config)
         replicas = strategy.num_replicas_in_sync
         start = f"Resuming from step {step:,}."
         tensorboard = command.command_line(
@@ -88,7 +92,10 @@ def train(inputs, options, strategy, run_info, initializer=None):
     counter = StepCounter(step, config.train_steps)
     if not counter.finished and not has_plateaued(history, options.patience):
         log.start_run(step, run_info)
-        _fit(model, inputs, options, checkpoints, counter, history, log)
+        config = _fit(
+            *(model, config, inputs, options),
+            *(checkpoints, counter, history, log),
+        )
     elif strategies.is_chief(strategy):
         flag = f"--patience={options.patience}"
         if counter.finished:
@@ -151,17 +158,29 @@ def _copy_locally(model, options):
     return copy
 
 
-def _fit(model, inputs, options, checkpoints, counter, history, log):
+def _planned_config(config, options, log):
+    """Returns the config of a plan that an earlier run made, or the given."""
+    plan = log.plan
+    if not plan or plan["train_minutes"] != options.train_minutes:
+        return config
+    names = "train_steps", "cooldown_steps"
+    return dataclasses.replace(config, **{name: plan[name] for name in names})
+
+
+def _fit(model, config, inputs, options, checkpoints, counter, history, log):
+    """Trains; returns the config, with the updates that fit into the time."""
     strategy = model.distribute_strategy
     chief = strategies.is_chief(strategy)
-    stop_time = None
-    if options.train_minutes:
-        stop_time = time.monotonic() + 60 * options.train_minutes
-    callbacks = [counter]
+    callbacks, stop_time, end_time = [counter], None, None
+    budget = None
+    if options.train_minutes and config == inputs.config:
+        budget = TimeBudget(options.train_minutes, config)
+        stop_time, end_time = budget.plan_time, budget.end_time
+        callbacks.append(budget)
     if chief:
         log_dir = inputs.directory.logs_path
         progress = Progress(
-            counter, log_dir, options.report_steps, stop_time, sys.stdout
+            counter, log_dir, options.report_steps, end_time, sys.stdout
         )
         callbacks.append(progress)
 
@@ -200,23 +219,41 @@ def _fit(model, inputs, options, checkpoints, counter, history, log):
     )
     callbacks.append(saver)
     batches = plan_groups(inputs.training, inputs.config, options)
-    data = model.training_data(batches, counter.first)
+
+    def fit():
+        model.fit(
+            model.training_data(batches, counter.step),
+            steps_per_epoch=counter.last - counter.step,
+            callbacks=callbacks,
+            shuffle=False,
+            verbose=0,
+        )
+
     with (
         StopSignals(saver.stop) as signals,
         batches.report_error(),
         strategy.scope(),
     ):
-        model.fit(
-            data,
-            steps_per_epoch=counter.last - counter.first,
-            callbacks=callbacks,
-            shuffle=False,
-            verbose=0,
-        )
+        fit()
+        is_planned = budget is not None and config.cooldown_steps > 0
+        if is_planned and saver.time_is_up and not saver.interrupted:
+            last = budget.plan_end(counter.step)
+            if strategies.is_multiworker(strategy):
+                last = int(min(strategies.gather_steps(strategy, last)))
+            config = budget.plan_config(counter.step, last)
+            if chief:
+                log.record_plan(options.train_minutes, config)
+                inputs.directory.write_config(config)
+                print(f"{last:,} updates fit into the time.", flush=True)
+            model.change_duration(config)
+            saver.remove_time_limit()
+            counter.last = last
+            fit()
     if saver.interrupted:
         print(f"Saved at step {counter.step:,}; the same command resumes.")
         # Without a signal of its own, another worker received one.
         sys.exit(128 + (signals.received or 15))
+    return config
 
 
 def _attention_summaries(model, inputs, options, counter):

@@ -27,6 +27,7 @@ from trainers.training.backend import strategies, validate_options
 from trainers.training.fit import train
 from trainers.training.initial_weights import LayerInitializer, ModelInitializer
 from trainers.training.strategy_base import STRATEGIES
+from trainers.training.time_budget import without_end
 
 FLAGS = flags.FLAGS
 dataset_flags.define_preparation_flags()
@@ -212,10 +213,14 @@ def _config_from_flags(task, initializer):
         if FLAGS[name].value is not None
     }
     uses_preset = FLAGS["preset"].present or task.corpus_kind != "text"
-    if initializer is None or uses_preset:
-        return config_flags.make_config(FLAGS.preset, FLAGS.set, **overrides)
     changes = config_flags.parse_assignments(FLAGS.set) | overrides
-    return initializer.config(changes)
+    if initializer is None or uses_preset:
+        config = config_flags.make_config(FLAGS.preset, FLAGS.set, **overrides)
+    else:
+        config = initializer.config(changes)
+    if FLAGS.train_minutes and "train_steps" not in changes:
+        config = without_end(config, "cooldown_steps" not in changes)
+    return config
 
 
 def _open_data(task, config, options, init_directory):

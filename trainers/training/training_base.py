@@ -35,6 +35,13 @@ class AveragingAdam(keras.optimizers.Adam):
             change = ops.subtract(variable, average)
             average.assign(average + (1.0 - momentum) * change)
 
+    def finalize_variable_values(self, var_list):
+        """Does nothing at the end of fit, since another may follow."""
+
+    def use_average(self, variables):
+        """Replaces variables by their moving average, if there is one."""
+        super().finalize_variable_values(variables)
+
 
 class TrainingBase(kt.Transformer):
     """A Transformer with a loss and an optimizer, without a training step.
@@ -71,6 +78,13 @@ class TrainingBase(kt.Transformer):
         optimizer.build(self.trainable_variables)
         self.compile(optimizer=optimizer, jit_compile=False)
 
+    def change_duration(self, config):
+        """Gives the next `fit` the schedule of a config of another length."""
+        self.config = config
+        self.optimizer.learning_rate = update_schedule(config)
+        # The schedule's numbers are constants of the compiled step.
+        self.make_train_function(force=True)
+
     def training_data(self, batches, step):
         """Returns endless batches for `fit`, skipping the first `step` ones.
 
@@ -88,7 +102,7 @@ class TrainingBase(kt.Transformer):
 
     def use_average(self):
         """Replaces the weights by their moving average, if there is one."""
-        self.optimizer.finalize_variable_values(self.trainable_variables)
+        self.optimizer.use_average(self.trainable_variables)
 
     @contextlib.contextmanager
     def averaged_weights(self):

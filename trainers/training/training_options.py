@@ -60,7 +60,9 @@ class TrainingOptions:
 flags.DEFINE_float(
     "train_minutes",
     0.0,
-    "Minutes from the first update after which to stop; 0 for no limit.",
+    "Minutes of training from the first update, 0 for no limit: their number, "
+    "at most --train_steps if that is given, and the cooldown of the learning "
+    "rate follow from their speed.",
     lower_bound=0.0,
 )
 flags.DEFINE_integer(

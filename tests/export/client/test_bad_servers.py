@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2
 
-from export.client import rest_server
 from export.client.grpc_server import GrpcServer
 from export.client.remote_backend import (
     ModelServer,
@@ -17,6 +16,7 @@ from export.client.remote_backend import (
     UnavailableError,
 )
 from export.client.rest_server import RestServer
+from export.common import http_json
 from export.common.errors import InputError
 from export.translators.translator import Translator
 from tests.export.client import fake_serving
@@ -93,7 +93,7 @@ def test_the_whole_answer_never_comes(ask, first, part):
 
 
 def test_rest_answers_without_prediction(monkeypatch):
-    monkeypatch.setattr(rest_server, "MAX_RESPONSE_BYTES", 100_000)
+    monkeypatch.setattr(http_json, "MAX_RESPONSE_BYTES", 100_000)
     for status, body, reason in (
         ("200 OK", b"<html>", ""),
         ("200 OK", b"\xff", ""),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from export.translators.terms import Terms
+from export.terms.terms import Terms
 from tests import made_up_text
 from tests.export import commands, tiny
 from tests.export.client import fake_serving

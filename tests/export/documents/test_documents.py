@@ -14,7 +14,7 @@ from export.common.errors import InputError
 from export.documents.document import join_flow
 from export.documents.flow import split_flow
 from export.documents.markup import read_markup
-from export.translators.terms import Terms
+from export.terms.terms import Terms
 from tests.export import commands
 from tests.export.documents import made_up
 from tests.export.documents.made_up import RuleTranslator, keep, shuffle

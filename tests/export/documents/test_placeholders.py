@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from export.common.errors import InputError
 from export.documents.placeholder_finder import PlaceholderFinder
 from export.documents.placeholders import PAIRS, SYNTAXES
-from export.translators.terms import Terms
+from export.terms.terms import Terms
 from tests.export.documents import made_up
 from tests.export.documents.made_up import RuleTranslator, keep, shuffle
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from export.serving.served_translator import ServedTranslator
+from export.terms.terms import Terms
 from export.tokenizers.pretrained_tokenizers import TokenizerPair
 from export.tokenizers.tokenizer import Tokenizer
-from export.translators.terms import Terms
 from keras_transformer.config import UNKNOWN_ID
 from tests import made_up_text
 from tests.export import odd_vocabularies, tiny

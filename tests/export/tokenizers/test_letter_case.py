@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from export.serving.served_translator import ServedTranslator
+from export.terms.terms import Terms
 from export.tokenizers.letter_case import (
     CASE_MARKS,
     TITLE_MARK,
@@ -16,7 +17,6 @@ from export.tokenizers.letter_case import (
 )
 from export.tokenizers.python_tokenizers import load_python_tokenizers
 from export.tokenizers.tokenizer import Tokenizer
-from export.translators.terms import Terms
 from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import tiny

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.loading import load_translator
+from export.terms.terms import Term, Terms, request_inputs
 from export.translators import int8
 from export.translators.backend import Backend
 from export.translators.term_ops import find_terms, tokenize_terms, word_edges
-from export.translators.terms import Term, Terms, request_inputs
 from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import commands, tiny

@@ -21,6 +21,7 @@ from trainers.synthesis.shards import (
 from trainers.synthesis.workers import (
     FILES,
     SynthesisOptions,
+    TranslationJob,
     hash_model_files,
 )
 
@@ -112,9 +113,8 @@ class Synthesis:
         self.model = made_up_model(folder / "model")
 
     def run(self, workers=in_order, options=OPTIONS):
-        return synthesize(
-            self.output, self.source, (self.model,), options, workers
-        )
+        job = TranslationJob((self.model,), options)
+        return synthesize(self.output, self.source, job, workers)
 
     def contents(self):
         """All that is in the output: name to bytes."""

@@ -18,13 +18,13 @@ from export.translators.translation import (
 from tests import made_up_text
 from tests.export import many_languages
 from tests.trainers.synthesis.jobs import OPTIONS
-from trainers.synthesis.generate import (
-    add_noise,
+from trainers.synthesis.generate import generate_pairs
+from trainers.synthesis.shards import Line
+from trainers.synthesis.word_noise import (
+    add_word_noise,
     drop_words,
-    generate_pairs,
     permute_words,
 )
-from trainers.synthesis.shards import Line
 from trainers.synthesis.workers import (
     TranslationJob,
     hash_model_files,
@@ -184,7 +184,7 @@ def test_words_are_dropped_with_the_probability_but_never_all():
 
 def test_noise_depends_on_seed_and_line_alone():
     def noisy(text, number=0, **changes):
-        return add_noise(text, number, options(**changes))
+        return add_word_noise(text, number, options(**changes))
 
     noise = {"word_drop": 0.2, "word_swap": 3}
     text = " ".join(WORDS)

@@ -79,7 +79,7 @@ def test_models_are_received_once_and_leave_no_copy(job, monkeypatch):
         return contents
 
     def load_translator(here):
-        workers.validate_models_unchanged(here.models)
+        here.validate_unchanged()
         loaded.append(here)
 
     monkeypatch.setattr(workers, "load_translator", load_translator)

@@ -13,7 +13,7 @@ from export.common.errors import InputError
 from export.documents.patterns import ADDRESS, NO_SPACES
 from export.documents.placeholder_finder import PlaceholderFinder
 from export.lines.files import read_lines
-from export.translators.kept_items import KINDS, find_changes, find_items
+from export.terms.kept_items import KINDS, find_changes, find_items
 
 # Besides dashes, currency, opening brackets and quotes.
 _BEFORE_WORDS = "▁'\"’/¿¡#@"

@@ -5,10 +5,10 @@ import re
 import pytest
 
 from export.common.errors import InputError
+from export.terms.kept_items import KINDS, MAX_ITEMS, find_items
+from export.terms.terms import Term, Terms
 from export.tokenizers.tokenizer import Tokenizer
-from export.translators.kept_items import KINDS, MAX_ITEMS, find_items
 from export.translators.signature_backend import SignatureBackend
-from export.translators.terms import Term, Terms
 from export.translators.translator import Translator
 from tests import made_up_text
 from tests.export import commands, tiny

@@ -1,0 +1,1 @@
+"""What translations must contain: terms of a file, kept items of a text."""

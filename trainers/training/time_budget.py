@@ -1,0 +1,75 @@
+"""How many updates fit into --train_minutes."""
+
+import dataclasses
+import time
+
+import keras
+
+# Number of updates while it is not known how many there will be.
+UNPLANNED = 10**9
+# Of a configuration without a cooldown: its share of the time.
+_DEFAULT_SHARE = 0.75
+
+
+def without_end(config, has_cooldown):
+    """Returns a TransformerConfig that ends when its time is over.
+
+    The share of its cooldown stays; without one it is three quarters, or, if
+    not `has_cooldown`, none, and the config stays as it is.
+    """
+    share = config.cooldown_steps / config.train_steps
+    if not share and not has_cooldown:
+        return config
+    cooldown_steps = round(UNPLANNED * (share or _DEFAULT_SHARE))
+    return dataclasses.replace(
+        config, train_steps=UNPLANNED, cooldown_steps=cooldown_steps
+    )
+
+
+class TimeBudget(keras.callbacks.Callback):
+    """Measures updates, and plans how many fit into the remaining time.
+
+    Up to the cooldown, learning rates do not depend on the number of updates.
+    So it is decided when the cooldown has to begin, from the speed up to then.
+
+    Args:
+        minutes: from now to the end.
+        config: TransformerConfig, whose cooldown has its share of the time, and
+            whose `train_steps` are the most.
+
+    Attributes:
+        end_time: `time.monotonic()` of the end.
+        plan_time: that of the decision.
+    """
+
+    def __init__(self, minutes, config):
+        super().__init__()
+        self._config = config
+        share = config.cooldown_steps / config.train_steps
+        self._begun = time.monotonic()
+        self.end_time = self._begun + 60 * minutes
+        self.plan_time = self.end_time - share * 60 * minutes
+        self._num_steps, self._first_time = 0, self._begun
+
+    def on_train_batch_end(self, batch, logs=None):
+        """Counts an update; the first one is compiled."""
+        if not self._num_steps:
+            self._first_time = time.monotonic()
+        self._num_steps += 1
+
+    def plan_end(self, step):
+        """Returns the total of updates, at least one more than `step`."""
+        now = time.monotonic()
+        # The next fit compiles, too.
+        left = self.end_time - now - (self._first_time - self._begun)
+        seconds = (now - self._first_time) / max(self._num_steps - 1, 1)
+        count = max(int(left / max(seconds, 1e-6)), 1)
+        return min(step + count, self._config.train_steps)
+
+    def plan_config(self, step, last):
+        """Returns the config of a training that ends at step `last`."""
+        if last == self._config.train_steps:
+            return self._config
+        return dataclasses.replace(
+            self._config, train_steps=last, cooldown_steps=last - step
+        )
