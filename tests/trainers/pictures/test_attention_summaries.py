@@ -85,7 +85,7 @@ def logs(tmp_path_factory):
     """(folder, model, recorded maps of steps 4 and 5)."""
     folder = tmp_path_factory.mktemp("logs")
     model, recorder = _train(folder)
-    # Fit ends with the average as weights.
+    model.use_average()
     assert largest_difference(recorder.weights, weights_of(model)) == 0
     return folder, model, recorder.maps
 
