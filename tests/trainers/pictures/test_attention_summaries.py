@@ -77,6 +77,7 @@ def _train(folder, summaries=True):
         shuffle=False,
         verbose=0,
     )
+    model.use_average()
     return model, recorder
 
 
@@ -85,7 +86,6 @@ def logs(tmp_path_factory):
     """(folder, model, recorded maps of steps 4 and 5)."""
     folder = tmp_path_factory.mktemp("logs")
     model, recorder = _train(folder)
-    model.use_average()
     assert largest_difference(recorder.weights, weights_of(model)) == 0
     return folder, model, recorder.maps
 
