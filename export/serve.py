@@ -19,6 +19,7 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
+from export.common.processes import processor_count, share_processors
 from export.translators import search_flags
 
 FLAGS = flags.FLAGS
@@ -75,6 +76,8 @@ command.mark_flags_as_finite("timeout_seconds")
 def main(arguments):
     """Serves until it is interrupted."""
     del arguments
+    num_threads = processor_count()
+    share_processors(num_threads)
     app, connections, models = _import_server()
     if not FLAGS.model_name.isidentifier():
         raise InputError(
@@ -93,6 +96,7 @@ def main(arguments):
             max_batch=FLAGS.max_batch,
             max_waiting=FLAGS.max_waiting,
             timeout=FLAGS.timeout_seconds,
+            num_threads=num_threads,
         )
         application = app.create_app(
             model, FLAGS.model_name, limits, FLAGS.api_key

@@ -45,10 +45,12 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
+from export.common.processes import share_processors
 from export.lines import line_flags
 from export.lines.streams import print_line_warning
 from export.loading import load_translator
 from export.translators import search_flags
+from export.translators.batches import NUM_THREADS
 from export.translators.translation import UnknownCharacterError
 
 FLAGS = flags.FLAGS
@@ -121,6 +123,8 @@ def main(arguments):
     )
     if FLAGS.compiled:
         search["compiled"] = True
+    else:
+        share_processors(NUM_THREADS)
     for name in ("target_pieces", "shortlist"):
         if FLAGS.prefixes is not None and name in search:
             raise InputError(

@@ -20,6 +20,18 @@ def processor_count():
     return os.cpu_count() or 1
 
 
+def share_processors(num_tasks):
+    """Gives each of TensorFlow's operations its share of the processors.
+
+    To be called before TensorFlow computes, by a process in which `num_tasks`
+    do so at a time. Waking threads for the few rows of single sentences takes
+    longer than the product (docs/measured/serving.md). A choice of the user in
+    TF_NUM_INTRAOP_THREADS is kept.
+    """
+    share = max(processor_count() // num_tasks, 1)
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", str(share))
+
+
 class StopSignals:
     """A context in which the first SIGINT or SIGTERM calls `stop()`.
 

@@ -32,7 +32,9 @@ class DocumentTranslator:
             return asyncio.run_coroutine_threadsafe(result, loop).result()
 
         self._backend = _RankedBackend(
-            run_in_loop, num_threads=1, batch_size=limits.max_batch
+            run_in_loop,
+            num_threads=limits.num_threads,
+            batch_size=limits.max_batch,
         )
         self._backend.num_best = num_best
         self._languages = languages

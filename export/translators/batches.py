@@ -33,6 +33,10 @@ def map_in_batches(
     """
     results = [None] * len(lengths)
     batches = [*batch_by_length(lengths, batch_tokens, batch_size)]
+    if 0 < len(batches) <= num_threads:
+        # All threads finish at about the same time.
+        share = -(-sum(map(len, batches)) // num_threads)
+        batches = [*batch_by_length(lengths, batch_tokens, share)]
     with contextlib.closing(
         parallel_map(function, batches, num_threads)
     ) as results_of_batches:
