@@ -212,7 +212,7 @@ def test_a_model_of_several_languages(tmp_path, load):
     files = (hash_model_files(path),)
     languages = {"source_language": "deu_Latn", "target_language": "eng_Latn"}
     job = TranslationJob(files, options(**languages, direction="backward"))
-    expected = loading.load_translator(path).for_languages(
+    expected = loading.load_translator(path, num_threads=1).for_languages(
         "eng_Latn", "deu_Latn"
     )
     assert load(job).translate(TEXTS[:8]) == expected.translate(TEXTS[:8])
