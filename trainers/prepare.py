@@ -6,7 +6,11 @@ from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from export.common.storage import explain_read_errors
+from export.common.storage import (
+    explain_file_errors,
+    explain_read_errors,
+    write_bytes,
+)
 from trainers.data import TRAINING_COMMANDS, dataset_flags, dataset_kind
 from trainers.data.preparation import (
     MAX_STORED_TOKENS,
@@ -14,6 +18,7 @@ from trainers.data.preparation import (
     prepare_corpus,
 )
 from trainers.data.prepared_corpus import MAX_SENTENCE_LENGTH, sha256
+from trainers.data.removed_pairs import removed_pairs_page
 from trainers.training import config_flags
 from trainers.workers import ray_cluster
 
@@ -62,6 +67,12 @@ flags.DEFINE_float(
     "Share of the training pairs to use with --pair_scores.",
     lower_bound=1e-6,
     upper_bound=1.0,
+)
+flags.DEFINE_string(
+    "report",
+    None,
+    "HTML page to write, overwritten: how many training pairs were removed by "
+    "which rule, and ten random examples of each.",
 )
 flags.DEFINE_integer(
     "max_tokens",
@@ -134,11 +145,20 @@ def main(arguments):
                 + ".",
                 flush=True,
             )
+    if FLAGS.report:
+        _write_report(corpus.name, prepared.manifest.splits["train"])
     next_flags = [f"--prepared_dir={FLAGS.output_dir}", f"--preset={preset}"]
     if size != default_size:
         next_flags.append(f"--set=vocabulary_size={size}")
     trainer = TRAINING_COMMANDS[prepared.manifest.kind]
     command.print_next(command.command_line(trainer, *next_flags))
+
+
+def _write_report(name, split):
+    page = removed_pairs_page(name, split.num_read, split.cleaning)
+    with explain_file_errors(FLAGS.report):
+        write_bytes(pathlib.Path(FLAGS.report), page.encode("utf-8"))
+    print(f"Wrote {FLAGS.report}.", flush=True)
 
 
 def _workers():

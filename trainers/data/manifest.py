@@ -7,6 +7,7 @@ import typing
 
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors, write_json
+from trainers.data.removed_pairs import merge_samples
 
 MANIFEST_FILE = "manifest.json"
 # Number of unknown characters that are stored and printed.
@@ -99,7 +100,8 @@ class SideCounts:
 class CleaningCounts:
     """Numbers of pairs that each cleaning rule has removed.
 
-    `filters` has those of each of `FILTERS`.
+    `filters` has those of each of `FILTERS`, and `examples` a sample of the
+    pairs of each rule, see `sample_pairs`.
     """
 
     duplicate: int = 0
@@ -107,6 +109,9 @@ class CleaningCounts:
     ratio: int = 0
     filters: dict[str, int] = dataclasses.field(default_factory=dict)
     score: int = 0
+    examples: dict[str, tuple[tuple[str, ...], ...]] = dataclasses.field(
+        default_factory=dict
+    )
 
     def __add__(self, other):
         filters = collections.Counter(self.filters)
@@ -117,13 +122,24 @@ class CleaningCounts:
             self.ratio + other.ratio,
             dict(filters),
             self.score + other.score,
+            {
+                rule: merge_samples(
+                    self.examples.get(rule, ()), other.examples.get(rule, ())
+                )
+                for rule in {**self.examples, **other.examples}
+            },
         )
+
+    def by_rule(self):
+        """Returns the number of pairs of each rule that removed any, a dict."""
+        names = "duplicate", "language", "ratio", "score"
+        counts = {name: getattr(self, name) for name in names} | self.filters
+        return {name: count for name, count in counts.items() if count}
 
     @property
     def total(self):
         """Number of pairs that were removed."""
-        removed = self.duplicate + self.language + self.ratio + self.score
-        return removed + sum(self.filters.values())
+        return sum(self.by_rule().values())
 
 
 @dataclasses.dataclass(frozen=True)

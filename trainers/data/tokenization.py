@@ -1,6 +1,5 @@
 """Cleans and tokenizes chunks of pairs: pure functions, for any worker."""
 
-import collections
 import functools
 import itertools
 import typing
@@ -16,6 +15,7 @@ from trainers.augmentation.noise import Noise, add_noise
 from trainers.data.cleaning import exceeds_ratio, has_languages
 from trainers.data.filters import find_filter
 from trainers.data.manifest import NUM_EXAMPLES, CleaningCounts, SideCounts
+from trainers.data.removed_pairs import sample_pairs
 
 # Pairs per chunk: large enough to make call overhead negligible.
 _CHUNK_PAIRS = 5_000
@@ -27,12 +27,13 @@ class Chunk(typing.NamedTuple):
 
     `first` is the index of the first pair in the split. `num_read` includes
     `num_duplicates`, and pairs of low scores, which are not in `pairs`, a list
-    of (source, target) str.
+    of (source, target) str; `examples` are those of CleaningCounts.
     """
 
     first: int
     num_read: int
     num_duplicates: int
+    examples: dict[str, tuple]
     pairs: list[tuple[str, str]]
 
 
@@ -85,10 +86,16 @@ def cut_into_chunks(pairs, is_unique=ALL_PAIRS, is_good=ALL_PAIRS, first=0):
     while batch := list(itertools.islice(pairs, _CHUNK_PAIRS)):
         indices = np.arange(first, first + len(batch))
         unique = is_unique[indices % len(is_unique)]
-        is_kept = unique & is_good[indices % len(is_good)]
+        good = is_good[indices % len(is_good)]
+        removed = {"duplicate": ~unique, "score": unique & ~good}
+        examples = {
+            rule: sample_pairs(itertools.compress(batch, mask.tolist()))
+            for rule, mask in removed.items()
+            if mask.any()
+        }
         num_duplicates = len(batch) - int(np.count_nonzero(unique))
-        kept = [*itertools.compress(batch, is_kept.tolist())]
-        yield Chunk(first, len(batch), num_duplicates, kept)
+        kept = [*itertools.compress(batch, (unique & good).tolist())]
+        yield Chunk(first, len(batch), num_duplicates, examples, kept)
         first += len(batch)
 
 
@@ -126,34 +133,34 @@ def tokenize_chunk(settings, chunk):
 
 def _clean(settings, chunk):
     """Returns the pairs to tokenize, and the CleaningCounts of the others."""
-    pairs, languages = chunk.pairs, settings.languages
-    if languages:
+    pairs, removed, normalizers = [], {}, None
+    if settings.languages or settings.filters:
         normalizers = settings.codec.normalizers
-        pairs = [
-            pair
-            for pair in pairs
-            if has_languages(pair, languages, normalizers)
-        ]
-    filtered, rules = pairs, []
-    if settings.filters:
-        normalizers = settings.codec.normalizers
-        rules = [
-            find_filter(pair, normalizers, settings.filters) for pair in pairs
-        ]
-        filtered = [pair for pair, rule in zip(pairs, rules) if not rule]
-    balanced = filtered
+    for pair in chunk.pairs:
+        rule = None
+        if settings.languages and not has_languages(
+            pair, settings.languages, normalizers
+        ):
+            rule = "language"
+        rule = rule or find_filter(pair, normalizers, settings.filters)
+        (removed.setdefault(rule, []) if rule else pairs).append(pair)
+    balanced = pairs
     if settings.max_ratio:
-        balanced = [
-            pair
-            for pair, ids in zip(filtered, _encode(settings, filtered))
-            if not _exceeds_ratio(settings, pair, ids)
-        ]
+        balanced = []
+        for pair, ids in zip(pairs, _encode(settings, pairs)):
+            exceeds = _exceeds_ratio(settings, pair, ids)
+            (removed.setdefault("ratio", []) if exceeds else balanced).append(
+                pair
+            )
+    counts = {rule: len(each) for rule, each in removed.items()}
+    examples = {rule: sample_pairs(each) for rule, each in removed.items()}
     return balanced, CleaningCounts(
         duplicate=chunk.num_duplicates,
-        language=len(chunk.pairs) - len(pairs),
-        ratio=len(filtered) - len(balanced),
-        filters=dict(collections.Counter(filter(None, rules))),
+        language=counts.pop("language", 0),
+        ratio=counts.pop("ratio", 0),
+        filters=counts,
         score=chunk.num_read - chunk.num_duplicates - len(chunk.pairs),
+        examples=chunk.examples | examples,
     )
 
 

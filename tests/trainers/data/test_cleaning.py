@@ -1,5 +1,7 @@
 """Rules that remove training pairs, beside brute force."""
 
+import functools
+import random
 import sys
 import types
 
@@ -26,6 +28,7 @@ from trainers.data import cleaning
 from trainers.data.cleaning import DuplicateFinder
 from trainers.data.codecs import make_codec
 from trainers.data.manifest import CleaningCounts
+from trainers.data.removed_pairs import merge_samples, sample_pairs
 from trainers.data.vocabulary import (
     make_normalizer,
     make_text_normalizer,
@@ -140,22 +143,24 @@ def _train():
 
 def _expected(pairs, tokenizer):
     """The pairs that stay, and the CleaningCounts, one after another."""
-    kept, seen, counts = [], set(), {"duplicate": 0, "language": 0, "ratio": 0}
+    kept, seen = [], set()
+    removed = {"duplicate": [], "language": [], "ratio": []}
     source_letters = set("abdeiklmnoprstu .")
     for source, target in pairs:
         lengths = [len(tokenizer.encode([t])[0]) - 1 for t in (source, target)]
         if (source, target) in seen:
-            counts["duplicate"] += 1
+            removed["duplicate"].append((source, target))
         elif set(target) <= source_letters or not (
             source.startswith("?") or set(source) <= source_letters
         ):
-            counts["language"] += 1
+            removed["language"].append((source, target))
         elif max(lengths) / min(lengths) > 2:
-            counts["ratio"] += 1
+            removed["ratio"].append((source, target))
         else:
             kept.append((source, target))
         seen.add((source, target))
-    return kept, CleaningCounts(**counts)
+    counts = {rule: len(each) for rule, each in removed.items()}
+    return kept, CleaningCounts(**counts), removed
 
 
 def test_counts_and_pairs_are_those_of_brute_force(
@@ -167,11 +172,14 @@ def test_counts_and_pairs_are_those_of_brute_force(
     corpus = MemoryCorpus(splits(train=train, dev=train))
     settings = byte_vocabulary() | {"copy_rate": 0.5, "max_unknown": 1}
     tokenizer = Tokenizer(settings["vocabulary"])
-    kept, counts = _expected(pairs, tokenizer)
+    kept, counts, removed = _expected(pairs, tokenizer)
     assert min(counts.duplicate, counts.language, counts.ratio) > 1
     prepared = prepare(tmp_path / "data", corpus, cleaning=RULES, **settings)
     split = prepared.manifest.splits["train"]
-    assert split.cleaning == counts
+    assert split.cleaning.by_rule() == counts.by_rule()
+    for rule, examples in split.cleaning.examples.items():
+        assert len(examples) == min(len({*removed[rule]}), 10)
+        assert {(one, other) for _, one, other in examples} <= {*removed[rule]}
     assert split.num_read == 60 and split.num_too_long == 0
     assert split.num_pairs == 60 - counts.total
     # Copies are added after all rules.
@@ -184,6 +192,19 @@ def test_counts_and_pairs_are_those_of_brute_force(
         prepare(folder, corpus, cleaning=RULES, **settings)
     prepare(folder, corpus, cleaning=RULES, workers=2, **settings)
     assert contents(folder) == contents(tmp_path / "data")
+
+
+def test_examples_are_the_same_for_any_parts():
+    pairs = [(f"a {number}", f"b {number % 7}") for number in range(100)]
+    whole = sample_pairs(pairs)
+    assert len({*whole}) == 10
+    parts = [
+        sample_pairs(pairs[start : start + 9]) for start in range(0, 99, 7)
+    ]
+    random.Random(1).shuffle(parts)
+    assert functools.reduce(merge_samples, parts) == whole
+    # A sample is not the beginning.
+    assert max(int(source[2:]) for _, source, _ in whole) > 20
 
 
 def test_each_segmentation_has_the_same_pairs(tmp_path):
@@ -200,7 +221,7 @@ def test_each_segmentation_has_the_same_pairs(tmp_path):
     split = prepared.manifest.splits["train"]
     unique = len(dict.fromkeys(pairs))
     assert (split.num_read, split.num_pairs) == (180, 3 * unique)
-    assert split.cleaning == CleaningCounts(duplicate=180 - 3 * unique)
+    assert split.cleaning.by_rule() == {"duplicate": 180 - 3 * unique}
 
 
 def test_the_vocabulary_is_of_clean_pairs(tmp_path, languages):

@@ -36,6 +36,29 @@ def preparer():
     running.close()
 
 
+def test_a_report_shows_what_was_removed(preparer, tmp_path):
+    """Also of data that are prepared already; text is not markup."""
+    cipher.write(tmp_path)
+    for side, line in ((cipher.SOURCE, "<b>bad</b> &"), (cipher.TARGET, "x")):
+        with (tmp_path / f"toy.train.{side}").open("a") as file:
+            file.write(f"{line}\n{line}\n")
+    for name in "one.html", "two.html":
+        result = preparer.run(
+            *(*TEXT, "--filters=markup", "--drop_duplicates"),
+            *(f"--report={name}", "--max_unknown=1"),
+            folder=tmp_path,
+        )
+        assert (result.code, result.err) == (0, "")
+    page = (tmp_path / "one.html").read_text("utf-8")
+    assert page == (tmp_path / "two.html").read_text("utf-8")
+    for text in "of 202 training pairs", "markup: 1 (0.50%)", "repeated: ":
+        assert text in page
+    assert page.count("&lt;b&gt;bad&lt;/b&gt; &amp;") == 2
+    assert "<b>" not in page
+    result = preparer.run(*TEXT, "--report=no/page.html", folder=tmp_path)
+    assert result.code == 2
+
+
 def test_text_is_prepared_once(preparer, tmp_path):
     cipher.write(tmp_path)
     first = preparer.run(*TEXT, folder=tmp_path)
