@@ -3,15 +3,19 @@
 import array
 import functools
 import hashlib
+import re
 
 import numpy as np
 
 from export.common.errors import InputError
+from export.documents.patterns import MARKS
 from export.translators.languages import base_code
 
 # Probability below which a text may be of any language. Of Tatoeba's sentences
 # of six words, 0.14 % are then taken for another language, of longer ones none.
 _MIN_CONFIDENCE = 0.5
+# Python's \w has no vowel signs, as of Hindi.
+_WORD = re.compile(rf"(?:[^\W_]|[{MARKS}])+")
 _HASH_BYTES = 8
 _HASH_MASK = (1 << 8 * _HASH_BYTES) - 1
 # An odd number, so that repetitions of a pair have different hashes.
@@ -33,14 +37,16 @@ def exceeds_ratio(source_length, target_length, max_ratio):
 class DuplicateFinder:
     """Finds training pairs that occurred before, in 8 bytes per pair.
 
-    Compares the texts that `normalizers`, a function for each side, return.
+    Compares the texts that `normalizers`, a function for each side, return; if
+    `ignores_marks` without case, and without all but letters and digits.
     `read_pairs` of a Corpus comes first. With 1e9 pairs, two different ones
     have equal hashes with probability 0.03.
     """
 
-    def __init__(self, normalizers=(str, str)):
+    def __init__(self, normalizers=(str, str), ignores_marks=False):
         self._hashes = array.array("Q")
         self._normalizers = normalizers
+        self._fold = _fold_marks if ignores_marks else str
 
     def read_pairs(self, corpus):
         """Yields the training pairs, and stores their hashes."""
@@ -48,7 +54,7 @@ class DuplicateFinder:
         for (source, target), times in corpus.repeated_pairs("train"):
             # No side contains a line break.
             sides = normalize_source(source), normalize_target(target)
-            content = "\n".join(sides).encode()
+            content = "\n".join(map(self._fold, sides)).encode()
             digest = hashlib.blake2b(content, digest_size=_HASH_BYTES).digest()
             value = int.from_bytes(digest, "little")
             for _ in range(times):
@@ -69,6 +75,11 @@ class DuplicateFinder:
             _, first = np.unique(hashes[indices], return_index=True)
             is_unique[indices[first]] = True
         return is_unique
+
+
+def _fold_marks(text):
+    """Returns letters and digits without case; other text as it is."""
+    return "".join(_WORD.findall(text.casefold())) or text
 
 
 def validate_languages(corpus):

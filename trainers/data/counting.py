@@ -47,13 +47,14 @@ def count_training_pairs(corpus, data_source, vocabulary=None):
     pairs, name = corpus.pairs("train"), data_source.normalization
     # Mostly chosen; otherwise the pairs are read again.
     assumed = NFKC_RULES if name == "auto" else name
-    if data_source.drop_duplicates:
+    is_near = data_source.drop_near_duplicates
+    if data_source.drop_duplicates or is_near:
         if vocabulary is None:
             normalizers = [make_text_normalizer(assumed)] * 2
         else:
             files = {VOCABULARY_FILE: vocabulary}
             normalizers = make_codec(corpus.kind, files).normalizers
-        finder = DuplicateFinder(normalizers)
+        finder = DuplicateFinder(normalizers, is_near)
         pairs = finder.read_pairs(corpus)
     num_pairs, counts = _count_pairs(corpus.kind, overlaps.watch(pairs))
     if finder is None:
@@ -61,7 +62,8 @@ def count_training_pairs(corpus, data_source, vocabulary=None):
     else:
         chosen = choose_normalization(name, counts)
         if vocabulary is None and chosen != assumed:
-            finder = DuplicateFinder([make_text_normalizer(chosen)] * 2)
+            normalizers = [make_text_normalizer(chosen)] * 2
+            finder = DuplicateFinder(normalizers, is_near)
             collections.deque(finder.read_pairs(corpus), maxlen=0)
         is_unique = finder.find_unique()
     return TrainingCounts(num_pairs, counts, is_unique, overlaps.count())

@@ -114,6 +114,12 @@ def define_preparation_flags():
         "drop_duplicates", False, "Skip training pairs that occurred before."
     )
     flags.DEFINE_boolean(
+        "drop_near_duplicates",
+        False,
+        "Skip training pairs that occurred before but for case, punctuation "
+        "and spaces.",
+    )
+    flags.DEFINE_boolean(
         "check_languages",
         False,
         "Skip training pairs with a side that is clearly in another language; "

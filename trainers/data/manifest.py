@@ -15,7 +15,8 @@ NUM_EXAMPLES = 8
 
 # The choices of a DataSource that remove training pairs.
 CLEANING_CHOICES = (
-    *("max_ratio", "drop_duplicates", "check_languages", "filters"),
+    *("max_ratio", "drop_duplicates", "drop_near_duplicates"),
+    *("check_languages", "filters"),
 )
 SCORE_CHOICES = ("pair_scores", "keep_share")
 # Older trainings lack these.
@@ -48,6 +49,7 @@ class DataSource:
     segmentations: int = 1
     max_ratio: float = 0.0
     drop_duplicates: bool = False
+    drop_near_duplicates: bool = False
     check_languages: bool = False
     filters: str = "off"
     pair_scores: str = ""

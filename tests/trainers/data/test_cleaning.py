@@ -104,6 +104,27 @@ def test_duplicates_are_those_of_normalized_text(
     assert counts.duplicate == len(train) - len(unique)
 
 
+def test_near_duplicates_differ_in_marks_and_case(tmp_path):
+    pairs = [
+        *(("A b, c!", "x y"), ("a  b c", "X y."), ("a b c", "x z")),
+        *(("a b 1", "x"), ("a b 2", "x"), ("...", "!"), ("?", "!"), ("?", "!")),
+        # ki and kā.
+        *(("\u0915\u093f", "x"), ("\u0915\u093e", "x")),
+    ]
+    for near, expected in ((False, 1), (True, 2)):
+        prepared = prepare(
+            tmp_path / str(near),
+            MemoryCorpus({"train": [(one, (other,)) for one, other in pairs]}),
+            cleaning={
+                "drop_duplicates": not near,
+                "drop_near_duplicates": near,
+            },
+            max_unknown=1,
+        )
+        split = prepared.manifest.splits["train"]
+        assert split.cleaning.by_rule() == {"duplicate": expected}
+
+
 def test_languages_are_those_of_normalized_text(languages):
     codec = make_codec("text", {"vocabulary.model": vocabulary()})
     pair, codes = ("\ufeff\u2581ba", "yz"), (cipher.SOURCE, cipher.TARGET)
