@@ -14,9 +14,10 @@ REASONS = ("short", "long", "repeating", "copied", "script")
 _MAX_RATIO, _MAX_EXTRA = 2, 15
 # Latin letters that a Chinese, Japanese or Korean one may stand for.
 _WIDE_LETTER = 3
-# Words of a sequence that may not occur more often than any of the source.
+# Number of words of a sequence that may not occur more often than any of the
+# source.
 _SEQUENCE = 3
-# Words of which this share may be in the source.
+# Minimum number of words, and maximum share of them that the source may have.
 _MIN_WORDS, _MAX_COPIED = 5, 0.7
 
 _WORD = re.compile(rf"[{NO_SPACES}]|(?:(?![{NO_SPACES}])[^\W\d_])+")

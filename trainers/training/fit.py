@@ -158,22 +158,27 @@ def _copy_locally(model, options):
     return copy
 
 
+def _has_plan(options, log):
+    """Whether an earlier run planned the updates of this time."""
+    return log.plan.get("train_minutes") == options.train_minutes
+
+
 def _planned_config(config, options, log):
-    """Returns the config of a plan that an earlier run made, or the given."""
-    plan = log.plan
-    if not plan or plan["train_minutes"] != options.train_minutes:
+    """Returns the config with the updates that an earlier run planned."""
+    if not _has_plan(options, log):
         return config
     names = "train_steps", "cooldown_steps"
-    return dataclasses.replace(config, **{name: plan[name] for name in names})
+    plan = {name: log.plan[name] for name in names}
+    return dataclasses.replace(config, **plan)
 
 
 def _fit(model, config, inputs, options, checkpoints, counter, history, log):
     """Trains; returns the config, with the updates that fit into the time."""
     strategy = model.distribute_strategy
     chief = strategies.is_chief(strategy)
-    callbacks, stop_time, end_time = [counter], None, None
-    budget = None
-    if options.train_minutes and config == inputs.config:
+    callbacks = [counter]
+    budget = stop_time = end_time = None
+    if options.train_minutes and not _has_plan(options, log):
         budget = TimeBudget(options.train_minutes, config)
         stop_time, end_time = budget.plan_time, budget.end_time
         callbacks.append(budget)
@@ -235,8 +240,12 @@ def _fit(model, config, inputs, options, checkpoints, counter, history, log):
         strategy.scope(),
     ):
         fit()
-        is_planned = budget is not None and config.cooldown_steps > 0
-        if is_planned and saver.time_is_up and not saver.interrupted:
+        is_over = (
+            counter.finished
+            or saver.interrupted
+            or has_plateaued(history, options.patience)
+        )
+        if saver.time_is_up and config.cooldown_steps and not is_over:
             last = budget.plan_end(counter.step)
             if strategies.is_multiworker(strategy):
                 last = int(min(strategies.gather_steps(strategy, last)))

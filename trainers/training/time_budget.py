@@ -34,12 +34,12 @@ class TimeBudget(keras.callbacks.Callback):
 
     Args:
         minutes: from now to the end.
-        config: TransformerConfig, whose cooldown has its share of the time, and
-            whose `train_steps` are the most.
+        config: TransformerConfig; the time is divided as its `train_steps`,
+            the maximum, are by its cooldown.
 
     Attributes:
-        end_time: `time.monotonic()` of the end.
-        plan_time: that of the decision.
+        end_time: `time.monotonic()` at the end.
+        plan_time: `time.monotonic()` at the decision.
     """
 
     def __init__(self, minutes, config):
@@ -58,7 +58,7 @@ class TimeBudget(keras.callbacks.Callback):
         self._num_steps += 1
 
     def plan_end(self, step):
-        """Returns the total of updates, at least one more than `step`."""
+        """Returns the total number of updates, at least `step` + 1."""
         now = time.monotonic()
         # The next fit compiles, too.
         left = self.end_time - now - (self._first_time - self._begun)
