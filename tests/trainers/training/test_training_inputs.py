@@ -68,6 +68,7 @@ def test_run_files(corpus, claimed):
         "segmentations": 1,
         "max_ratio": 0.0,
         "drop_duplicates": False,
+        "drop_near_duplicates": False,
         "check_languages": False,
         "filters": "off",
         "pair_scores": "",
