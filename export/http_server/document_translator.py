@@ -37,21 +37,20 @@ class DocumentTranslator:
             batch_size=limits.max_batch,
         )
         self._backend.num_best = num_best
-        self._languages = languages
+        self._translator = Translator(self._backend, languages)
 
     def translate_versions(self, texts, document_format):
         """Returns the translations of each document, lists, best first.
 
         All sentences of the second are the second best, or the last possible.
         """
-        translator = Translator(self._backend, self._languages)
         versions = []
         for rank in range(self._backend.num_best):
             self._backend.rank = rank
             # Only the best translation of a sentence has alignments.
             self._backend.has_alignments = rank == 0
             versions.append(
-                translate_documents(translator, texts, document_format)
+                translate_documents(self._translator, texts, document_format)
             )
         return [[*dict.fromkeys(row)] for row in zip(*versions)]
 
@@ -59,9 +58,7 @@ class DocumentTranslator:
         """Returns why the best translations may be wrong, a list of str."""
         columns = texts, [row[0] for row in versions]
         columns = [[_MARKUP.sub("", text) for text in each] for each in columns]
-        return Translator(self._backend, self._languages).find_suspicions(
-            *columns
-        )
+        return self._translator.find_suspicions(*columns)
 
 
 class _RankedBackend(SignatureBackend):

@@ -8,8 +8,6 @@ import unicodedata
 from export.documents.patterns import CHINESE, NO_SPACES
 from export.translators.languages import base_code
 
-REASONS = ("short", "long", "repeating", "copied", "script")
-
 # Up to this many times the letters of a text, and some more, may translate it.
 _MAX_RATIO, _MAX_EXTRA = 2, 15
 # Latin letters that a Chinese, Japanese or Korean one may stand for.
@@ -51,11 +49,12 @@ _SCRIPTS = {
 
 
 def find_suspicion(text, translation, language=None):
-    """Returns one of REASONS why a translation may be wrong, "" if none.
+    """Returns why a translation may be wrong, "" if nothing is known.
 
-    "repeating" has a sequence of words, or a part of a word, more often than
-    the text; "copied" is mostly words of the text; "script" has letters that
-    the `language`, a code, is not written in, nor are in the text.
+    "short" and "long" have half or twice the letters of the text; "repeating"
+    has a sequence of words, or a part of a word, more often than the text;
+    "copied" is mostly words of the text; "script" has letters that the
+    `language`, a code, is not written in, nor are in the text.
     """
     lengths = _length(text), _length(translation)
     if _is_longer(*lengths):

@@ -204,8 +204,8 @@ def make_codec_files(
         rates = parse_noise(data_source.noise)
         has_marks = all(rates.get(kind) for kind in ("upper", "title"))
         # The marks know nothing of languages.
-        has_marks &= not (has_dotless_i(corpus.source_language))
-        has_marks &= not (has_dotless_i(corpus.target_language))
+        languages = corpus.source_language, corpus.target_language
+        has_marks &= not any(map(has_dotless_i, languages))
         marks = CASE_MARKS if has_marks else ()
         vocabulary = train_vocabulary(
             texts,

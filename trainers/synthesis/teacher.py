@@ -28,7 +28,7 @@ DEFAULT_PROMPT = (
     "the language {target_language}. Answer with the translation alone, in one "
     "line.\n\n{text}"
 )
-# Path and the extra fields of each interface.
+# The path of each interface.
 APIS = {"chat": "/chat/completions", "completions": "/completions"}
 _RETRIED = (408, 409, 425, 429, *range(500, 600))
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0

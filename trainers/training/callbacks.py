@@ -320,7 +320,8 @@ class SaveCheckpoints(keras.callbacks.Callback):
     def remove_time_limit(self):
         """Lets the next fit last as long as it takes."""
         self._stop_time, self.time_is_up = None, False
-        self._previous_logs["time_up"] = self.model.time_stop_flag = 0.0
+        self._previous_logs = {**self._previous_logs, "time_up": 0.0}
+        self.model.time_stop_flag = 0.0
 
     def stop(self):
         """Makes fit save and stop; signal handlers may call it."""
@@ -333,7 +334,7 @@ class SaveCheckpoints(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         """Saves and stops when due."""
-        previous, self._previous_logs = self._previous_logs, dict(logs)
+        previous, self._previous_logs = self._previous_logs, logs
         if not math.isfinite(float(previous["loss"])):
             step = self._counter.step - 1
             raise divergence_error(f"The loss of step {step:,}")

@@ -58,7 +58,7 @@ ROW = "Le vieil homme va de ville en ville et vend partout ses marchandises."
             "fra_Latn",
             "script",
         ),
-        # A language of which no script is known.
+        # A language whose script is unknown.
         (LONG, RUSSIAN, "zzz", ""),
         ("Москва is big.", "Москва est.", "fr", ""),
         ("これは本です。", "This is a book.", "en", ""),
