@@ -11,6 +11,7 @@ command resumes, and `trainers.prepare --pair_scores=FILE --keep_share=0.8` uses
 the best four fifths.
 """
 
+import functools
 import itertools
 import os
 import pathlib
@@ -27,11 +28,13 @@ from export.model_directory import ModelDirectory
 from export.translators import search_flags
 from trainers.data import dataset_flags
 from trainers.data.pair_scores import description_path, read_description
-from trainers.synthesis.workers import hash_model_files
+from trainers.synthesis import workers
+from trainers.workers import ray_cluster
 
 FLAGS = flags.FLAGS
 flags.adopt_module_key_flags(dataset_flags)
 search_flags.define_batch_tokens()
+ray_cluster.define_flag()
 flags.DEFINE_string(
     "model_dir", None, "Model directory from source to target.", required=True
 )
@@ -65,35 +68,41 @@ def main(arguments):
                 f"expected a model of {' to '.join(expected)}."
             )
     num_pairs = sum(1 for _ in corpus.pairs("train"))
+    jobs = [
+        workers.TranslationJob(
+            (workers.hash_model_files(each.path),),
+            workers.SynthesisOptions(
+                direction=direction,
+                source_language=languages[0],
+                target_language=languages[1],
+                batch_tokens=FLAGS.batch_tokens,
+            ),
+        )
+        for each, direction in ((forward, "forward"), (backward, "backward"))
+    ]
     description = {
         "dataset": corpus.name,
         "languages": [*languages],
         "fingerprint": corpus.fingerprint(),
         "pairs": num_pairs,
-        "models": [
-            [*hash_model_files(each.path).sha256]
-            for each in (forward, backward)
-        ],
+        "models": [[*job.models[0].sha256] for job in jobs],
     }
     path = pathlib.Path(FLAGS.output)
     with folder_lock(path.absolute().parent, "pair_scores"):
         first = _prepare_output(path, description)
-        translators = [
-            load_translator(each.path, batch_tokens=FLAGS.batch_tokens)
-            for each in (forward, backward)
-        ]
         pairs = itertools.islice(corpus.pairs("train"), first, None)
+        chunks = iter(lambda: [*itertools.islice(pairs, _CHUNK_PAIRS)], [])
+        score_chunks = _score_here if FLAGS.ray is None else _score_on_ray
         with (
             explain_file_errors(path),
             path.open("ab") as file,
             ProgressBar("Scoring", num_pairs, "pairs") as bar,
         ):
             bar.skip(first)
-            while chunk := [*itertools.islice(pairs, _CHUNK_PAIRS)]:
-                scores = score_pairs(*translators, *zip(*chunk))
+            for scores in score_chunks(jobs, chunks):
                 file.write("".join(f"{s:.5f}\n" for s in scores).encode())
                 file.flush()
-                bar.update(len(chunk))
+                bar.update(len(scores))
     print(f"Wrote {path}, the scores of {num_pairs:,} pairs.")
     flags_of_data = (
         f"--dataset={corpus.name}",
@@ -126,6 +135,36 @@ def score_pairs(forward, backward, sources, targets):
             ]
         )
     return [-(abs(a - b) + (a + b) / 2) for a, b in zip(*entropies)]
+
+
+def _score_here(jobs, chunks):
+    """Yields the scores of each chunk of pairs, by all processors."""
+    translators = [
+        load_translator(job.models[0].path, batch_tokens=FLAGS.batch_tokens)
+        for job in jobs
+    ]
+    for chunk in chunks:
+        yield score_pairs(*translators, *zip(*chunk))
+
+
+def _score_on_ray(jobs, chunks):
+    """Yields the scores of each chunk of pairs, a task of a cluster each."""
+    with ray_cluster.connect(FLAGS.ray) as cluster:
+        files = [cluster.put(workers.read_model_files(j.models)) for j in jobs]
+        score = functools.partial(_score_task, jobs, files)
+        yield from cluster.map(score, chunks)
+
+
+def _score_task(jobs, files, chunk):
+    import ray
+
+    translators = [
+        workers.load_translator(
+            workers.localize_job(job, functools.partial(ray.get, each))
+        )
+        for job, each in zip(jobs, files)
+    ]
+    return score_pairs(*translators, *zip(*chunk))
 
 
 def _prepare_output(path, description):

@@ -162,7 +162,8 @@ class TranslationJob:
         return generate_pairs(load_translator(self), lines, self.options)
 
 
-@functools.lru_cache(maxsize=1)
+# One, or those of both directions in trainers.score_pairs.
+@functools.lru_cache(maxsize=2)
 def load_translator(job):
     """Returns the Translator of a TranslationJob, cached per process."""
     import tensorflow as tf

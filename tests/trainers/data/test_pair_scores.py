@@ -9,7 +9,7 @@ from export.common.errors import InputError
 from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from tests.export import tiny
-from tests.trainers import cipher, commands
+from tests.trainers import cipher, commands, ray_workers
 from trainers.data import open_corpus
 from trainers.data.pair_scores import select_pairs
 from trainers.data.prepared_corpus import PreparedCorpus
@@ -85,6 +85,15 @@ def test_it_resumes(scored, score, folder):
     )
     same = score(*MODELS, "--output=scores")
     assert same.code == 0, same.err
+
+
+@pytest.mark.slow
+def test_on_ray(scored, folder, ray_cluster):
+    models = (f"--model_dir={folder}/ab", f"--reverse_model_dir={folder}/ba")
+    output = folder / "on_ray"
+    arguments = *models, f"--output={output}", f"--ray={ray_cluster.address}"
+    ray_workers.finish(ray_workers.start("trainers.score_pairs", *arguments))
+    np.testing.assert_allclose(read(output), read(folder / "scores"), atol=1e-3)
 
 
 def test_refusals(scored, score, folder):
