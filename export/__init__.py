@@ -9,8 +9,7 @@ import os
 import re
 import sys
 
-# Before any module below imports TensorFlow.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from export.common.quiet_import import quiet_tensorflow
 
 REQUESTED_BACKEND = os.environ.get("KERAS_BACKEND") or "tensorflow"
 # Commands that also run on JAX.
@@ -50,6 +49,10 @@ def _runs_on_jax(command):
 
 
 _NAME = _command_name()
+quiet_tensorflow(
+    hides_import=_NAME is not None
+    or sys.orig_argv[-1] == "--multiprocessing-fork"
+)
 if _NAME:
     if sys.getfilesystemencoding() != "utf-8":
         # Python's file names would differ from TensorFlow's, which are UTF-8.

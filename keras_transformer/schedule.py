@@ -72,7 +72,9 @@ class Cooldown(_ScheduleWrapper):
     def __call__(self, step):
         """Returns the learning rate of a step, a float32 scalar."""
         remaining = self.train_steps + 1.0 - ops.cast(step, "float32")
-        factor = ops.clip(remaining / (self.cooldown_steps + 1.0), 0.0, 1.0)
+        factor = ops.maximum(remaining / (self.cooldown_steps + 1.0), 0.0)
+        # Not by rounding: compilers divide by a constant as they like.
+        factor = ops.where(remaining > self.cooldown_steps, 1.0, factor)
         return factor * self.schedule(step)
 
     def get_config(self):

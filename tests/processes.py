@@ -11,7 +11,6 @@ import multiprocessing
 import multiprocessing.reduction
 import os
 import pathlib
-import re
 import runpy
 import signal
 import subprocess
@@ -35,10 +34,6 @@ _FORK.set_forkserver_preload(
         "tqdm",
     ]
 )
-# TensorFlow prints these before its log level counts.
-_NOISE = re.compile(
-    r"(WARNING: All log messages before|[IWE]0000 |To enable the follow).*\n?"
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,12 +42,7 @@ class Result:
 
     code: int
     out: str
-    raw_err: str
-
-    @property
-    def err(self) -> str:
-        """Standard error without TensorFlow's start-up notes."""
-        return _NOISE.sub("", self.raw_err)
+    err: str
 
 
 class ForkedProcess:

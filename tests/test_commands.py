@@ -204,7 +204,7 @@ def test_another_backend_is_refused_by_name(folder, module):
     done = processes.run(
         {"module": module}, COMMANDS[module][0].split(), folder, environment
     )
-    assert "Traceback" not in done.raw_err
+    assert "Traceback" not in done.err
     if module not in ("export.client", "trainers.plan", "trainers.results"):
         assert done.code == 2
         assert "KERAS_BACKEND" in done.err

@@ -52,7 +52,7 @@ def wmt(*arguments, folder) -> Result:
 
 def assert_one_clear_line(result: Result, message: str) -> None:
     """It failed as an InputError does, and said what the pattern says."""
-    assert "Traceback" not in result.raw_err
+    assert "Traceback" not in result.err
     assert result.code == 2
     line = result.err.rstrip("\n")
     assert "\n" not in line, line

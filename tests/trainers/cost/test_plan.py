@@ -83,4 +83,4 @@ def test_refusals(plan):
     for flag in ("pairs=-1", "pairs=nan", "flops=inf"):
         done = plan(f"--{flag}")
         assert done.code == 1
-        assert flag.partition("=")[0] in done.raw_err
+        assert flag.partition("=")[0] in done.err

@@ -6,7 +6,9 @@ import re
 import shutil
 
 import pytest
+import tensorflow as tf
 
+from keras_transformer.schedule import update_schedule
 from tests.trainers import cipher, commands
 from tests.trainers.training_options import CONFIG
 from tests.trainers.wmt import weights_files
@@ -61,6 +63,18 @@ def test_shares():
     assert config.cooldown_steps == 0.75 * UNPLANNED
     assert planned(0).cooldown_steps == 0.75 * UNPLANNED
     assert without_end(CONFIG, False) == CONFIG
+
+
+def test_a_plan_changes_no_earlier_rate():
+    """Compilers multiply by 1 / 484, 484 times which is less than 1."""
+
+    def rate(config, step):
+        compiled = tf.function(update_schedule(config), autograph=False)
+        return compiled(tf.constant(step)).numpy()
+
+    end = dataclasses.replace(CONFIG, train_steps=507, cooldown_steps=483)
+    for step in 20, 23:
+        assert rate(end, step) == rate(planned(0.95), step)
 
 
 def run(worker, folder, name, *flags):

@@ -36,7 +36,7 @@ REPORT = re.compile(
 
 @pytest.fixture(scope="module")
 def lines(trained):
-    assert trained.result.code == 0, trained.result.raw_err
+    assert trained.result.code == 0, trained.result.err
     # No warnings either.
     assert trained.result.err == ""
     return trained.result.out.splitlines()
@@ -292,7 +292,7 @@ def test_each_run_saves_and_the_next_one_resumes(interrupted):
         assert f"Resuming from step {begin}." in result.out
         saved = f"Saved at step {end}; the same command resumes.\n"
         assert result.out.endswith(saved) == (end < STEPS)
-        assert "Traceback" not in prepared.raw_err + result.raw_err
+        assert "Traceback" not in prepared.err + result.err
     log = json.loads((folder / "m" / "training.json").read_text())
     assert [run["last_step"] for run in log["runs"][1:]] == ends[1:]
 
