@@ -75,10 +75,10 @@ def main(_):
 
 def _wide_config(narrow, sizes):
     """Returns the large model's TransformerConfig."""
-    if narrow.norm != "post" or narrow.share_embeddings != "all":
+    if narrow.share_embeddings != "all":
         raise InputError(
-            "Only a model with norm=post and shared embeddings "
-            "(share_embeddings=all) can be widened."
+            "Only a model with shared embeddings (share_embeddings=all) can be "
+            "widened."
         )
     positions = FLAGS.max_positions
     if narrow.positions == "learned" and narrow.max_positions < positions:
@@ -123,11 +123,11 @@ def _copy_weights(wide, narrow):
     for side in ("source_positions", "target_positions"):
         table = _array(getattr(narrow, side).encode(rows))
         getattr(wide, side).embeddings.assign(table[:, units])
-    _fill_stack(wide.encoder.layers, narrow.encoder.layers)
-    _fill_stack(wide.decoder.layers, narrow.decoder.layers)
+    _fill_stack(wide.encoder, narrow.encoder)
+    _fill_stack(wide.decoder, narrow.decoder)
     # Logits sum over the copies, and the factor sqrt(d_model) of embeddings is
     # sqrt(copies) times as large.
-    norm = wide.decoder.layers[-1].feed_forward_residual.layer_norm
+    norm = _last_norm(wide.decoder)
     for weight in (norm.gamma, norm.beta):
         weight.assign(_array(weight) / math.sqrt(copies))
     table = _array(narrow.target_embedding.embeddings)[:, units]
@@ -153,13 +153,22 @@ def _suppressed_embedding(gamma, beta):
     return row
 
 
-def _fill_stack(wide, narrow):
+def _last_norm(stack):
+    return stack.final_norm or stack.layers[-1].feed_forward_residual.layer_norm
+
+
+def _fill_stack(wide_stack, narrow_stack):
+    wide, narrow = wide_stack.layers, narrow_stack.layers
     for number, layer in enumerate(wide):
         source = narrow[number % len(narrow)]
         for name in ("self_attention", "cross_attention"):
             if hasattr(source, name):
                 _fill_attention(getattr(layer, name), getattr(source, name))
-                _fill_norm(layer, source, f"{name}_residual")
+                name += "_residual"
+                _fill_norm(
+                    getattr(layer, name).layer_norm,
+                    getattr(source, name).layer_norm,
+                )
         ours, theirs = layer.feed_forward, source.feed_forward
         inner = _tile(theirs.intermediate_dim, ours.intermediate_dim)
         units = _tile(
@@ -171,11 +180,12 @@ def _fill_stack(wide, narrow):
         _fill_linear(
             ours.output_projection, theirs.output_projection, inner, units
         )
-        _fill_norm(layer, source, "feed_forward_residual")
-    if len(wide) == len(narrow):
-        return
-    # Added sublayers return zero, so added layers only normalize again. Scale
-    # and shift belong in the last layer.
+        _fill_norm(
+            layer.feed_forward_residual.layer_norm,
+            source.feed_forward_residual.layer_norm,
+        )
+    # Added sublayers return zero. With post-norm, added layers normalize again:
+    # scale and shift belong in the last layer.
     ends = [(wide[len(narrow) - 1], "feed_forward")]
     for layer in wide[len(narrow) :]:
         for name in ("self_attention", "cross_attention", "feed_forward"):
@@ -186,9 +196,10 @@ def _fill_stack(wide, narrow):
                 ends.append((layer, name))
     for layer, name in ends:
         norm = getattr(layer, f"{name}_residual").layer_norm
-        norm.gamma.assign(np.ones(norm.gamma.shape))
-        norm.beta.assign(np.zeros(norm.beta.shape))
-    _fill_norm(wide[-1], narrow[-1], "feed_forward_residual")
+        if wide_stack.final_norm is None:
+            norm.gamma.assign(np.ones(norm.gamma.shape))
+            norm.beta.assign(np.zeros(norm.beta.shape))
+    _fill_norm(_last_norm(wide_stack), _last_norm(narrow_stack))
 
 
 def _fill_attention(wide, narrow):
@@ -227,12 +238,10 @@ def _fill_linear(wide, narrow, inputs, outputs, scales=1.0):
         wide.bias.assign(_array(narrow.bias)[outputs] * scales)
 
 
-def _fill_norm(wide, narrow, residual):
-    ours = getattr(wide, residual).layer_norm
-    theirs = getattr(narrow, residual).layer_norm
-    index = _tile(theirs.gamma.shape[0], ours.gamma.shape[0])
-    ours.gamma.assign(_array(theirs.gamma)[index])
-    ours.beta.assign(_array(theirs.beta)[index])
+def _fill_norm(wide, narrow):
+    index = _tile(narrow.gamma.shape[0], wide.gamma.shape[0])
+    wide.gamma.assign(_array(narrow.gamma)[index])
+    wide.beta.assign(_array(narrow.beta)[index])
 
 
 def _tile(narrow, wide):

@@ -20,7 +20,8 @@ def _parse(arguments):
         flags.FLAGS(["program", *arguments])
     except flags.Error as error:
         # What the documents leave out.
-        if "..." not in arguments or _MISSING not in str(error):
+        has_gap = any(each.endswith(("...", "…")) for each in arguments)
+        if not (has_gap and _MISSING in str(error)):
             return str(error)
     return None
 

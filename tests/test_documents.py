@@ -1,10 +1,14 @@
 """The documents name files, sections, commands and flags that exist."""
 
+import collections
 import json
 import pathlib
 import re
+import shlex
 
 import pytest
+
+from tests import processes
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("trainers", "export", "keras_transformer")
@@ -20,6 +24,12 @@ for package in PACKAGES:
     for path in (ROOT / package).rglob("*.py"):
         code = path.read_text("utf-8")
         FLAGS |= set(re.findall(r'flags\.DEFINE_\w+\(\s*"(\w+)"', code))
+
+# Of the packages and of benchmarks/, with what follows.
+COMMAND = re.compile(
+    r"python\d? (?:-m )?((?:trainers|export)\.[\w.]+|benchmarks/\w+\.py)"
+    r"""(?=\s)((?:"[^"\n]*"|'[^'\n]*'|[^"'`|<>;&\[])*)"""
+)
 
 each_page = pytest.mark.parametrize(
     "page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix()
@@ -73,18 +83,54 @@ def test_links_and_files_exist(page):
 
 
 @each_page
-def test_commands_and_flags_exist(page):
+def test_flags_exist(page):
     # What was measured stays as it was printed.
-    if page.name == "CHANGELOG.md" or page.parent.name == "measured":
-        return
-    assert unknown_flags(re.findall(r"`--(\w+)", prose(page))) == []
-    text = markdown(page).replace("\\\n", " ")
-    commands = re.findall(
-        r"python -m ((?:trainers|export)\.\w+)([^\n`|<>;]*)", text
+    if page.name != "CHANGELOG.md" and page.parent.name != "measured":
+        assert unknown_flags(re.findall(r"`--(\w+)", prose(page))) == []
+
+
+def documented_commands():
+    """Returns {module: [(page, list of arguments)]} of all pages.
+
+    Without what a page of measurements ran at a commit that it names.
+    """
+    commands = collections.defaultdict(list)
+    for page in PAGES:
+        paragraphs = re.split(r"\n\s*\n", markdown(page))
+        for paragraph in paragraphs:
+            if page.name == "CHANGELOG.md" or (
+                page.parent.name == "measured"
+                and re.search(r"commit\s+[0-9a-f]{7}", paragraph)
+            ):
+                continue
+            text = paragraph.replace("\\\n", " ")
+            for module, arguments in COMMAND.findall(text):
+                # A command in prose may go over lines, one in a block not.
+                if "```" in text or page.suffix == ".ipynb":
+                    arguments = arguments.partition("\n")[0]
+                words = shlex.split(arguments, comments=True)
+                if any(re.match("--(?!help)[a-z]", word) for word in words):
+                    module = module.removesuffix(".py").replace("/", ".")
+                    commands[module].append((page.name, words))
+    return commands
+
+
+COMMANDS = documented_commands()
+
+
+@pytest.mark.parametrize("module", sorted(COMMANDS))
+def test_commands_accept_the_flags(module):
+    folder = ROOT / module.replace(".", "/")
+    done = processes.run(
+        {"module": "tests.parse_flags"},
+        [f"{module}.__main__" if folder.is_dir() else module],
+        ROOT,
+        source=json.dumps([words for _, words in COMMANDS[module]]).encode(),
     )
-    for module, arguments in commands:
-        path = ROOT / module.replace(".", "/")
-        command = path if path.is_dir() else path.with_suffix(".py")
-        assert (command / "__main__.py").is_file() or command.is_file(), module
-        names = re.findall(r"(?<![\w-])--(\w+)", arguments)
-        assert unknown_flags(names) == [], module
+    assert done.code == 0, done.err
+    errors = json.loads(done.out)
+    assert [
+        (*command, error)
+        for command, error in zip(COMMANDS[module], errors, strict=True)
+        if error is not None
+    ] == []

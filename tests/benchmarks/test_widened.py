@@ -14,7 +14,7 @@ SIZES = {"d_model": 64, "d_ff": 64, "num_heads": 4, "d_k": 16, "d_v": 24}
 
 def smooth_model(**changes):
     """The tiny model's weights are so large that rounding errors grow."""
-    made = tiny.model(**POST, **changes)
+    made = tiny.model(**POST | changes)
     for weight in made.trainable_variables:
         if len(weight.shape) == 2 and weight.name != "embeddings":
             weight.assign(0.25 * weight.numpy())
@@ -42,6 +42,7 @@ def widen(path, **sizes):
             {"num_decoder_layers": 1, "attention_bias": False},
             {"num_layers": 5, "num_decoder_layers": 2, "vocabulary_size": 230},
         ),
+        ({"norm": "pre"}, {"num_layers": 3, "vocabulary_size": 230}),
     ],
 )
 def test_a_widened_model_computes_the_same(tmp_path, changes, sizes):
@@ -81,7 +82,7 @@ def test_what_cannot_be_widened_is_refused(tmp_path):
     short = {"positions": "learned", "max_positions": 9}
     for number, (narrow, sizes, wrong) in enumerate(
         [
-            (tiny.model(**POST | {"norm": "pre"}), {}, "norm"),
+            (tiny.model(**POST | {"share_embeddings": "none"}), {}, "shared"),
             (tiny.model(**POST, **short), {}, "--max_positions"),
             (tiny.model(**POST), {"d_ff": 65}, "d_ff"),
             (untrained, {}, "vocabulary_size"),
