@@ -7,9 +7,9 @@ import signal
 import pytest
 from hypothesis import settings
 
-# Before the first import of TensorFlow: only errors, and no GPU is claimed
+# Before the first import of TensorFlow: no log, and no GPU is claimed
 # whole by a test run.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # A process forked off has one thread of those that OpenBLAS started.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
