@@ -11,7 +11,10 @@ from keras import ops
 
 USE_FAST_KERNELS = keras.backend.backend() == "tensorflow"
 
-_HAS_VIEWS = keras.backend.backend() in ("tensorflow", "jax")
+# Keras 3.10 lacks `ops.view`.
+_HAS_VIEWS = keras.backend.backend() in ("tensorflow", "jax") and hasattr(
+    ops, "view"
+)
 _BYTE_VALUES = 256
 # Above this rate 8 bits cannot represent the threshold.
 _MAX_BYTE_RATE = 254 / _BYTE_VALUES
@@ -184,7 +187,7 @@ def swap_heads(values, differentiable):
     for few elements; its integer transpose, which has no gradient, takes 0.01
     ms. A base-size decoding step has forty transposes, a tenth of its time.
     """
-    if differentiable:
+    if differentiable or not _HAS_VIEWS:
         return ops.transpose(values, (0, 2, 1, 3))
     dtype = keras.backend.standardize_dtype(values.dtype)
     bits = dtype.rpartition("float")[2]  # 16 for bfloat16

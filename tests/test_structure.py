@@ -134,3 +134,36 @@ def test_folders_say_what_they_hold():
         init = folder / "__init__.py"
         assert init.exists(), relative(folder)
         assert ast.get_docstring(ast.parse(init.read_text("utf-8"))), init
+
+
+# What KerasHub's tokenizers override, sacreBLEU's statistics, uvicorn's protocol.
+PRIVATE = {
+    *("_add_special_token", "_check_vocabulary", "_tokenize_tf"),
+    *("_empty_decoder_text", "_extract_corpus_statistics"),
+    *("_compute_score_from_stats", "_ci", "_unset_keepalive_if_required"),
+}
+
+
+def test_no_private_attribute_of_keras_or_tensorflow_is_used():
+    """Every `._name` is one that the packages define themselves."""
+    used, defined = (
+        set(),
+        PRIVATE | {"_replace", "_asdict", "_fields", "_make", "_exit"},
+    )
+    for package in PACKAGES[1:]:
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Attribute):
+                    is_private = re.match("_[a-z]", node.attr)
+                    if is_private and isinstance(node.ctx, ast.Store):
+                        defined.add(node.attr)
+                    elif is_private:
+                        used.add(node.attr)
+                elif isinstance(
+                    node,
+                    (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+                ):
+                    defined.add(node.name)
+                elif isinstance(node, ast.Name):
+                    defined.add(node.id)
+    assert sorted(used - defined) == []

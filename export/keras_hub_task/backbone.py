@@ -9,6 +9,7 @@ from keras import ops
 import keras_transformer as kt
 from export.model_directory import ModelDirectory
 from keras_transformer.config import PAD_ID
+from keras_transformer.layers.base import flatten_layers
 
 _CONFIG_FIELDS = {
     field.name for field in dataclasses.fields(kt.TransformerConfig)
@@ -87,7 +88,7 @@ class TransformerBackbone(FromPresetMixin, keras_hub.models.Backbone):
         names = target_layer_names or defaults
         layers = [
             layer
-            for layer in self._flatten_layers(include_self=False)
+            for layer in flatten_layers(self)
             if layer.name in names and hasattr(layer, "enable_lora")
         ]
         if not layers:

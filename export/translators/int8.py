@@ -16,7 +16,7 @@ from keras import ops
 from export.common.errors import InputError
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.ids import as_ids, look_up
-from keras_transformer.layers.base import Projection
+from keras_transformer.layers.base import Projection, flatten_layers
 from keras_transformer.layers.embedding import SharedEmbedding
 
 NOT_SUPPORTED = (
@@ -43,7 +43,7 @@ def quantize_model(model):
     models = model.models if isinstance(model, Ensemble) else [model]
     # A shared embedding is the value of several attributes.
     replaced = {}
-    for layer in (each for model in models for each in model._flatten_layers()):
+    for layer in (each for model in models for each in flatten_layers(model)):
         if layer.quantization_mode:
             raise InputError(
                 "Expected a model with float weights, got one quantized by "
@@ -99,6 +99,16 @@ class Int8Matrix:
         return values * (tf.gather(self.ranges, ids) / _LARGEST)[..., None]
 
 
+def _free_variable(layer, name):
+    """Frees a variable's memory, where the version of Keras can."""
+    # Keras has no public function for it.
+    untrack = getattr(layer, "_untrack_variable", None)
+    variable = getattr(layer, name, None)
+    if untrack is not None and variable is not None:
+        untrack(variable)
+        setattr(layer, name, None)
+
+
 class Int8Projection:
     """A Projection with an Int8Matrix; frees the projection's kernel."""
 
@@ -106,8 +116,7 @@ class Int8Projection:
         self._matrix = Int8Matrix(ops.convert_to_numpy(projection.kernel))
         self._bias = projection.bias
         self.split = projection.split
-        projection._untrack_variable(projection._kernel)
-        projection._kernel = None
+        _free_variable(projection, "_kernel")
         self.weights = [
             *projection.weights,
             self._matrix.values,
@@ -128,8 +137,7 @@ class Int8Embedding:
         self._scale = math.sqrt(embedding.d_model)
         self._embedding, self.bias = embedding, embedding.bias
         self.append_bias_input = embedding.append_bias_input
-        embedding._untrack_variable(embedding.embeddings)
-        embedding.embeddings = None
+        _free_variable(embedding, "embeddings")
         self.weights = [self._matrix.values, self._matrix.ranges]
 
     def __call__(self, ids):

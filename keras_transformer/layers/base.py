@@ -12,6 +12,21 @@ from keras_transformer.config import validate_range
 from keras_transformer.kernels import linear
 
 
+def flatten_layers(layer):
+    """Returns a Keras layer and all layers in its attributes, each once."""
+    found, pending = {}, [layer]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, keras.layers.Layer) and id(each) not in found:
+            found[id(each)] = each
+            pending += vars(each).values()
+        elif isinstance(each, dict):
+            pending += each.values()
+        elif isinstance(each, (list, tuple)):
+            pending += each
+    return [*found.values()]
+
+
 class SequenceLayer(keras.layers.Layer):
     """Base of layers whose output has the shape of their first input."""
 
@@ -43,7 +58,7 @@ class SequenceLayer(keras.layers.Layer):
 
     def get_config(self):
         """Returns the constructor's arguments, unless quantized."""
-        if any(layer.quantization_mode for layer in self._flatten_layers()):
+        if any(layer.quantization_mode for layer in flatten_layers(self)):
             raise ValueError(
                 f"A quantized {type(self).__name__} cannot be saved or cloned; "
                 "save it before `quantize`, and quantize the loaded model."
@@ -93,7 +108,7 @@ class Projection(keras.layers.Dense):
         *ends, _ = itertools.accumulate(self.widths)
         return ops.split(outputs, ends, axis=-1)
 
-    def quantize(self, mode=None, type_check=True, config=None):
+    def quantize(self, mode=None, type_check=True, **options):
         """Quantizes the kernel; `mode` is "int8", "int4" or "float8"."""
         if mode in ("gptq", "awq"):
             raise ValueError(
@@ -102,7 +117,7 @@ class Projection(keras.layers.Dense):
                 "int8, int4 or float8."
             )
         # Keras skips subclasses of Dense if it checks the type.
-        super().quantize(mode, type_check=False, config=config)
+        super().quantize(mode, type_check=False, **options)
 
 
 def random_initializer(draw):

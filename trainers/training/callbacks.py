@@ -278,9 +278,7 @@ class EvaluateDev(keras.callbacks.Callback):
 
     def evaluate(self, step):
         """Evaluates the weights; InputError if the loss is not finite."""
-        metrics = self.model.evaluate(
-            self._data, steps=self._num_batches, return_dict=True, verbose=0
-        )
+        metrics = self.model.evaluate(self._data, self._num_batches)
         if not math.isfinite(metrics["loss"]):
             raise divergence_error(f"The dev loss after step {step:,}")
         evaluation = {"step": step, **metrics}

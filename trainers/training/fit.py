@@ -230,8 +230,6 @@ def _fit(model, config, inputs, options, checkpoints, counter, history, log):
             model.training_data(batches, counter.step),
             steps_per_epoch=counter.last - counter.step,
             callbacks=callbacks,
-            shuffle=False,
-            verbose=0,
         )
 
     with (

@@ -5,12 +5,14 @@ among the devices of a JaxStrategy.
 """
 
 import itertools
+import types
 
 import jax
 import keras
 import numpy as np
 from keras import ops, tree
 
+from trainers.training.callbacks import TokenMeans
 from trainers.training.jax_strategies import JaxStrategy
 from trainers.training.training_base import (
     TrainingBase,
@@ -29,6 +31,8 @@ class TrainingTransformer(TrainingBase):
         del compile_gradient  # JAX always compiles.
         super().__init__(config, **kwargs)
         self.distribute_strategy = JaxStrategy.current()
+        # Values of variables. Keras would wrap lists that are attributes.
+        self._latest = types.SimpleNamespace(state=None)
         self._evaluate_batch = jax.jit(self._compute_means)
 
     def training_data(self, batches, step):
@@ -52,22 +56,38 @@ class TrainingTransformer(TrainingBase):
 
         return iterate_batches
 
+    def fit(self, data, steps_per_epoch, callbacks=()):
+        """See TrainingBase."""
+        groups = self._variable_groups()
+        self._latest.state = [
+            [each.value for each in group] for group in groups
+        ]
+        super().fit(data, steps_per_epoch, callbacks)
+        self._latest.state = None
+
+    def _variable_groups(self):
+        return (
+            self.trainable_variables,
+            self.non_trainable_variables,
+            self.optimizer.variables,
+        )
+
     def sync_variables(self):
         """See TrainingBase."""
-        self.jax_state_sync()
+        groups = self._variable_groups()
+        for variables, values in zip(groups, self._latest.state or ()):
+            for variable, value in zip(variables, values):
+                variable.assign(value)
 
     def _read_values(self, variables):
         # Assigning NumPy arrays would wait for all processes, and this one may
         # be alone. No operation changes a JAX array.
         return [each.value for each in variables]
 
-    def _symbolic_build(self, iterator=None, data_batch=None):
-        """Does nothing: weights and optimizer are already built."""
-
-    def make_train_function(self, force=False):
-        """Sets `train_function`, which fit calls with state and iterator."""
-        if self.train_function is not None and not force:
-            return
+    def make_train_function(self):
+        """See TrainingBase."""
+        if self.train_function is not None:
+            return self.train_function
         strategy = self.distribute_strategy
         update = jax.jit(
             self.train_step,
@@ -76,21 +96,27 @@ class TrainingTransformer(TrainingBase):
             out_shardings=(None, strategy.sharding()),
         )
 
-        def run(state, iterator):
+        def run(iterator):
             flags = self.signal_stop_flag, self.time_stop_flag
             rows = np.tile(np.float32(flags), (jax.local_device_count(), 1))
-            return update(state, next(iterator), strategy.distribute(rows))
+            logs, self._latest.state = update(
+                self._latest.state,
+                tree.map_structure(strategy.distribute, next(iterator)),
+                strategy.distribute(rows),
+            )
+            return logs
 
         self.train_function = run
+        return run
 
     def train_step(self, state, data, stop_flags):
         """Updates the state; returns means over the batch, and the state.
 
-        `state` has the values of trainable, other and optimizer variables, and
-        none of metrics. `stop_flags` has a row of signal and time flag for each
+        `state` has the values of trainable, other and optimizer variables.
+        `stop_flags` has a row of signal and time flag for each
         device, float32 [N, 2].
         """
-        weights, others, optimizer_state, no_metrics = state
+        weights, others, optimizer_state = state
         tokens = count_tokens(data[1])
         compute = jax.value_and_grad(self._compute_loss, has_aux=True)
         if self.micro_batches == 1:
@@ -117,7 +143,7 @@ class TrainingTransformer(TrainingBase):
             "signal": signal,
             "time_up": time_up,
         }
-        return logs, (weights, others, optimizer_state, no_metrics)
+        return logs, [weights, others, optimizer_state]
 
     def _accumulate(self, compute, weights, others, data, tokens):
         """Sums metrics and gradients over the micro-batches."""
@@ -160,10 +186,9 @@ class TrainingTransformer(TrainingBase):
             ]
         return sums["loss"] / global_tokens, (sums, others)
 
-    def evaluate(self, data, steps, **kwargs):
-        """Returns means over all batches of `evaluation_data`."""
-        del kwargs
-        self.reset_metrics()
+    def evaluate(self, data, steps):
+        """See TrainingBase."""
+        means = TokenMeans()
         state = [
             [variable.value for variable in variables]
             for variables in (
@@ -175,8 +200,8 @@ class TrainingTransformer(TrainingBase):
             batch = tree.map_structure(
                 self.distribute_strategy.distribute, batch
             )
-            self._evaluation.add(self._evaluate_batch(*state, batch))
-        return self._evaluation.means()
+            means.add(self._evaluate_batch(*state, batch))
+        return means.means()
 
     def _compute_means(self, weights, others, data):
         inputs, labels = data

@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from export.common.errors import InputError
+from keras_transformer.layers.base import flatten_layers
 from trainers.training.strategy_base import lost_worker_error
 
 _ADDRESS = re.compile(r".+:\d+")
@@ -125,8 +126,7 @@ class ReplicaSeeds:
 
     def __init__(self, model):
         self._replica_id = None
-        # A private method of Keras; test_replicas detects if it changes.
-        for layer in model._flatten_layers(include_self=False):
+        for layer in flatten_layers(model):
             if isinstance(layer, keras.layers.Dropout) and layer.rate:
                 self._offset_seeds(layer.seed_generator)
 

@@ -13,34 +13,52 @@ from keras_transformer.config import PAD_ID
 from keras_transformer.kernels import linear
 from keras_transformer.loss import linear_cross_entropy, symmetric_divergence
 from keras_transformer.schedule import update_schedule
-from trainers.training.callbacks import TokenMeans
 
 
 class AveragingAdam(keras.optimizers.Adam):
-    """`keras.optimizers.Adam` whose moving average has a warm-up."""
+    """`keras.optimizers.Adam` with a moving average that has a warm-up.
 
-    def _update_model_variables_moving_average(self, trainable_variables):
-        """Adds update n, from 0, with momentum min(ema_momentum, n / (n + 9)).
+    The average takes in update n, from 0, with momentum min(average_momentum,
+    n / (n + 9)): with a constant momentum, as Keras' own, the initial weights
+    would dominate it for 1 / (1 - average_momentum) updates. There is none if
+    `average_momentum` is 0.
+    """
 
-        With Keras' constant momentum, the initial weights would dominate the
-        average for 1 / (1 - ema_momentum) updates.
-        """
-        if not self.use_ema:
+    def __init__(self, *args, average_momentum=0.0, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.average_momentum = average_momentum
+
+    def build(self, variables):
+        """Creates moments and averages of variables, a list."""
+        if self.built:
             return
-        updates = ops.cast(self.iterations, "float32")
-        momentum = ops.minimum(updates / (updates + 9.0), self.ema_momentum)
-        for variable, average in zip(
-            trainable_variables, self._model_variables_moving_average
-        ):
+        super().build(variables)
+        averaged = [*variables] if self.average_momentum else []
+        averages = [
+            self.add_variable_from_reference(each, name="average")
+            for each in averaged
+        ]
+        # A function, since Keras counts lists of variables as the optimizer's.
+        self._pairs = lambda: zip(averaged, averages)
+
+    def apply(self, grads, trainable_variables=None):
+        """Updates the variables by their gradients, then the averages."""
+        super().apply(grads, trainable_variables)
+        share = self._average_share(self.iterations - 1)
+        for variable, average in self._pairs():
             change = ops.subtract(variable, average)
-            average.assign(average + (1.0 - momentum) * change)
+            average.assign(average + share * change)
 
-    def finalize_variable_values(self, var_list):
-        """Does nothing at the end of fit, since another may follow."""
+    def _average_share(self, num_updates):
+        """Returns the share of the weights of an update in the average."""
+        updates = ops.cast(num_updates, "float32")
+        momentum = ops.minimum(updates / (updates + 9.0), self.average_momentum)
+        return 1.0 - momentum
 
-    def use_average(self, variables):
-        """Replaces variables by their moving average, if there is one."""
-        super().finalize_variable_values(variables)
+    def use_average(self):
+        """Replaces the variables by their moving average, if there is one."""
+        for variable, average in self._pairs():
+            variable.assign(average)
 
 
 class TrainingBase(kt.Transformer):
@@ -62,7 +80,6 @@ class TrainingBase(kt.Transformer):
         self.token_loss = kt.LabelSmoothedCrossEntropy(config.label_smoothing)
         self.micro_batches = micro_batches
         self.signal_stop_flag = self.time_stop_flag = 0.0
-        self.reset_metrics()
 
     def compile_for_training(self, ema=0.0):
         """Compiles with Adam and the schedule of the config (section 5.3)."""
@@ -72,8 +89,7 @@ class TrainingBase(kt.Transformer):
             beta_1=config.adam_beta_1,
             beta_2=config.adam_beta_2,
             epsilon=config.adam_epsilon,
-            use_ema=ema > 0.0,
-            ema_momentum=ema or 0.99,
+            average_momentum=ema,
         )
         optimizer.build(self.trainable_variables)
         self.compile(optimizer=optimizer, jit_compile=False)
@@ -83,7 +99,7 @@ class TrainingBase(kt.Transformer):
         self.config = config
         self.optimizer.learning_rate = update_schedule(config)
         # The schedule's numbers are constants of the compiled step.
-        self.make_train_function(force=True)
+        self.train_function = None
 
     def training_data(self, batches, step):
         """Returns endless batches for `fit`, skipping the first `step` ones.
@@ -97,19 +113,51 @@ class TrainingBase(kt.Transformer):
         """Returns the batches of epoch 0 of PlannedBatches for `evaluate`."""
         raise NotImplementedError
 
+    def fit(self, data, steps_per_epoch, callbacks=()):
+        """Trains on so many batches of `training_data`.
+
+        `callbacks` are Keras'. Keras' own `fit` would first reduce a batch over
+        the replicas, which fails if shapes differ and on several machines
+        (keras issue 20585).
+        """
+        callbacks = keras.callbacks.CallbackList([*callbacks], model=self)
+        self.stop_training = False
+        run_step = self.make_train_function()
+        iterator = iter(data)
+        callbacks.on_train_begin()
+        for step in range(steps_per_epoch):
+            callbacks.on_train_batch_begin(step)
+            callbacks.on_train_batch_end(step, run_step(iterator))
+            if self.stop_training:
+                break
+        self.sync_variables()
+        callbacks.on_train_end()
+
+    def make_train_function(self):
+        """Returns a function that trains on the next batch of an iterator.
+
+        It returns the step's logs; later calls return the same function, until
+        the schedule changes.
+        """
+        raise NotImplementedError
+
+    def evaluate(self, data, steps):
+        """Returns means over so many batches of `evaluation_data`, a dict."""
+        raise NotImplementedError
+
     def sync_variables(self):
         """Makes the variables those after the latest step of `fit`."""
 
     def use_average(self):
         """Replaces the weights by their moving average, if there is one."""
-        self.optimizer.use_average(self.trainable_variables)
+        self.optimizer.use_average()
 
     @contextlib.contextmanager
     def averaged_weights(self):
         """Context with the moving average as weights, if there is one."""
         self.sync_variables()
         saved = []
-        if self.optimizer.use_ema:
+        if self.optimizer.average_momentum:
             saved = self._read_values(self.trainable_variables)
         self.use_average()
         try:
@@ -121,15 +169,6 @@ class TrainingBase(kt.Transformer):
     def _read_values(self, variables):
         """Returns the values, which assignments will not change."""
         return [each.numpy() for each in variables]
-
-    @property
-    def metrics(self):
-        """Empty, since steps return means over the global batch."""
-        return []
-
-    def reset_metrics(self):
-        """Starts a new evaluation."""
-        self._evaluation = TokenMeans()
 
     def loss_sums(self, labels, states, embeddings, bias=None):
         """Returns sums of loss, log-perplexity and accuracy over tokens."""

@@ -9,16 +9,13 @@ An update on several replicas (devices of one or several machines):
    each micro-batch, by that count.
 4. The optimizer sums the gradients over replicas: the gradient of the mean
    loss per token of the global batch. Keras would average the replicas' means.
-
-Overrides private methods of Keras, which any release may change: test_optimizer
-detects it, and pyproject.toml allows only tested releases.
 """
 
 import tensorflow as tf
-from keras import ops
 
 from keras_transformer.config import PAD_ID
 from trainers.batches import input_pipeline
+from trainers.training.callbacks import TokenMeans
 from trainers.training.strategies import ReplicaSeeds, has_gpu
 from trainers.training.training_base import (
     AveragingAdam,
@@ -36,30 +33,68 @@ class FusedAdam(AveragingAdam):
     Formula and variables are the same. There is no `amsgrad`.
     """
 
-    def _backend_update_step(self, grads, trainable_variables, learning_rate):
-        """Corrects the rate for both biases, once for all variables."""
-        step = ops.cast(self.iterations + 1, learning_rate.dtype)
-        mean_factor = 1 - tf.pow(tf.cast(self.beta_1, step.dtype), step)
-        square_factor = 1 - tf.pow(tf.cast(self.beta_2, step.dtype), step)
-        rate = learning_rate * tf.sqrt(square_factor) / mean_factor
-        super()._backend_update_step(grads, trainable_variables, rate)
+    def build(self, variables):
+        """Creates moments and averages of variables, a list."""
+        if self.built:
+            return
+        super().build(variables)
+        means, squares = (
+            [each for each in self.variables if each.name.endswith(name)]
+            for name in ("_momentum", "_velocity")
+        )
+        averages = [(average,) for _, average in self._pairs()]
+        averages = averages or [()] * len(variables)
+        slots = [
+            tuple(each.value for each in (variable, *moments, *average))
+            for variable, *moments, average in zip(
+                variables, means, squares, averages, strict=True
+            )
+        ]
+        self._slots = lambda: slots
 
-    def update_step(self, gradient, variable, learning_rate):
+    def apply(self, grads, trainable_variables=None):
+        """Updates all variables by gradients that it sums over replicas."""
+        del trainable_variables  # Those of `build`, in their order.
+        context = tf.distribute.get_replica_context()
+        grads = context.all_reduce("SUM", grads)
+        rate = tf.convert_to_tensor(self.learning_rate)
+        step = tf.cast(self.iterations.value + 1, rate.dtype)
+        # Corrects both biases, once for all variables.
+        square_factor = 1 - tf.pow(tf.cast(self.beta_2, step.dtype), step)
+        mean_factor = 1 - tf.pow(tf.cast(self.beta_1, step.dtype), step)
+        rate = rate * tf.sqrt(square_factor) / mean_factor
+        share = self._average_share(self.iterations.value)
+        context.merge_call(self._update, args=(grads, rate, share))
+        self.iterations.assign_add(1)
+
+    def _update(self, strategy, grads, rate, share):
+        for gradient, (variable, *slots) in zip(grads, self._slots()):
+            strategy.extended.update(
+                variable,
+                self._update_variable,
+                args=(gradient, rate, share, *slots),
+                group=False,
+            )
+
+    def _update_variable(
+        self, variable, gradient, rate, share, mean, square, average=None
+    ):
         """Updates a tf.Variable with the bias-corrected rate."""
-        index = self._get_variable_index(variable)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
-            m=self._momentums[index].value.handle,
-            v=self._velocities[index].value.handle,
+            m=mean.handle,
+            v=square.handle,
             # 0 disables the kernel's own bias correction.
             beta1_power=tf.zeros((), variable.dtype),
             beta2_power=tf.zeros((), variable.dtype),
-            lr=tf.cast(learning_rate, variable.dtype),
+            lr=tf.cast(rate, variable.dtype),
             beta1=tf.cast(self.beta_1, variable.dtype),
             beta2=tf.cast(self.beta_2, variable.dtype),
             epsilon=tf.cast(self.epsilon, variable.dtype),
             grad=tf.cast(gradient, variable.dtype),
         )
+        if average is not None:
+            average.assign(average + share * (variable - average))
 
 
 def non_padding_positions(labels, states):
@@ -106,33 +141,24 @@ class TrainingTransformer(TrainingBase):
         """See TrainingBase."""
         return input_pipeline.evaluation_data(self.distribute_strategy, batches)
 
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        """Does nothing: weights and optimizer are already built.
+    def make_train_function(self):
+        """See TrainingBase."""
+        if self.train_function is None:
+            run = self._run_on_replicas(self.train_step)
+            self.train_function = lambda iterator: run(
+                iterator,
+                tf.constant([self.signal_stop_flag, self.time_stop_flag]),
+            )
+        return self.train_function
 
-        Keras' method would reduce the first batch over replicas, which fails if
-        shapes differ and on several machines (keras issue 20585).
-        """
-
-    def make_train_function(self, force=False):
-        """Sets `train_function`, which fit calls with an iterator."""
-        if self.train_function is not None and not force:
-            return
-        run = self._run_on_replicas(self.train_step)
-        self.train_function = lambda iterator: run(
-            iterator, tf.constant([self.signal_stop_flag, self.time_stop_flag])
-        )
-
-    def make_test_function(self, force=False):
-        """Sets `test_function`, which returns the means so far."""
-        if self.test_function is not None and not force:
-            return
-        run = self._run_on_replicas(self.test_step)
-
-        def test(iterator):
-            self._evaluation.add(run(iterator))
-            return self._evaluation.means()
-
-        self.test_function = test
+    def evaluate(self, data, steps):
+        """See TrainingBase."""
+        if self.test_function is None:
+            self.test_function = self._run_on_replicas(self.test_step)
+        means, iterator = TokenMeans(), iter(data)
+        for _ in range(steps):
+            means.add(self.test_function(iterator))
+        return means.means()
 
     def _run_on_replicas(self, step):
         """Returns a function that runs a step on all replicas."""

@@ -74,8 +74,6 @@ def _train(folder, summaries=True):
         ),
         steps_per_epoch=3,
         callbacks=callbacks,
-        shuffle=False,
-        verbose=0,
     )
     model.use_average()
     return model, recorder

@@ -70,14 +70,10 @@ def train(strategy, micro_batches):
         ),
         steps_per_epoch=STEPS,
         callbacks=[log],
-        shuffle=False,
-        verbose=0,
     )
     dev = model.evaluate(
         input_pipeline.evaluation_data(strategy, DEV_BATCHES),
         steps=DEV_BATCHES.batches_per_epoch,
-        return_dict=True,
-        verbose=0,
     )
     made["dev"] = np.array([float(dev[name]) for name in NAMES])
     made["log"] = np.array(rows)

@@ -328,9 +328,8 @@ class _Model:
         self.stop_training = False
         self._losses = iter(losses)
 
-    def evaluate(self, data, **arguments):
-        expected = {"steps": 7, "return_dict": True, "verbose": 0}
-        assert (data, arguments) == ("data", expected)
+    def evaluate(self, data, steps):
+        assert (data, steps) == ("data", 7)
         loss = next(self._losses)
         return {"loss": loss, "perplexity": 2 * loss, "accuracy": 0.5}
 

@@ -1,13 +1,10 @@
-"""Adam in one pass against Keras'.
-
-Also what training relies on in Keras beyond its public interface.
-"""
+"""Adam in one pass against Keras'."""
 
 import keras
 import numpy as np
-import tensorflow as tf
 
-from trainers.training.training_model import FusedAdam, TrainingTransformer
+from trainers.training.training_base import AveragingAdam
+from trainers.training.training_model import FusedAdam
 
 SHAPES = [(5, 3), (7,)]
 RATES = [0.1, 0.02, 0.3, 0.05]
@@ -47,18 +44,13 @@ def test_equals_keras_adam():
         np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-7)
 
 
-def test_fit_asks_the_model_for_its_symbolic_build():
-    """Or the training model would no longer keep it from being made."""
-    assert "_maybe_symbolic_build" in vars(TrainingTransformer)
-    calls = []
-
-    class Model(keras.Sequential):
-        def _maybe_symbolic_build(self, **given):
-            calls.append([*given])
-
-    model = Model([keras.Input((3,)), keras.layers.Dense(2)])
-    model.compile("sgd", "mse", run_eagerly=True)
-    data = tf.data.Dataset.from_tensors((np.ones((4, 3)), np.ones((4, 2))))
-    model.fit(data, shuffle=False, verbose=0)
-    model.evaluate(data, verbose=0)
-    assert calls == [["iterator"], ["iterator"]]
+def test_an_average_adds_one_variable_for_each():
+    variables = [keras.Variable(np.ones(shape, "float32")) for shape in SHAPES]
+    for optimizer_class in AveragingAdam, FusedAdam:
+        optimizer = optimizer_class(0.1, average_momentum=0.9)
+        optimizer.build(variables)
+        added = optimizer.variables[2:]
+        assert [each.shape for each in added] == [
+            *(shape for shape in SHAPES for _ in range(2)),
+            *SHAPES,
+        ]

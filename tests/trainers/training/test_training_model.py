@@ -106,8 +106,6 @@ def test_dev_weighs_every_token_of_uneven_batches_alike():
     dev = model.evaluate(
         input_pipeline.evaluation_data(model.distribute_strategy, batches),
         steps=batches.batches_per_epoch,
-        return_dict=True,
-        verbose=0,
     )
     every = np.arange(len(pairs))
     inputs, labels = make_batch(

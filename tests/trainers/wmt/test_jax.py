@@ -508,7 +508,6 @@ state = [
         model.trainable_variables,
         model.non_trainable_variables,
         model.optimizer.variables,
-        [],
     )
 ]
 ids = jax.ShapeDtypeStruct((128, 64), "int32")

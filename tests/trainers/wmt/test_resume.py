@@ -52,8 +52,6 @@ def _train(folder, seed):
         data,
         steps_per_epoch=100,
         callbacks=[counter, log, saver],
-        shuffle=False,
-        verbose=0,
     )
     return losses
 
