@@ -136,7 +136,7 @@ def test_folders_say_what_they_hold():
         assert ast.get_docstring(ast.parse(init.read_text("utf-8"))), init
 
 
-# What KerasHub's tokenizers override, sacreBLEU's statistics, uvicorn's protocol.
+# Of KerasHub's tokenizers, sacreBLEU's statistics and uvicorn's protocol.
 PRIVATE = {
     *("_add_special_token", "_check_vocabulary", "_tokenize_tf"),
     *("_empty_decoder_text", "_extract_corpus_statistics"),
