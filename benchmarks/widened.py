@@ -21,13 +21,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 from keras import ops
-from sentencepiece import sentencepiece_model_pb2
 
 import keras_transformer as kt
 from export.common import command
 from export.common.errors import InputError
 from export.common.storage import atomic_write
 from export.model_directory import ModelDirectory
+from export.tokenizers import sentencepiece_model
 from trainers.training.config_flags import make_config
 
 FLAGS = flags.FLAGS
@@ -104,12 +104,12 @@ def _wide_config(narrow, sizes):
 
 def _pad_vocabulary(vocabulary, size):
     """Adds unused pieces to a SentencePiece model, up to a size."""
-    model = sentencepiece_model_pb2.ModelProto.FromString(vocabulary)
+    model = sentencepiece_model.ModelProto.FromString(vocabulary)
     for number in range(len(model.pieces), size):
         model.pieces.add(
             piece=f"<added_{number}>",
             score=0.0,
-            type=sentencepiece_model_pb2.ModelProto.SentencePiece.UNUSED,
+            type=sentencepiece_model.ModelProto.SentencePiece.UNUSED,
         )
     model.trainer_spec.vocab_size = size
     return model.SerializeToString()

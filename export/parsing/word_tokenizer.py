@@ -9,10 +9,9 @@ import string
 
 import numpy as np
 from nltk.tokenize import NLTKWordTokenizer
-from sentencepiece import sentencepiece_model_pb2
 
 from export.parsing.trees import escape_brackets, remove_unicode_spaces
-from export.tokenizers import load_tokenizer
+from export.tokenizers import load_tokenizer, sentencepiece_model
 from export.tokenizers.tags import SPACE
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 
@@ -97,7 +96,7 @@ class WordTokenizer:
     def __init__(self, proto):
         self.subwords = load_tokenizer(proto).source
         self.vocabulary_size = self.subwords.vocabulary_size
-        model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+        model = sentencepiece_model.ModelProto.FromString(proto)
         pieces = [each.piece for each in model.pieces[: self.vocabulary_size]]
         if SPACE not in pieces:
             raise ValueError("This SentencePiece model has no lone space.")

@@ -2,8 +2,6 @@
 
 import base64
 
-from sentencepiece import sentencepiece_model_pb2
-
 from export.common.errors import InputError
 from export.pretrained.config_files import (
     ANY,
@@ -12,8 +10,9 @@ from export.pretrained.config_files import (
     split_keys,
     validate_fields,
 )
+from export.tokenizers import sentencepiece_model
 
-_BPE = sentencepiece_model_pb2.TrainerSpec.BPE
+_BPE = sentencepiece_model.TrainerSpec.BPE
 # Of the file and its parts, as SentencePiece has them; see `validate_fields`.
 # NllbTokenizer sets truncation, padding and the post-processor itself.
 _FILE_FIELDS = split_keys(
@@ -107,7 +106,7 @@ def _read_charsmap(normalizer, path):
 
 
 def _make_sentencepiece(vocab, ranks, charsmap):
-    model = sentencepiece_model_pb2.ModelProto()
+    model = sentencepiece_model.ModelProto()
     model.trainer_spec.model_type = _BPE
     model.normalizer_spec.name = "precompiled"
     model.normalizer_spec.precompiled_charsmap = charsmap

@@ -13,7 +13,6 @@ import re
 import typing
 
 from google.protobuf.message import DecodeError
-from sentencepiece import sentencepiece_model_pb2
 
 from export.common.errors import InputError
 from export.pretrained.config_files import (
@@ -24,11 +23,12 @@ from export.pretrained.config_files import (
     validate_fields,
     wrong_value_error,
 )
+from export.tokenizers import sentencepiece_model
 from export.tokenizers.python_tokenizers import TAG, has_crashing_piece
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
-_TYPE = sentencepiece_model_pb2.ModelProto.SentencePiece.Type
-_UNIGRAM = sentencepiece_model_pb2.TrainerSpec.UNIGRAM
+_TYPE = sentencepiece_model.ModelProto.SentencePiece.Type
+_UNIGRAM = sentencepiece_model.TrainerSpec.UNIGRAM
 # Names of the special ids, in order.
 SPECIAL_PIECES = _PADDING, _UNKNOWN, _, _END = "<pad>", "<unk>", "<s>", "</s>"
 # Piece in a vocab for this package's padding; see `hugging_face_writer`.
@@ -214,7 +214,7 @@ def make_vocabulary(
             f"{path} lacks pieces of the vocab, which only a SentencePiece "
             "model of the type unigram may."
         )
-    new_model = sentencepiece_model_pb2.ModelProto(
+    new_model = sentencepiece_model.ModelProto(
         trainer_spec=model.trainer_spec, normalizer_spec=model.normalizer_spec
     )
     if model.HasField("denormalizer_spec"):
@@ -250,7 +250,7 @@ def read_piece_ids(spm, path):
 
 def _parse_model(spm, vocab, path):
     """Returns the ModelProto, if neither it nor the vocab would crash."""
-    model = sentencepiece_model_pb2.ModelProto()
+    model = sentencepiece_model.ModelProto()
     try:
         model.ParseFromString(spm)
     except DecodeError:

@@ -19,8 +19,8 @@ import numpy as np
 import sentencepiece
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
-from sentencepiece import sentencepiece_model_pb2
 
+from export.tokenizers import sentencepiece_model
 from export.tokenizers.letter_case import (
     character_class,
     has_case_marks,
@@ -144,7 +144,7 @@ def read_languages(proto):
 
 def find_tags(proto):
     """Returns the ids of the tags in a Vocabulary's `proto`, a dict by code."""
-    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+    model = sentencepiece_model.ModelProto.FromString(proto)
     pieces = model.pieces[: model.trainer_spec.vocab_size]
     tags = (re.fullmatch(TAG, each.piece) for each in pieces)
     return {tag[1][2:-2]: i for i, tag in enumerate(tags) if tag}
@@ -156,7 +156,7 @@ def text_piece_mask(proto):
     False for ids of V and above, control tokens, and tags, which are allowed
     only at the beginning of a source.
     """
-    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+    model = sentencepiece_model.ModelProto.FromString(proto)
     return [
         index < model.trainer_spec.vocab_size
         and piece.type not in (piece.CONTROL, piece.UNKNOWN)
@@ -246,7 +246,7 @@ def make_tagged_vocabulary(proto, num_tags):
 
     `proto` is a model of `train_vocabulary`, where tags are words.
     """
-    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+    model = sentencepiece_model.ModelProto.FromString(proto)
     for piece in model.pieces:
         if re.fullmatch(SPACE + TAG, piece.piece):
             piece.piece = piece.piece.removeprefix(SPACE)
@@ -264,13 +264,13 @@ def read_kind(source):
 
 def read_vocab_size(proto):
     """Returns V of a Vocabulary's `proto`; further pieces count as unknown."""
-    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+    model = sentencepiece_model.ModelProto.FromString(proto)
     return model.trainer_spec.vocab_size
 
 
 def has_byte_fallback(proto):
     """Returns whether characters without a token become byte tokens."""
-    model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+    model = sentencepiece_model.ModelProto.FromString(proto)
     return model.trainer_spec.byte_fallback
 
 
@@ -281,7 +281,7 @@ def has_crashing_piece(pieces):
 
 def _parse(vocabulary):
     """Returns a ModelProto, and its unknown fields of bytes by number."""
-    model = sentencepiece_model_pb2.ModelProto()
+    model = sentencepiece_model.ModelProto()
     try:
         model.ParseFromString(vocabulary)
     except DecodeError as error:

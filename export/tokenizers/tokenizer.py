@@ -6,8 +6,8 @@ import hashlib
 import tensorflow as tf
 import tensorflow_text as tf_text
 from google.protobuf.message import DecodeError
-from sentencepiece import sentencepiece_model_pb2
 
+from export.tokenizers import sentencepiece_model
 from export.tokenizers.letter_case import (
     ANY_MARK,
     CODE_WORD,
@@ -49,7 +49,7 @@ class Tokenizer(SourceTags, tf.Module):
         self._model_name = f"sentencepiece_{digest}"
         self._num_loads = 0
         try:
-            model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+            model = sentencepiece_model.ModelProto.FromString(proto)
             pieces = [each.piece for each in model.pieces]
             self._has_case_marks = has_case_marks(pieces)
             self._pieces = frozenset(pieces)

@@ -3,13 +3,13 @@
 import functools
 
 import tensorflow as tf
-from sentencepiece import sentencepiece_model_pb2
 
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.documents.patterns import NO_SPACES
 from export.terms.kept_items import words
 from export.terms.terms import is_before_word, is_joined
+from export.tokenizers import sentencepiece_model
 from export.translators.text_ops import WHITE_SPACE
 from keras_transformer.config import END_ID, UNKNOWN_ID
 
@@ -26,7 +26,7 @@ def word_edges(tokenizer):
 
     None if its tokens have spaces at their ends, as no terms can be found then.
     """
-    model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.proto)
+    model = sentencepiece_model.ModelProto.FromString(tokenizer.proto)
     if model.trainer_spec.treat_whitespace_as_suffix:
         return None
     pieces = model.pieces[: tokenizer.vocabulary_size]
@@ -99,7 +99,7 @@ def _rare_words(tokenizer, sentences):
 
 @functools.lru_cache(maxsize=16)
 def _byte_ids(proto):
-    pieces = sentencepiece_model_pb2.ModelProto.FromString(proto).pieces
+    pieces = sentencepiece_model.ModelProto.FromString(proto).pieces
     return frozenset(
         index for index, each in enumerate(pieces) if each.type == each.BYTE
     )

@@ -5,9 +5,9 @@ import io
 import tempfile
 
 import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 
 from export.pretrained.vocabulary import make_vocabulary
+from export.tokenizers import sentencepiece_model
 from export.tokenizers.python_tokenizers import (
     add_kind,
     join_vocabularies,
@@ -80,7 +80,7 @@ def pair(rules=""):
     }
     names = dict.fromkeys(["</s>", "<unk>", *TAGS, *CONTROL])
     for each in models.values():
-        pieces = sentencepiece_model_pb2.ModelProto.FromString(each).pieces[4:]
+        pieces = sentencepiece_model.ModelProto.FromString(each).pieces[4:]
         names |= dict.fromkeys(piece.piece for piece in pieces)
     table = {name: number for number, name in enumerate(names)}
     source, target = (

@@ -5,10 +5,10 @@ import functools
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from sentencepiece import sentencepiece_model_pb2
 
 from export.keras_hub_task import TransformerTokenizer
 from export.parsing.word_tokenizer import WordTokenizer
+from export.tokenizers import sentencepiece_model
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from export.tokenizers.python_tokenizers import OPUS_MT, load_python_tokenizers
 from export.tokenizers.tokenizer import Tokenizer
@@ -72,7 +72,7 @@ def tokenizer(kind):
     """Returns the ids that no text may have, and what encodes texts."""
     make, *arguments = KINDS[kind]
     proto, encode = make(*arguments)
-    pieces = sentencepiece_model_pb2.ModelProto.FromString(proto).pieces
+    pieces = sentencepiece_model.ModelProto.FromString(proto).pieces
     return {
         number
         for number, piece in enumerate(pieces)

@@ -8,9 +8,9 @@ import itertools
 import random
 
 import numpy as np
-from sentencepiece import sentencepiece_model_pb2
 
 from export.common.errors import InputError
+from export.tokenizers import sentencepiece_model
 from export.tokenizers.tags import SPACE
 
 # Of a merge, as in section 5.1.
@@ -28,7 +28,7 @@ class BpeDropout:
     """
 
     def __init__(self, encode, proto, dropout=_DROPOUT):
-        model = sentencepiece_model_pb2.ModelProto.FromString(proto)
+        model = sentencepiece_model.ModelProto.FromString(proto)
         if model.trainer_spec.model_type != model.trainer_spec.BPE:
             raise InputError(
                 "--segmentations needs a vocabulary of the type BPE; omit it, "

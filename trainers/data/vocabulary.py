@@ -15,12 +15,12 @@ import unicodedata
 
 import numpy as np
 import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 
 from export.common import processes
 from export.common.errors import InputError
 from export.common.processes import StopSignals
 from export.lines.files import clean_line
+from export.tokenizers import sentencepiece_model
 from export.tokenizers.tags import SPACE
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 
@@ -58,7 +58,7 @@ def make_normalizer(name):
     if name != NFC_RULES:
         return sentencepiece.SentencePieceNormalizer(rule_name=name)
     rules = sentencepiece.SentencePieceNormalizer(norm_map=_canonical_rules())
-    spec = sentencepiece_model_pb2.NormalizerSpec.FromString(
+    spec = sentencepiece_model.NormalizerSpec.FromString(
         rules.serialized_normalizer_spec()
     )
     spec.name = name
@@ -110,7 +110,7 @@ def make_text_normalizer(name, model=None):
 
 def normalization_name(model):
     """Returns the name of the rules in a serialized SentencePiece model."""
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    proto = sentencepiece_model.ModelProto.FromString(model)
     return proto.normalizer_spec.name
 
 

@@ -10,8 +10,8 @@ import sentencepiece
 import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sentencepiece import sentencepiece_model_pb2
 
+from export.tokenizers import sentencepiece_model
 from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
 from tests import made_up_text
@@ -98,9 +98,7 @@ def test_other_models_are_refused():
         with pytest.raises(ValueError, match="not a SentencePiece model"):
             Tokenizer(proto)
     # Such a piece would crash the process.
-    model = sentencepiece_model_pb2.ModelProto.FromString(
-        made_up_text.vocabulary()
-    )
+    model = sentencepiece_model.ModelProto.FromString(made_up_text.vocabulary())
     for piece in ("", "\0a"):
         model.pieces[-1].piece = piece
         with pytest.raises(ValueError, match="NUL"):
