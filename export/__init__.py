@@ -9,6 +9,7 @@ import os
 import re
 import sys
 
+from export.common.packages import require_packages
 from export.common.quiet_import import quiet_tensorflow
 
 REQUESTED_BACKEND = os.environ.get("KERAS_BACKEND") or "tensorflow"
@@ -59,6 +60,7 @@ if _NAME:
         os.execv(
             sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
         )
+    require_packages()
     # Keras fails to import with a backend that is not installed. `command.run`
     # reports REQUESTED_BACKEND instead.
     if not _runs_on_jax(_NAME):

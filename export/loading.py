@@ -4,6 +4,7 @@ import contextlib
 import pathlib
 
 from export.common.errors import InputError
+from export.remote_models import download_model
 from export.serving.export_directory import (
     newest_version,
     read_description,
@@ -26,7 +27,7 @@ def load_translator(
 
     Args:
         model: path of a model directory, of an exported version or of a folder
-            of versions, whose newest is used.
+            of versions, whose newest is used; or a URL of `download_model`.
         *others: further model directories of an ensemble.
         source_language: code of the texts' language, for a model of several;
             that of the model directory or export by default.
@@ -43,7 +44,7 @@ def load_translator(
         >>> translator.translate(["Hello."])[0].text
         'Bonjour.'
     """
-    paths = [pathlib.Path(each) for each in (model, *others)]
+    paths = [download_model(each) for each in (model, *others)]
     refused = [f"--{name}" for name in settings if name != "batch_tokens"]
     refused += ["the other models"] * bool(others)
     versions = [find_version(path, refused) for path in paths]

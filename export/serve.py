@@ -78,7 +78,9 @@ def main(arguments):
     del arguments
     num_threads = processor_count()
     share_processors(num_threads)
-    app, connections, models = _import_server()
+    # Not at the top: they need packages that only servers have.
+    from export.http_server import app, connections, models
+
     if not FLAGS.model_name.isidentifier():
         raise InputError(
             f"Expected letters, digits and _ as --model_name, got "
@@ -104,18 +106,6 @@ def main(arguments):
         address = _format_address(*listener.getsockname()[:2])
         print(f"Serving {FLAGS.model} on http://{address}/", flush=True)
         connections.create_server(application, limits).run(sockets=[listener])
-
-
-def _import_server():
-    """Returns this project's modules that need packages of the server."""
-    try:
-        from export.http_server import app, connections, models
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"export.serve needs the package {error.name}: install "
-            "requirements-server.txt."
-        ) from error
-    return app, connections, models
 
 
 def _listen(host, port):

@@ -3,12 +3,16 @@
 import pathlib
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
+import keras_transformer as kt
+from export.common import packages
 from tests import processes
 from tests.export import tiny
 from tests.trainers import cipher
+from trainers import console
 
 # Of each command: what it needs, and its flags of files and folders.
 _LINES = {"input": "file", "output": "new file"}
@@ -47,6 +51,10 @@ COMMANDS = {
     "export.marian": (
         "--model_dir=m --output_dir=new",
         {"model_dir": "folder", "output_dir": "new folder"},
+    ),
+    "export.model_card": (
+        "--model_dir=m",
+        {"model_dir": "folder", "export": "folder", "output": "new file"},
     ),
     "export.parse": ("--model=m", {"model": "folder", **_LINES}),
     "export.sample": ("--model=m", {"model": "folder", **_LINES}),
@@ -238,3 +246,85 @@ def test_what_is_another_thing_is_refused(folder, module, flag):
         if module != "export.check" or value:
             said = _refusal(module, folder, *given, f"--{flag}={value}")
             assert value or f"--{flag} has an empty value" in said
+
+
+def test_the_console_command_has_every_command():
+    commands = console.find_commands()
+    assert {module for module, _ in commands.values()} == set(COMMANDS)
+    assert commands["train"][0] == "trainers.wmt"
+    assert commands["export"][0] == "export.saved_model"
+
+
+def test_the_console_command(folder):
+    def run(*arguments):
+        return processes.run({"module": "trainers.console"}, arguments, folder)
+
+    assert run("--version").out == f"keras-translation {kt.__version__}\n"
+    assert "score-pairs" in run().out
+    wrong = run("no_such")
+    assert wrong.code == 2
+    assert "no_such" in wrong.err
+    done = run("score", "--model=m", "--input=text", "--translations=text")
+    assert done.code == 0, done.err
+    assert len(done.out.splitlines()) == 2
+
+
+PROGRAM = """
+import sys
+# As if it were not installed.
+sys.modules["{package}"] = None
+import runpy
+sys.argv = ["{module}", {flags}]
+sys.orig_argv = [sys.executable, "-m", "{module}", {flags}]
+argv, sys.argv = sys.argv, ["-m"]
+import export
+sys.argv = argv
+runpy.run_module("{module}", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "package, extra, module, flags",
+    [
+        ("tensorflow", "tensorflow", "export.saved_model", ()),
+        ("sacrebleu", "train", "trainers.wmt", ()),
+        ("starlette", "serve", "export.serve", ("--model=m",)),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    folder, package, extra, module, flags
+):
+    program = PROGRAM.format(
+        package=package, module=module, flags=", ".join(map(repr, flags))
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=processes.user_environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert package in line and f"[{extra}]" in line
+
+
+def test_versions_are_those_of_the_distribution(monkeypatch):
+    project = tomllib.loads((processes.ROOT / "pyproject.toml").read_text())
+    project = project["project"]
+    given = project["dependencies"] + sum(
+        project["optional-dependencies"].values(), []
+    )
+    for name, (lowest, limit) in packages.VERSIONS.items():
+        bounds = f">={lowest}" + (f",<{limit}" if limit else "")
+        name = name.replace("keras-hub", "keras-nlp")
+        assert any(each.startswith(f"{name}{bounds}") for each in given), name
+    assert packages.find_unsupported_version() is None
+    for version in "3.9.2", "3.17.0":
+        monkeypatch.setattr(
+            packages.importlib.metadata,
+            "version",
+            lambda name, version=version: version,
+        )
+        message = packages.find_unsupported_version()
+        assert f"keras {version}" in message and ">=3.10,<3.17" in message

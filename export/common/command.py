@@ -11,8 +11,12 @@ from absl import app, flags, logging
 
 from export import JAX_COMMANDS, REQUESTED_BACKEND
 from export.common.errors import InputError
+from export.common.packages import (
+    EXIT_INPUT_ERROR,
+    explain_import_error,
+    install_command,
+)
 
-EXIT_INPUT_ERROR = 2
 EXIT_INTERRUPTED = 130
 # As in a shell: 128 + SIGPIPE.
 EXIT_BROKEN_PIPE = 141
@@ -49,6 +53,12 @@ def run(main, operands=(), any_backend=False, may_be_empty=()):
             return main(arguments)
         except InputError as error:
             print(f"Error: {error}", file=sys.stderr)
+            return EXIT_INPUT_ERROR
+        except ImportError as error:
+            message = explain_import_error(error)
+            if message is None:
+                raise
+            print(f"Error: {message}", file=sys.stderr)
             return EXIT_INPUT_ERROR
         except KeyboardInterrupt:
             print("Interrupted.", file=sys.stderr)
@@ -169,8 +179,8 @@ def _validate_backend():
         )
     if os.environ.get("KERAS_BACKEND", "tensorflow") != REQUESTED_BACKEND:
         raise InputError(
-            f"The package {REQUESTED_BACKEND} is not installed; install it "
-            "with: pip install -r requirements-jax.txt"
+            f"The package {REQUESTED_BACKEND} is not installed; run "
+            f"{install_command(REQUESTED_BACKEND)}."
         )
 
 
