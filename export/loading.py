@@ -4,6 +4,7 @@ import contextlib
 import pathlib
 
 from export.common.errors import InputError
+from export.common.packages import install_command
 from export.remote_models import download_model
 from export.serving.export_directory import (
     newest_version,
@@ -16,8 +17,8 @@ from export.translators.languages import Languages
 from export.translators.signature_backend import SignatureBackend
 from export.translators.translator import Translator
 
-# What JaxBackend takes besides SEARCH_FIELDS.
-_JAX_SETTINGS = ("min_length", "batch_tokens", "max_source_tokens")
+# What IdsBackend takes besides SEARCH_FIELDS.
+_IDS_SETTINGS = ("min_length", "batch_tokens", "max_source_tokens")
 
 
 def load_translator(
@@ -119,9 +120,8 @@ def _open_version(version, batch_tokens=BATCH_TOKENS):
 
 def _open_directories(paths, settings):
     # Not at the top: exports do not need Keras.
-    import keras
-
     from export.model_directory import ModelDirectory, load_models
+    from export.tokenizers import splits_in_python
     from export.translators.output_vocabulary_files import (
         load_output_vocabulary,
     )
@@ -129,12 +129,13 @@ def _open_directories(paths, settings):
 
     settings = dict(settings)
     model, tokenizer = load_models(paths, settings.pop("ensemble_mean", None))
-    if keras.backend.backend() == "jax":
-        others = sorted(settings.keys() - {*SEARCH_FIELDS, *_JAX_SETTINGS})
+    if splits_in_python():
+        others = sorted(settings.keys() - {*SEARCH_FIELDS, *_IDS_SETTINGS})
         if others:
             raise InputError(
-                f"--{others[0]} needs TensorFlow: start the command with "
-                "KERAS_BACKEND=tensorflow."
+                f"--{others[0]} needs TensorFlow and tensorflow-text; run "
+                f"{install_command('tensorflow_text')}, and start the command "
+                "with KERAS_BACKEND=tensorflow."
             )
     settings = load_output_vocabulary(settings, tokenizer, model.config)
     languages = Languages.from_directory(ModelDirectory(paths[0]), tokenizer)

@@ -11,6 +11,7 @@ import pathlib
 import sys
 
 from export.common.errors import InputError
+from export.common.packages import install_command
 from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
 from export.common.storage import (
@@ -36,7 +37,7 @@ def open_url(url):
     if is_hub and importlib.util.find_spec("huggingface_hub") is None:
         raise InputError(
             f"{url} needs the package huggingface_hub; install it with: "
-            "pip install huggingface_hub"
+            f"{install_command('huggingface_hub')}"
         )
     return resolve_path(url)
 

@@ -1,12 +1,12 @@
 """Reads the attention weights of translations."""
 
-import keras
 import numpy as np
 from keras import ops
 
 import keras_transformer as kt
 from export.attention_views.word_attention import AttentionMaps
 from export.common.errors import InputError
+from export.tokenizers import splits_in_python
 from export.translators.batches import (
     map_in_batches,
     pad_ids,
@@ -14,9 +14,9 @@ from export.translators.batches import (
 )
 
 # JAX needs no TensorFlow.
-_IS_JAX = keras.backend.backend() == "jax"
-if _IS_JAX:
-    from export.translators.jax_backend import compile_for_model
+_HAS_WORDS = not splits_in_python()
+if not _HAS_WORDS:
+    from export.translators.ids_backend import compile_for_model
 else:
     import tensorflow as tf
 
@@ -31,7 +31,7 @@ else:
 class AttentionReader:
     """Reads attention weights with a Translator of one model.
 
-    On JAX the words of the AttentionMaps are unknown, -1.
+    If `splits_in_python()`, the words of the AttentionMaps are unknown, -1.
     """
 
     def __init__(self, translator):
@@ -43,7 +43,7 @@ class AttentionReader:
             weights = kt.attention_scores(model, source, target)
             return {kind: ops.stack(each, 1) for kind, each in weights.items()}
 
-        if _IS_JAX:
+        if not _HAS_WORDS:
             self._compute_weights = compile_for_model(model, compute_weights)
         else:
             self._compute_weights = trace_once(
@@ -88,7 +88,7 @@ class AttentionReader:
         """Yields tokens and word spans of a side; no texts after a search."""
         tokenizer = getattr(self._tokenizer, side)
         rows = [getattr(pair, side).ids for pair in pairs]
-        if _IS_JAX:
+        if not _HAS_WORDS:
             for row in rows:
                 tokens = tuple(map(tokenizer.id_to_token, row.tolist()))
                 yield tokens, np.full((len(row), 2), -1, np.int32)

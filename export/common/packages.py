@@ -33,7 +33,7 @@ EXTRAS = {
     "prometheus_client": "serve",
     "starlette": "serve",
     "uvicorn": "serve",
-    "huggingface_hub": "hub",
+    "huggingface_hub": "hf",
     "keras_hub": "hub",
     "safetensors": "hub",
     "yaml": "hub",

@@ -5,6 +5,7 @@ import typing
 from export.common.errors import InputError
 from export.loading import find_version, open_session
 from export.model_directory import ModelDirectory
+from export.remote_models import download_model
 from export.serving.export_directory import (
     read_description,
     read_export_languages,
@@ -37,6 +38,7 @@ def load_model(path, search, languages=(None, None)):
     and target, None for the model's own. Raises InputError if the path has no
     translator or it lacks a language, or if an export gets arguments.
     """
+    path = download_model(path)
     version = find_version(path, [f"--{name}" for name in search])
     if version is None:
         return _load_directory(ModelDirectory(path), search, languages)

@@ -32,7 +32,7 @@ from keras_transformer.parsing.tree_grammar import TreeGrammar
 # JAX needs no TensorFlow.
 _IS_JAX = keras.backend.backend() == "jax"
 if _IS_JAX:
-    from export.translators.jax_backend import (
+    from export.translators.ids_backend import (
         compile_for_model,
         pad_to_powers,
     )

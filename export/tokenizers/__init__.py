@@ -6,6 +6,19 @@ TensorFlow, and reads and writes `vocabulary.model`; `tags` splits the tags of
 languages from a text.
 """
 
+import importlib.util
+
+
+def splits_in_python():
+    """Whether texts are split in Python: on JAX or without tensorflow-text."""
+    # Not at the top: clients need no Keras.
+    import keras
+
+    return (
+        keras.backend.backend() == "jax"
+        or importlib.util.find_spec("tensorflow_text") is None
+    )
+
 
 def load_tokenizer(vocabulary):
     """Returns the tokenizers of a vocabulary's bytes for Keras' backend.
@@ -14,9 +27,7 @@ def load_tokenizer(vocabulary):
     ValueError for other bytes.
     """
     # Not at the top: JAX needs no TensorFlow, and clients need neither.
-    import keras
-
-    if keras.backend.backend() == "jax":
+    if splits_in_python():
         from export.tokenizers.python_tokenizers import load_python_tokenizers
 
         return load_python_tokenizers(vocabulary)

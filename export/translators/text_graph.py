@@ -4,6 +4,9 @@ import functools
 
 import tensorflow as tf
 
+# Needed by the tokenizers, and named if it is missing.
+import tensorflow_text  # noqa: F401
+
 from export.translators.batches import character_limit, length_limits
 from export.translators.graph_translator import GraphTranslator
 from export.translators.model_backend import model_for_tokenizer

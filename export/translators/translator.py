@@ -34,13 +34,14 @@ class Translator:
         """Returns the translator of a Transformer or kt.Ensemble.
 
         `tokenizer` is that of its vocabulary, from `load_tokenizer`; `settings`
-        are arguments of GraphBackend or, on JAX, of JaxBackend.
+        are arguments of GraphBackend or, if
+        `splits_in_python()`, of IdsBackend.
         """
         # Not at the top: exports do not need Keras, and JAX no TensorFlow.
-        import keras
+        from export.tokenizers import splits_in_python
 
-        if keras.backend.backend() == "jax":
-            from export.translators.jax_backend import JaxBackend as ModelClass
+        if splits_in_python():
+            from export.translators.ids_backend import IdsBackend as ModelClass
         else:
             from export.translators.graph_backend import (
                 GraphBackend as ModelClass,

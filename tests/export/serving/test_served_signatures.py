@@ -102,7 +102,11 @@ def test_the_serving_process_has_neither_keras_nor_this_package(server, ask):
     ask(text=[])
     loaded = server.modules()
     ours = {name for name in loaded if name.startswith("export.")}
+    # What every command checks before its imports.
     assert ours == {
+        "export.common",
+        "export.common.packages",
+        "export.common.quiet_import",
         "export.serving",
         "export.serving.session",
     }

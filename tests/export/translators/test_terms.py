@@ -174,7 +174,7 @@ def test_what_takes_no_terms_says_so(model_path, tmp_path):
     compiled = load_translator(model_path, compiled=True)
     with pytest.raises(InputError, match="--compiled"):
         compiled.translate(TEXTS, terms=Terms(TERMS))
-    # As JaxBackend does.
+    # As IdsBackend does.
     with pytest.raises(InputError, match="KERAS_BACKEND"):
         Backend.validate_terms(compiled.backend, Terms(TERMS))
     (tmp_path / "terms").write_text("ba\tri\n")

@@ -1,11 +1,14 @@
-"""Runs a model on JAX for a Translator."""
+"""Runs a model for a Translator whose texts are split in Python.
 
-import jax
+On JAX, and on TensorFlow without tensorflow-text.
+"""
+
 import keras
 import numpy as np
 
 import keras_transformer as kt
 from export.common.errors import InputError
+from export.common.packages import install_command
 from export.translators.batches import (
     BATCH_TOKENS,
     MIN_PADDED_LENGTH,
@@ -21,8 +24,8 @@ from keras_transformer.config import END_ID
 from keras_transformer.decoding.translate import output_limits
 
 
-class JaxBackend(ModelBackend):
-    """Translates on one device.
+class IdsBackend(ModelBackend):
+    """Translates on one device, by a compiled function from ids to ids.
 
     XLA compiles the search for each padded shape: lengths and numbers of
     sentences are powers of 2.
@@ -68,8 +71,9 @@ class JaxBackend(ModelBackend):
         """See the base class."""
         if align:
             raise InputError(
-                "Word alignments need TensorFlow: start the command with "
-                "KERAS_BACKEND=tensorflow."
+                "Word alignments need TensorFlow and tensorflow-text; run "
+                f"{install_command('tensorflow_text')}, and start the command "
+                "with KERAS_BACKEND=tensorflow."
             )
         tokens, scores = self._search_ids(sentences)
         tokens, scores = tokens[:, :n], scores[:, :n]
@@ -106,6 +110,11 @@ def compile_for_model(model, function):
     It runs on one device, also if several have copies of the weights. The model
     is a Transformer or an Ensemble.
     """
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(function, autograph=False, reduce_retracing=True)
+    import jax
 
     @jax.jit
     def run(weights, *arrays):
