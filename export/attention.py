@@ -9,6 +9,7 @@ of attention weights. The flags select the layer and heads rendered first.
 
 import pathlib
 import sys
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -80,12 +81,13 @@ search_flags.define_languages()
 _VIEW_FLAGS = ("kind", "layer", "heads", "unit", "word")
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Writes the page, the picture, or both."""
     del arguments
     if (FLAGS.text is None) == (FLAGS.figure is None):
         raise InputError("Give either --text or --figure.")
     attention = _read_attention()
+    views: Sequence[tuple[str, AttentionView]]
     if FLAGS.figure:
         views, note = paper_figure(int(FLAGS.figure), attention)
         view = views[0][1]

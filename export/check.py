@@ -61,7 +61,7 @@ _NUM_REPEATS = 5
 _ROW = "{:16}{:>9}{:>9}{:>9}{:>9}{:>12}{:>12}"
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Checks one version and prints a table."""
     version = newest_version(pathlib.Path(arguments[1]))
     if version is None:

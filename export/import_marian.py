@@ -60,7 +60,7 @@ flags.DEFINE_string(
 )
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Writes a model directory, or compares its translations."""
     del arguments
     test_set = read_test_set(FLAGS.check) if FLAGS.check else None
@@ -88,7 +88,7 @@ def _import_model(folder):
     write_pretrained(path, folder, read(folder), **given)
 
 
-def read_test_set(path):
+def read_test_set(path: str) -> tuple[list[str], list[str], list[str]]:
     """Returns sources, references and translations, three lists of str.
 
     The file has one line of each and a blank line for every sentence.
@@ -105,7 +105,7 @@ def read_test_set(path):
     return lines[0::4], lines[1::4], lines[2::4]
 
 
-def unescape(text):
+def unescape(text: str) -> str:
     """Replaces entities in a translation, as its publisher has done."""
     return saxutils.unescape(text, _ENTITIES).strip(" ")
 

@@ -30,7 +30,7 @@ flags.DEFINE_string(
 search_flags.define_languages()
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Writes a model directory."""
     del arguments
     path = command.new_path("model_dir")

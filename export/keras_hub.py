@@ -30,7 +30,7 @@ flags.DEFINE_string("preset", None, "New preset folder to write.")
 flags.DEFINE_string("from_preset", None, "Preset folder or hf://USER/MODEL.")
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Writes a preset or a model directory."""
     del arguments
     if (FLAGS.preset is None) == (FLAGS.from_preset is None):

@@ -1,7 +1,10 @@
 """Opens what `--model` names: model directories or an export."""
 
 import contextlib
+import os
 import pathlib
+import typing
+from collections.abc import Sequence
 
 from export.common.errors import InputError
 from export.common.packages import install_command
@@ -17,13 +20,20 @@ from export.translators.languages import Languages
 from export.translators.signature_backend import SignatureBackend
 from export.translators.translator import Translator
 
+if typing.TYPE_CHECKING:
+    from export.serving.session import ServerSession
+
 # What IdsBackend takes besides SEARCH_FIELDS.
 _IDS_SETTINGS = ("min_length", "batch_tokens", "max_source_tokens")
 
 
 def load_translator(
-    model, *others, source_language=None, target_language=None, **settings
-):
+    model: str | os.PathLike,
+    *others: str | os.PathLike,
+    source_language: str | None = None,
+    target_language: str | None = None,
+    **settings: typing.Any,
+) -> Translator:
     """Returns the Translator of model directories or of an export.
 
     Args:
@@ -56,7 +66,9 @@ def load_translator(
     return translator.for_languages(source_language, target_language)
 
 
-def find_version(path, refused=()):
+def find_version(
+    path: str | os.PathLike, refused: Sequence[str] = ()
+) -> pathlib.Path | None:
     """Returns the newest exported version at a path, or None without one.
 
     Raises InputError if there is no folder, or if there is an export although
@@ -77,7 +89,7 @@ def find_version(path, refused=()):
     return version
 
 
-def open_session(version):
+def open_session(version: pathlib.Path) -> "ServerSession":
     """Returns the ServerSession of a translator's exported version.
 
     Raises InputError if it is that of a parser or cannot be loaded.

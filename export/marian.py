@@ -17,7 +17,7 @@ flags.DEFINE_string("model_dir", None, "The model directory.", required=True)
 flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Writes a directory for MarianMTModel."""
     del arguments
     path = command.new_path("output_dir")

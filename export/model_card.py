@@ -51,7 +51,7 @@ _HUB_METRICS = {"BLEU": "sacrebleu", "chrF": "chrf"}
 _ARGUMENTS = ("signature", "confidence_95")
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Writes the card, and publishes it with the model."""
     del arguments
     if (FLAGS.model_dir is None) == (FLAGS.export is None):

@@ -6,6 +6,8 @@ import math
 import os
 import pathlib
 import shutil
+import typing
+from collections.abc import Mapping, Sequence
 
 import h5py
 
@@ -15,6 +17,9 @@ from export.common.storage import atomic_write, write_bytes, write_json
 from export.tokenizers import load_tokenizer
 from export.translators.languages import Languages
 from keras_transformer.parsing.parser_transformer import new_transformer
+
+if typing.TYPE_CHECKING:
+    from export.translators.languages import Tokenizers
 
 _JSON_ERRORS = (ValueError, TypeError, OverflowError, RecursionError)
 
@@ -40,7 +45,7 @@ class ModelDirectory:
     not valid, or if the system denies access.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str | os.PathLike):
         self.path = pathlib.Path(path)
         try:
             self.path.exists()
@@ -57,7 +62,7 @@ class ModelDirectory:
         self.logs_path = self.path / "logs"
         self.scores_path = self.path / "scores.json"
 
-    def read_config(self):
+    def read_config(self) -> kt.TransformerConfig:
         """Returns the TransformerConfig."""
         try:
             text = self._read_text(self.config_path)
@@ -67,34 +72,34 @@ class ModelDirectory:
                 f"{self.config_path} is not a configuration: {error}"
             ) from error
 
-    def write_config(self, config):
+    def write_config(self, config: kt.TransformerConfig) -> None:
         """Writes config.json."""
         _write_text(self.config_path, config.to_json())
 
-    def read_run(self):
-        """Returns run.json as a dict."""
+    def read_run(self) -> dict[str, typing.Any]:
+        """Returns the content of run.json."""
         return self._read_json(self.run_path, dict)
 
-    def read_languages(self):
+    def read_languages(self) -> tuple[str | None, str | None]:
         """Returns the codes of source and target in run.json; or None."""
         run = self.read_run() if self.run_path.exists() else {}
         return run.get("source_language"), run.get("target_language")
 
-    def write_run(self, run):
+    def write_run(self, run: Mapping[str, typing.Any]) -> None:
         """Writes run.json."""
         write_json(self.run_path, run)
 
-    def read_scores(self):
-        """Returns the list of scores; empty if scores.json is missing."""
+    def read_scores(self) -> list[dict[str, typing.Any]]:
+        """Returns the scores; empty if scores.json is missing."""
         if not self.scores_path.exists():
             return []
         return self._read_json(self.scores_path, list)
 
-    def write_scores(self, scores):
-        """Writes scores.json: a list of dicts."""
+    def write_scores(self, scores: list[dict[str, typing.Any]]) -> None:
+        """Writes scores.json."""
         write_json(self.scores_path, scores)
 
-    def load_tokenizer(self):
+    def load_tokenizer(self) -> "Tokenizers":
         """Returns the Tokenizer or TokenizerPair; validates its sizes."""
         config = self.read_config()
         try:
@@ -121,15 +126,15 @@ class ModelDirectory:
                 )
         return tokenizer
 
-    def read_vocabulary(self):
+    def read_vocabulary(self) -> bytes:
         """Returns the bytes of vocabulary.model."""
         return self._read_bytes(self.vocabulary_path)
 
-    def write_vocabulary(self, proto):
+    def write_vocabulary(self, proto: bytes) -> None:
         """Writes vocabulary.model."""
         write_bytes(self.vocabulary_path, proto)
 
-    def read_symbols(self):
+    def read_symbols(self) -> str:
         """Returns the text of symbols.json, which only parsers have."""
         if self.config_path.exists() and not self.symbols_path.exists():
             raise InputError(
@@ -138,11 +143,11 @@ class ModelDirectory:
             )
         return self._read_text(self.symbols_path)
 
-    def write_symbols(self, text):
+    def write_symbols(self, text: str) -> None:
         """Writes symbols.json."""
         _write_text(self.symbols_path, text)
 
-    def load_model(self, dtype="float32"):
+    def load_model(self, dtype: typing.Any = "float32") -> kt.Transformer:
         """Returns the Transformer with the weights to use, in this dtype."""
         model = new_transformer(self.read_config(), dtype=dtype)
         if not self.weights_path.exists():
@@ -162,13 +167,19 @@ class ModelDirectory:
             ) from error
         return model
 
-    def load(self):
+    def load(self) -> "tuple[kt.Transformer, Tokenizers, Languages]":
         """Returns a translator's Transformer, tokenizer and Languages."""
         tokenizer = self.load_tokenizer()
         languages = Languages.from_directory(self, tokenizer)
         return self.load_model(), tokenizer, languages
 
-    def write(self, model, vocabulary, run, config=None):
+    def write(
+        self,
+        model: kt.Transformer,
+        vocabulary: bytes,
+        run: Mapping[str, typing.Any],
+        config: kt.TransformerConfig | None = None,
+    ) -> None:
         """Writes a Transformer, the bytes of its vocabulary, and run.json.
 
         `config` may have other settings of the search than the model.
@@ -178,7 +189,7 @@ class ModelDirectory:
         self.write_weights(model)
         self.write_config(config or model.config)
 
-    def write_weights(self, model):
+    def write_weights(self, model: kt.Transformer) -> None:
         """Writes model.weights.h5 from a Transformer."""
         uncompiled = model
         if model.compiled:
@@ -214,7 +225,9 @@ class ModelDirectory:
             raise InputError(f"Cannot read {path}: {error.strerror}.") from None
 
 
-def load_models(paths, ensemble_mean=None):
+def load_models(
+    paths: Sequence[str | os.PathLike], ensemble_mean: str | None = None
+) -> "tuple[kt.Transformer | kt.Ensemble, Tokenizers]":
     """Loads one model, or a kt.Ensemble of several, and its tokenizer.
 
     `ensemble_mean` is the `mean` of kt.Ensemble. Raises InputError if a file is
@@ -227,7 +240,9 @@ def load_models(paths, ensemble_mean=None):
     return load_model_or_ensemble(directories, ensemble_mean), tokenizers[0]
 
 
-def load_model_or_ensemble(directories, ensemble_mean=None):
+def load_model_or_ensemble(
+    directories: Sequence[ModelDirectory], ensemble_mean: str | None = None
+) -> kt.Transformer | kt.Ensemble:
     """Returns the Transformer of one ModelDirectory, or a kt.Ensemble."""
     if len(directories) == 1 and ensemble_mean is not None:
         raise InputError(
@@ -243,7 +258,11 @@ def load_model_or_ensemble(directories, ensemble_mean=None):
         raise InputError(str(error)) from error
 
 
-def validate_equal(paths, contents, description):
+def validate_equal(
+    paths: Sequence[str | os.PathLike],
+    contents: Sequence[typing.Any],
+    description: str,
+) -> None:
     """Raises InputError if the `contents` of an ensemble's models differ."""
     for path, content in zip(paths, contents):
         if content != contents[0]:

@@ -61,7 +61,7 @@ flags.DEFINE_boolean(
 )
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Parses a file or standard input."""
     del arguments
     if FLAGS.resume:

@@ -9,6 +9,7 @@ import importlib.util
 import os
 import pathlib
 import sys
+import typing
 
 from export.common.errors import InputError
 from export.common.packages import install_command
@@ -22,6 +23,9 @@ from export.common.storage import (
     resolve_path,
 )
 
+if typing.TYPE_CHECKING:
+    import upath
+
 # Files of a model directory that are downloaded and published, in this order: a
 # folder without config.json is refused, and so is a partly published one.
 MODEL_FILES = (
@@ -31,7 +35,7 @@ MODEL_FILES = (
 _CHUNK_BYTES = 2**20
 
 
-def open_url(url):
+def open_url(url: str) -> "upath.UPath":
     """Returns the UPath of a URL; InputError without the package for it."""
     is_hub = url.startswith("hf://")
     if is_hub and importlib.util.find_spec("huggingface_hub") is None:
@@ -42,10 +46,10 @@ def open_url(url):
     return resolve_path(url)
 
 
-def download_model(model):
+def download_model(model: str | os.PathLike) -> pathlib.Path:
     """Returns the local path of a model, downloaded if it is at a URL.
 
-    A path is returned as a pathlib.Path. A URL is listed each time; for each
+    A path is returned as it is. A URL is listed each time; for each
     state of the listing, which on the hub has hashes, the files are downloaded
     once, into `keras_translation/models` below XDG_CACHE_HOME or ~/.cache.
     Raises InputError if the URL cannot be read or has no config.json.
@@ -103,8 +107,10 @@ def _read_chunks(path, size):
         )
 
 
-def publish_model(folder, card, url):
-    """Copies a model directory's MODEL_FILES to a URL, a UPath.
+def publish_model(
+    folder: pathlib.Path, card: bytes, url: "upath.UPath"
+) -> None:
+    """Copies a model directory's MODEL_FILES to a URL.
 
     `card` has the bytes of README.md. Raises InputError if writing fails.
     """

@@ -51,7 +51,7 @@ flags.DEFINE_integer("seed", 1, "Seed of the first line.", lower_bound=0)
 _NUM_SEEDS = 2**31
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Samples translations of a file or standard input."""
     del arguments
     translator = load_translator(

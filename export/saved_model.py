@@ -9,6 +9,7 @@ import pathlib
 import shlex
 import subprocess
 import sys
+import typing
 
 import tensorflow as tf
 from absl import flags
@@ -64,7 +65,7 @@ _MIN_PARSER_TOKENS = 64
 _SERVER_NAMES = {"translation": "translator", "parsing": "parser"}
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Writes a version and prints how to serve it."""
     del arguments
     directory = ModelDirectory(FLAGS.model_dir)
@@ -92,7 +93,12 @@ def main(arguments):
     )
 
 
-def save(directory, path, search, check=False):
+def save(
+    directory: ModelDirectory,
+    path: pathlib.Path,
+    search: dict[str, typing.Any],
+    check: bool = False,
+) -> None:
     """Writes one version of an export.
 
     `directory` is a ModelDirectory, `path` the new folder of the version, and

@@ -33,7 +33,7 @@ flags.DEFINE_string(
 )
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Scores two files, line by line."""
     del arguments
     translator = load_translator(

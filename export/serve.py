@@ -14,6 +14,7 @@ requests in progress.
 """
 
 import socket
+import typing
 
 from absl import flags
 
@@ -73,7 +74,7 @@ flags.DEFINE_float(
 command.mark_flags_as_finite("timeout_seconds")
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Serves until it is interrupted."""
     del arguments
     num_threads = processor_count()
@@ -89,6 +90,7 @@ def main(arguments):
     listener = _listen(FLAGS.host, FLAGS.port)
     with listener:
         search = search_flags.read_given_flags(search_flags.MODEL_SEARCH)
+        languages: typing.Any
         languages = [FLAGS[name].value for name in search_flags.LANGUAGES]
         model = models.load_model(FLAGS.model, search, languages)
         # The first request of a signature is slow.

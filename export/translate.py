@@ -94,7 +94,7 @@ flags.DEFINE_integer(
 _MAX_PREFIX_LENGTH = 30
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Translates a file or standard input."""
     del arguments
     line_flags.validate_format()

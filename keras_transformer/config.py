@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from typing import Any, Self
 
 import numpy as np
 
@@ -56,7 +57,7 @@ SMALLEST_FLOAT, LARGEST_FLOAT = 1e-30, 1e30
 BELOW_ONE = 0.999999
 
 
-def validate_type(name, value, expected):
+def validate_type(name: str, value: Any, expected: type) -> Any:
     """Returns a value of the expected Python type, or raises ValueError."""
     if isinstance(value, (np.integer, np.floating)):
         value = value.item()
@@ -67,7 +68,9 @@ def validate_type(name, value, expected):
     return value
 
 
-def validate_range(name, value, least, most=None):
+def validate_range(
+    name: str, value: Any, least: float, most: float | None = None
+) -> Any:
     """Returns a number in a range, of the type of `least`, or raises."""
     value = validate_type(name, value, type(least))
     if most is None:
@@ -83,7 +86,7 @@ def validate_range(name, value, least, most=None):
     return value
 
 
-def validate_choice(name, value, choices):
+def validate_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     """Returns a value that is one of the choices, or raises ValueError."""
     if value not in choices:
         expected = " or ".join(choices)
@@ -91,17 +94,21 @@ def validate_choice(name, value, choices):
     return value
 
 
-def int_field(roles, default, least=1, most=None):
+def int_field(
+    roles: str, default: Any, least: int = 1, most: int | None = None
+) -> Any:
     """Returns a dataclass field for an int."""
     return _field(roles, default, validate_range, least, most)
 
 
-def float_field(roles, default, least=0.0, most=None):
+def float_field(
+    roles: str, default: float, least: float = 0.0, most: float | None = None
+) -> Any:
     """Returns a dataclass field for a float, 0 or at least 1e-30."""
     return _field(roles, default, validate_range, least, most)
 
 
-def choice_field(roles, default, *others):
+def choice_field(roles: str, default: str, *others: str) -> Any:
     """Returns a dataclass field for a str, the default or one of the others."""
     return _field(roles, default, validate_choice, (default, *others))
 
@@ -181,9 +188,7 @@ class TransformerConfig:
         alignment_heads: number of its first heads to average; 0 for all.
     """
 
-    vocabulary_size: int = int_field(
-        "architecture", dataclasses.MISSING, least=5
-    )
+    vocabulary_size: int = int_field("architecture", dataclasses.MISSING, 5)
     source_vocabulary_size: int = int_field("architecture", 0, least=0)
     num_layers: int = int_field("architecture", 6)
     num_decoder_layers: int = int_field("architecture", 0, least=0)
@@ -217,9 +222,7 @@ class TransformerConfig:
     activation_dropout: float = float_field("training", 0.0, most=BELOW_ONE)
     label_smoothing: float = float_field("training", 0.1, most=BELOW_ONE)
     r_drop: float = float_field("training", 0.0)
-    learning_rate_scale: float = float_field(
-        "training", 1.0, least=SMALLEST_FLOAT
-    )
+    learning_rate_scale: float = float_field("training", 1.0, SMALLEST_FLOAT)
     warmup_steps: int = int_field("training", 4000)
     cooldown_steps: int = int_field("duration", 0, least=0)
     adam_beta_1: float = float_field("training", 0.9, most=BELOW_ONE)
@@ -297,22 +300,22 @@ class TransformerConfig:
                 )
 
     @property
-    def uses_word_positions(self):
+    def uses_word_positions(self) -> bool:
         """Whether positions encode words, as in a ParserTransformer."""
         return self.positions in ("words", "next-word")
 
     @property
-    def encoder_vocabulary_size(self):
+    def encoder_vocabulary_size(self) -> int:
         """Size of the source vocabulary, separate or joint."""
         return self.source_vocabulary_size or self.vocabulary_size
 
     @property
-    def decoder_layers(self):
+    def decoder_layers(self) -> int:
         """Number of layers in the decoder."""
         return self.num_decoder_layers or self.num_layers
 
     @property
-    def alignment_attention(self):
+    def alignment_attention(self) -> tuple[int, int]:
         """The layer of alignments, from 1, and the number of its heads."""
         layer = self.alignment_layer
         if layer < 0:
@@ -320,13 +323,11 @@ class TransformerConfig:
         return layer, self.alignment_heads or self.num_heads
 
     @property
-    def heads_fill_model(self):
+    def heads_fill_model(self) -> bool:
         """Whether H * d_k and H * d_v both equal D, as in the base model."""
-        return (
-            self.d_k == self.d_v and self.d_k * self.num_heads == self.d_model
-        )
+        return self.d_k == self.d_v == self.d_model / self.num_heads
 
-    def architecture(self):
+    def architecture(self) -> dict[str, Any]:
         """Returns the architecture fields as a dict, defaults filled in.
 
         Models with equal dicts can exchange their weights.
@@ -338,7 +339,7 @@ class TransformerConfig:
         }
 
     @classmethod
-    def preset(cls, name, **overrides):
+    def preset(cls, name: str, **overrides: Any) -> Self:
         """Returns a configuration of `presets.PRESETS`, with overrides.
 
         Overrides are fields, such as `vocabulary_size=37000`. An unknown name
@@ -351,7 +352,7 @@ class TransformerConfig:
         return cls._from_fields({**PRESETS[name], **overrides})
 
     @classmethod
-    def from_json(cls, text):
+    def from_json(cls, text: str) -> Self:
         """Returns the configuration from `to_json`, or raises ValueError."""
         fields = json.loads(text)
         if not isinstance(fields, dict):
@@ -361,8 +362,7 @@ class TransformerConfig:
     @classmethod
     def _from_fields(cls, fields):
         known = [field.name for field in dataclasses.fields(cls)]
-        unknown = sorted(set(fields) - set(known))
-        if unknown:
+        if unknown := sorted(set(fields) - set(known)):
             raise ValueError(
                 f"Unknown field {unknown[0]!r}; expected {', '.join(known)}."
             )
@@ -370,15 +370,15 @@ class TransformerConfig:
             raise ValueError("vocabulary_size is missing.")
         return cls(**fields)
 
-    def to_json(self):
+    def to_json(self) -> str:
         """Returns the configuration as an indented JSON object."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
-    def replace(self, **changes):
+    def replace(self, **changes: Any) -> Self:
         """Returns a copy with some fields changed, or raises ValueError."""
         return self._from_fields({**dataclasses.asdict(self), **changes})
 
-    def with_search(self, **settings):
+    def with_search(self, **settings: Any) -> Self:
         """Returns a copy with other SEARCH_FIELDS; None for no change.
 
         Raises TypeError for other names and ValueError for wrong values.
@@ -391,7 +391,7 @@ class TransformerConfig:
         return dataclasses.replace(self, **changes)
 
 
-def field_names(*roles):
+def field_names(*roles: str) -> tuple[str, ...]:
     """Returns a tuple of the field names that have any of the `ROLES`."""
     return tuple(
         field.name

@@ -13,14 +13,15 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.config import LARGEST_INT
+from keras_transformer.types import Tensor, TensorLike
 
 
-def arange(*bounds):
+def arange(*bounds: int | Tensor) -> Tensor:
     """Returns int32 `keras.ops.arange`; by itself it depends on floatx."""
     return ops.arange(*bounds, dtype="int32")
 
 
-def as_ids(ids):
+def as_ids(ids: TensorLike) -> Tensor:
     """Converts ids of any numeric dtype, or lists, to int32 or int64."""
     ids = ops.convert_to_tensor(ids)
     dtype = keras.backend.standardize_dtype(ids.dtype)
@@ -32,7 +33,13 @@ def as_ids(ids):
     return ops.cast(ids, "int64" if dtype == "uint64" else "int32")
 
 
-def look_up(table, ids, name, scale=1.0, dtype=None):
+def look_up(
+    table: Tensor,
+    ids: Tensor,
+    name: str,
+    scale: float = 1.0,
+    dtype: str | None = None,
+) -> Tensor:
     """Returns `scale` times the rows of a table [n, D] at ids [...].
 
     They are float [..., D], of `dtype` or the table's. A row is NaN if its id
@@ -45,7 +52,7 @@ def look_up(table, ids, name, scale=1.0, dtype=None):
     return rows * ops.expand_dims(factors, -1)
 
 
-def bound_ids(ids, count, name):
+def bound_ids(ids: Tensor, count: int, name: str) -> tuple[Tensor, Tensor]:
     """Returns ids with `count` for those outside, and which are inside.
 
     Ids are int32 or int64 [...], inside from 0 to `count` - 1. A known id
@@ -58,7 +65,7 @@ def bound_ids(ids, count, name):
     return ops.cast(ops.where(is_inside, ids, count), "int32"), is_inside
 
 
-def nan_unless(is_inside, number, dtype):
+def nan_unless(is_inside: Tensor, number: float, dtype: str) -> Tensor:
     """Returns the number where True, NaN elsewhere: float [...]."""
     number, nan = (
         ops.convert_to_tensor(each, dtype) for each in (number, math.nan)
@@ -66,7 +73,7 @@ def nan_unless(is_inside, number, dtype):
     return ops.where(is_inside, number, nan)
 
 
-def validate_ids(ids, count, name):
+def validate_ids(ids: TensorLike, count: int, name: str) -> None:
     """Raises ValueError if a known id is not from 0 to `count` - 1."""
     values = _known_values(ids)
     if values is None:

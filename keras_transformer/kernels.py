@@ -6,8 +6,12 @@ fuse. Results are equal up to rounding. Percentages in docstrings are the share
 of a base-size training step that is saved (docs/measured/training_step.md).
 """
 
+from collections.abc import Callable
+
 import keras
 from keras import ops
+
+from keras_transformer.types import Tensor
 
 USE_FAST_KERNELS = keras.backend.backend() == "tensorflow"
 
@@ -20,7 +24,9 @@ _BYTE_VALUES = 256
 _MAX_BYTE_RATE = 254 / _BYTE_VALUES
 
 
-def custom_gradient(function):
+def custom_gradient(
+    function: Callable[..., tuple[Tensor, Callable]],
+) -> Callable[..., Tensor]:
     """Decorates a function that returns a tensor and its gradient function.
 
     The latter maps the gradient of the tensor to gradients of the inputs. It
@@ -40,13 +46,18 @@ def custom_gradient(function):
     return wrapped
 
 
-def at_least_float32(values):
+def at_least_float32(values: Tensor) -> Tensor:
     """Casts to float32; keeps float64."""
     dtype = keras.backend.result_type(values.dtype, "float32")
     return ops.cast(values, dtype)
 
 
-def linear(inputs, kernel, bias=None, training=False):
+def linear(
+    inputs: Tensor,
+    kernel: Tensor,
+    bias: Tensor | None = None,
+    training: bool = False,
+) -> Tensor:
     """Returns inputs @ kernel + bias, float [..., m], in the inputs' dtype.
 
     Leading dimensions are folded into one, so that every backend runs a single
@@ -102,7 +113,7 @@ class Dropout(keras.layers.Dropout):
     of a training step, on JAX more). PyTorch uses Keras' implementation.
     """
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         """Returns the inputs, some set to 0 and the others scaled up."""
         is_supported = self.noise_shape is None and self.rate <= _MAX_BYTE_RATE
         if training and self.rate > 0 and is_supported and _HAS_VIEWS:
@@ -110,7 +121,9 @@ class Dropout(keras.layers.Dropout):
         return super().call(inputs, training=training)
 
 
-def dropout(inputs, rate, seed):
+def dropout(
+    inputs: Tensor, rate: float, seed: keras.random.SeedGenerator
+) -> Tensor:
     """Returns the inputs, each set to 0 with probability `rate` or scaled up.
 
     An entry is dropped if its random byte, from -128 to 127, is below 256 *
@@ -138,14 +151,16 @@ class LayerNormalization(keras.layers.LayerNormalization):
     passes over the inputs about twice as often (2 to 4 % of a step).
     """
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         """Returns the normalized inputs: float [..., D]."""
         if training and USE_FAST_KERNELS:
             return layer_norm(inputs, self.gamma, self.beta, self.epsilon)
         return super().call(inputs)
 
 
-def layer_norm(inputs, gamma, beta, epsilon):
+def layer_norm(
+    inputs: Tensor, gamma: Tensor, beta: Tensor, epsilon: float
+) -> Tensor:
     """Returns (x - mean(x)) / sqrt(var(x) + epsilon) * gamma + beta.
 
     Inputs are float [..., D], `gamma` and `beta` float [D]. It computes in
@@ -180,7 +195,7 @@ def layer_norm(inputs, gamma, beta, epsilon):
     return ops.cast(ops.reshape(outputs, ops.shape(inputs)), inputs.dtype)
 
 
-def swap_heads(values, differentiable):
+def swap_heads(values: Tensor, differentiable: bool) -> Tensor:
     """Swaps axes 1 and 2 of a tensor of rank 4.
 
     TensorFlow's float transpose calls oneDNN, which takes 0.1 ms on a CPU even

@@ -17,6 +17,7 @@ from keras_transformer.kernels import (
     at_least_float32,
     custom_gradient,
 )
+from keras_transformer.types import Tensor, TensorLike
 
 # Tokens whose logits XLA computes at a time: enough to fill a GPU.
 _CHUNK_TOKENS = 4096
@@ -30,9 +31,9 @@ _MIN_BIAS = -100.0
 class TokenLosses(typing.NamedTuple):
     """Losses of each target token, float32 [B, T]; 0 where ignored."""
 
-    smoothed: typing.Any  # the training loss
-    plain: typing.Any  # negative log-probability of the label, for perplexity
-    correct: typing.Any  # 1 where no logit is higher than the label's
+    smoothed: Tensor  # the training loss
+    plain: Tensor  # negative log-probability of the label, for perplexity
+    correct: Tensor  # 1 where no logit is higher than the label's
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -48,10 +49,10 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
     def __init__(
         self,
-        smoothing=0.1,
-        reduction="mean_with_sample_weight",
-        name="label_smoothed_cross_entropy",
-        dtype=None,
+        smoothing: float = 0.1,
+        reduction: str | None = "mean_with_sample_weight",
+        name: str = "label_smoothed_cross_entropy",
+        dtype: typing.Any = None,
     ):
         policy = keras.dtype_policies.get(dtype or keras.config.floatx())
         # Keras casts labels too, and 16 bits have few integers.
@@ -59,7 +60,12 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         super().__init__(name, reduction, dtype)
         self.smoothing = validate_range("smoothing", smoothing, 0.0, BELOW_ONE)
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(
+        self,
+        y_true: TensorLike,
+        y_pred: TensorLike,
+        sample_weight: TensorLike | None = None,
+    ) -> Tensor:
         """Returns the mean loss per target token, a scalar.
 
         Labels are int32 [B, T], logits float [B, T, V], weights float [B], for
@@ -74,11 +80,13 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
             weights = weights * sample_weight
         return super().__call__(y_true, y_pred, weights)
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: TensorLike, y_pred: TensorLike) -> Tensor:
         """Returns each token's loss, float32 [B, T]; 0 where ignored."""
         return self.token_losses(y_true, y_pred).smoothed
 
-    def token_losses(self, y_true, y_pred):
+    def token_losses(
+        self, y_true: TensorLike, y_pred: TensorLike
+    ) -> TokenLosses:
         """Returns the TokenLosses of labels and logits."""
         logits = at_least_float32(ops.convert_to_tensor(y_pred))
         size = logits.shape[-1]
@@ -112,14 +120,19 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
         return _token_losses(statistics(logits), weights, size, self.smoothing)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, typing.Any]:
         """Returns the constructor's arguments."""
         return {**super().get_config(), "smoothing": self.smoothing}
 
 
 def linear_cross_entropy(
-    states, embeddings, labels, smoothing, bias=None, label_embeddings=None
-):
+    states: Tensor,
+    embeddings: Tensor,
+    labels: TensorLike,
+    smoothing: float,
+    bias: Tensor | None = None,
+    label_embeddings: Tensor | None = None,
+) -> TokenLosses:
     """Returns TokenLosses summed over tokens, from states @ embeddings^T.
 
     Takes states, float [B, T, D]; embeddings, float32 [V, D]; labels, int32
@@ -308,7 +321,7 @@ def _shares(smoothing, vocabulary_size):
     return share, 1.0 - smoothing - share
 
 
-def symmetric_divergence(first, second):
+def symmetric_divergence(first: Tensor, second: Tensor) -> Tensor:
     """Returns the mean of KL(p || q) and KL(q || p): float32 [...].
 
     R-Drop (Liang et al. 2021, arXiv 2106.14448) runs a batch twice with

@@ -3,6 +3,8 @@
 Other fields have the defaults of TransformerConfig, those of the base model.
 """
 
+import typing
+
 # The paper's models: base and big (section 6.1), Table 3, parsing (6.3). On 8
 # P100 GPUs: base 100,000 steps in 12 hours, newstest2014 en-de BLEU 27.3; big
 # 300,000 steps in 3.5 days, en-de 28.4, en-fr 41.8 (tokenized, compound-split).
@@ -26,7 +28,7 @@ BIG_ENFR = BIG | {
 # averages checkpoints (Table 3's caption).
 _ROW = BASE | {"average_checkpoints": 0}
 
-TABLE3 = {
+TABLE3: dict[str, dict[str, typing.Any]] = {
     "A1": _ROW | {"num_heads": 1, "d_k": 512, "d_v": 512},
     "A4": _ROW | {"num_heads": 4, "d_k": 128, "d_v": 128},
     "A16": _ROW | {"num_heads": 16, "d_k": 32, "d_v": 32},
@@ -146,7 +148,7 @@ PARSING_SMALL = {
     "max_extra_tokens": 300,
 }
 
-PRESETS = {
+PRESETS: dict[str, dict[str, typing.Any]] = {
     "base": BASE,
     "big": BIG,
     "big-enfr": BIG_ENFR,

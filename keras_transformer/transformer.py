@@ -1,6 +1,9 @@
 """The Transformer model: Figure 1 of "Attention Is All You Need"."""
 
 import dataclasses
+import os
+import typing
+from collections.abc import Sequence
 
 import keras
 from keras import ops
@@ -19,6 +22,7 @@ from keras_transformer.layers.embedding import (
 )
 from keras_transformer.layers.encoder import Encoder
 from keras_transformer.layers.masks import build_attention_masks, padding_mask
+from keras_transformer.types import Shape, Tensor, TensorLike
 
 _INPUTS = {"source", "target"}
 
@@ -56,7 +60,7 @@ class Transformer(SequenceLayer, keras.Model):
 
     num_given_tokens = 0  # See `BeamSearchConfig`.
 
-    def __init__(self, config, **kwargs):
+    def __init__(self, config: TransformerConfig, **kwargs: typing.Any):
         super().__init__(**kwargs)
         if config.uses_word_positions != self.needs_word_positions:
             raise ValueError(
@@ -123,7 +127,7 @@ class Transformer(SequenceLayer, keras.Model):
             return LearnedPositionEmbedding(self.config.max_positions, **kwargs)
         return SinusoidalPositionEncoding(self.config.sinusoid_rates, **kwargs)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: typing.Any = None) -> None:
         """Creates all weights, independent of the input's shape."""
         if self.built:
             return
@@ -142,14 +146,19 @@ class Transformer(SequenceLayer, keras.Model):
         self.decoder.build(shape, shape)
         self.built = True
 
-    def call(self, inputs, training=False):
+    def call(
+        self, inputs: dict[str, TensorLike], training: bool = False
+    ) -> Tensor:
         """Returns logits, float32 [B, T, V]; see the class for the inputs."""
         _, states = self.hidden_states(inputs, training)
         return self.output_embedding.logits(states)
 
     def hidden_states(
-        self, inputs, training=False, return_attention_scores=False
-    ):
+        self,
+        inputs: dict[str, TensorLike],
+        training: bool = False,
+        return_attention_scores: bool = False,
+    ) -> tuple[typing.Any, ...]:
         """Returns the outputs of the encoder and the decoder.
 
         They are float [B, S, D] and float [B, T, D]; `output_embedding` maps
@@ -190,7 +199,9 @@ class Transformer(SequenceLayer, keras.Model):
         scores = {"encoder": encoder, "decoder": decoder, "cross": cross}
         return memory, states, scores
 
-    def attention(self, inputs):
+    def attention(
+        self, inputs: dict[str, TensorLike]
+    ) -> dict[str, list[Tensor]]:
         """Returns the attention weights of every head, without dropout.
 
         The result is a dict of lists with one float32 tensor per layer:
@@ -208,7 +219,9 @@ class Transformer(SequenceLayer, keras.Model):
             ]
         return scores
 
-    def alignment(self, weights, layer=None):
+    def alignment(
+        self, weights: Sequence[Tensor], layer: int | None = None
+    ) -> Tensor:
         """Returns a layer's mean cross-attention over heads, [B, T, S].
 
         `weights` are float32 [B, H, T, S] of each decoder layer; `layer` counts
@@ -224,22 +237,37 @@ class Transformer(SequenceLayer, keras.Model):
             raise ValueError(f"layer must be from 1 to {count}, not {layer}.")
         return ops.mean(weights[layer - 1][:, :heads], axis=1)
 
-    def beam_decoder(self, beam_size, cache=KVCache, output_layer=None):
+    def beam_decoder(
+        self,
+        beam_size: int,
+        cache: type[KVCache] = KVCache,
+        output_layer: typing.Any = None,
+    ) -> BeamDecoder:
         """Returns a BeamDecoder; `cache` is KVCache or a subclass."""
         return BeamDecoder(self, beam_size, cache, output_layer)
 
-    def encode(self, source):
+    def encode(self, source: TensorLike) -> Tensor:
         """Encodes int32 [B, S] ids as float [B, S, D], without dropout."""
         return self.encoder(
             self.embed_source(source), attention_mask=padding_mask(source)
         )
 
-    def embed_source(self, ids, positions=None, training=False):
+    def embed_source(
+        self,
+        ids: TensorLike,
+        positions: TensorLike | None = None,
+        training: bool = False,
+    ) -> Tensor:
         """Embeds int32 [B, S] ids and positions as float [B, S, D]."""
         embedded = self.source_positions(self.source_embedding(ids), positions)
         return self.embedding_dropout(embedded, training=training)
 
-    def embed_target(self, ids, positions=None, training=False):
+    def embed_target(
+        self,
+        ids: TensorLike,
+        positions: TensorLike | None = None,
+        training: bool = False,
+    ) -> Tensor:
         """Embeds int32 [B, T] ids and positions as float [B, T, D]."""
         embedded = self.target_positions(self.target_embedding(ids), positions)
         return self.embedding_dropout(embedded, training=training)
@@ -251,28 +279,38 @@ class Transformer(SequenceLayer, keras.Model):
             inputs["target"], inputs.get("target_positions"), training
         )
 
-    def fit(self, *args, class_weight=None, **kwargs):
+    def fit(
+        self,
+        *args: typing.Any,
+        class_weight: typing.Any = None,
+        **kwargs: typing.Any,
+    ) -> keras.callbacks.History:
         """Trains as `keras.Model.fit`; `class_weight` raises ValueError."""
         _refuse_class_weight(class_weight)
         return super().fit(*args, **kwargs)
 
-    def train_on_batch(self, *args, class_weight=None, **kwargs):
+    def train_on_batch(
+        self,
+        *args: typing.Any,
+        class_weight: typing.Any = None,
+        **kwargs: typing.Any,
+    ) -> typing.Any:
         """As `keras.Model`'s; `class_weight` raises ValueError."""
         _refuse_class_weight(class_weight)
         return super().train_on_batch(*args, **kwargs)
 
-    def compute_output_shape(self, inputs_shape):
+    def compute_output_shape(self, inputs_shape: dict[str, Shape]) -> Shape:  # type: ignore[override]
         """Returns the shape of the logits."""
         return (*inputs_shape["target"], self.config.vocabulary_size)
 
     def export(
         self,
-        filepath,
-        format="tf_saved_model",
-        verbose=None,
-        input_signature=None,
-        **kwargs,
-    ):
+        filepath: str | os.PathLike,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: typing.Any = None,
+        **kwargs: typing.Any,
+    ) -> None:
         """Exports the model as `keras.Model.export`, also before any call.
 
         The default signature is a dict of `source` and `target`, int32, of any
@@ -287,13 +325,17 @@ class Transformer(SequenceLayer, keras.Model):
             input_signature = [ids]
         super().export(filepath, format, verbose, input_signature, **kwargs)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, typing.Any]:
         """Returns the constructor's arguments."""
         fields = dataclasses.asdict(self.config)
         return {**super().get_config(), "config": fields}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(
+        cls,
+        config: dict[str, typing.Any],
+        custom_objects: dict[str, typing.Any] | None = None,
+    ) -> typing.Self:
         """Creates the model from the output of `get_config`."""
         arguments = dict(config)
         fields = arguments.pop("config")

@@ -1,8 +1,6 @@
-"""Lists public functions without annotations: python tests/annotations.py PATH."""
+"""Finds public functions that lack the annotation of a type."""
 
 import ast
-import pathlib
-import sys
 
 
 def find_unannotated(path):
@@ -22,27 +20,12 @@ def find_unannotated(path):
                 arguments += [
                     each for each in (given.vararg, given.kwarg) if each
                 ]
-                static = [
-                    each
-                    for each in node.decorator_list
-                    if getattr(each, "id", "") == "staticmethod"
-                ]
-                if prefix and not static:
-                    arguments = [
-                        each
-                        for each in arguments
-                        if each.arg not in ("self", "cls")
-                    ]
-                is_whole = all(each.annotation for each in arguments)
+                is_whole = all(
+                    each.annotation or (prefix and each.arg in ("self", "cls"))
+                    for each in arguments
+                )
                 if not is_whole or (name != "__init__" and not node.returns):
                     found.append(f"{node.lineno}: {prefix}{name}")
 
     visit(ast.parse(path.read_text(encoding="utf-8")).body)
     return found
-
-
-if __name__ == "__main__":
-    for argument in sys.argv[1:]:
-        for path in sorted(pathlib.Path(argument).rglob("*.py")):
-            for each in find_unannotated(path):
-                print(f"{path}:{each}")

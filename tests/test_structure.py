@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+from tests.annotations import find_unannotated
+
 ROOT = pathlib.Path(__file__).parents[1]
 # Each imports only itself and those after it.
 PACKAGES = ("benchmarks", "trainers", "export", "keras_transformer")
@@ -167,3 +169,13 @@ def test_no_private_attribute_of_keras_or_tensorflow_is_used():
                 elif isinstance(node, ast.Name):
                     defined.add(node.id)
     assert sorted(used - defined) == []
+
+
+def test_public_functions_have_types():
+    found = [
+        f"{relative(path)}:{each}"
+        for package in PACKAGES[1:]
+        for path in (ROOT / package).rglob("*.py")
+        for each in find_unannotated(path)
+    ]
+    assert found == []

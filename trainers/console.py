@@ -4,8 +4,10 @@ import ast
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
+import typing
 
 # Names of the console, where it is not the last of the module's.
 _NAMES = {"trainers.wmt": "train", "export.saved_model": "export"}
@@ -33,8 +35,10 @@ complete -o nospace -F _keras_translation keras-translation
 """
 
 
-def main():
+def main() -> None:
     """Runs the command that the first argument names."""
+    # Ends without a traceback where the output is cut off, as by head.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     commands = find_commands()
     name, *arguments = sys.argv[1:] or ["--help"]
     if name == "--version":
@@ -60,7 +64,7 @@ def main():
         sys.exit(2)
 
 
-def find_commands():
+def find_commands() -> dict[str, tuple[str, str]]:
     """Returns {name: (module, summary)} of all commands, unimported."""
     commands = {}
     for package in _PACKAGES:
@@ -71,7 +75,8 @@ def find_commands():
                 is_file = path.stem != "__main__"
                 stem = path.stem if is_file else path.parent.stem
                 module = f"{package}.{stem}"
-                summary = ast.get_docstring(ast.parse(text)).partition("\n")[0]
+                docstring: typing.Any = ast.get_docstring(ast.parse(text))
+                summary = docstring.partition("\n")[0]
                 summary = re.sub(r":? ?`python -m.*", "", summary)
                 name = _NAMES.get(module, stem.replace("_", "-"))
                 commands[name] = module, summary.rstrip(".")

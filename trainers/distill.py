@@ -99,11 +99,13 @@ flags.DEFINE_multi_string(
 )
 
 # Flags of trainers.wmt that trainers.distill sets.
-_STUDENT_FLAGS = ("preset", "set", "train_steps", "model_dir", "prepared_dir")
-_STUDENT_FLAGS += ("init_layers_from",)
+_STUDENT_FLAGS = (
+    *("preset", "set", "train_steps", "model_dir", "prepared_dir"),
+    "init_layers_from",
+)
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
     """Runs the steps and compares the student with its teachers."""
     del arguments
     teachers = [ModelDirectory(path) for path in FLAGS.teacher]

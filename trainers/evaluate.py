@@ -97,7 +97,7 @@ flags.DEFINE_integer(
 )
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Translates, scores, and saves the scores."""
     del arguments
     if FLAGS.output and pathlib.Path(FLAGS.output).is_dir():

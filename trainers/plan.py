@@ -92,10 +92,11 @@ command.mark_flags_as_finite("pairs", "source_length", "target_length", "flops")
 command.mark_flags_as_finite("bfloat16_flops", "gpu_hour_price", *_DEVICE_FLAGS)
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Prints the estimate."""
     del arguments
     config = make_config(FLAGS.preset, FLAGS.set)
+    mean_lengths: tuple[float, float]
     pairs, mean_lengths = _corpus_size(config)
     row = packed_row(*mean_lengths, FLAGS.row_tokens)
     device, count = _devices()

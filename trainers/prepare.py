@@ -86,7 +86,7 @@ flags.DEFINE_integer(
 _DEFAULT_PRESETS = {"text": "tiny", "trees": "parsing-small"}
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Prepares and checks the data; prints how to train on them."""
     del arguments
     if not FLAGS.output_dir:

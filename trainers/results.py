@@ -33,7 +33,7 @@ flags.DEFINE_string(
 )
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Writes the page."""
     del arguments
     records = []

@@ -15,6 +15,7 @@ import functools
 import itertools
 import os
 import pathlib
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -26,6 +27,7 @@ from export.common.storage import explain_file_errors, write_json
 from export.loading import load_translator
 from export.model_directory import ModelDirectory
 from export.translators import search_flags
+from export.translators.translator import Translator
 from trainers.data import dataset_flags
 from trainers.data.pair_scores import description_path, read_description
 from trainers.synthesis import workers
@@ -49,7 +51,7 @@ flags.DEFINE_string("output", None, "File to write.", required=True)
 _CHUNK_PAIRS = 4096
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Scores all training pairs of the corpus."""
     del arguments
     forward, backward = map(
@@ -120,8 +122,13 @@ def main(arguments):
     )
 
 
-def score_pairs(forward, backward, sources, targets):
-    """Returns scores by Translators of both directions, a list of float."""
+def score_pairs(
+    forward: Translator,
+    backward: Translator,
+    sources: Sequence[str],
+    targets: Sequence[str],
+) -> list[float]:
+    """Returns the scores of pairs by translators of both directions."""
     entropies = []
     for translator, pair in (
         (forward, (sources, targets)),

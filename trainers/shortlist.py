@@ -10,6 +10,8 @@ import gzip
 import itertools
 import math
 import pathlib
+import typing
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -61,7 +63,7 @@ _SOURCES_PER_TARGET = 4
 _MIN_MERGED = 1_000_000
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Writes the shortlist."""
     del arguments
     folders = [pathlib.Path(path) for path in FLAGS.model]
@@ -138,14 +140,17 @@ def _align(top_attention, pairs):
 class AlignmentCounts:
     """Counts of target tokens aligned with source tokens."""
 
-    def __init__(self, target_size):
+    def __init__(self, target_size: int):
         self._target_size = target_size
         # Source id * target_size + target id, and the count of each pair.
         self._keys = np.zeros(0, np.int64)
         self._values = np.zeros(0)
-        self._added, self._num_added = [], 0
+        self._added: list[tuple[np.ndarray, np.ndarray]] = []
+        self._num_added = 0
 
-    def add(self, sources, targets, weights):
+    def add(
+        self, sources: np.ndarray, targets: np.ndarray, weights: np.ndarray
+    ) -> None:
         """Adds pairs of source and target ids, counted by their weights."""
         keys = sources.astype(np.int64) * self._target_size + targets
         self._added.append((keys, weights))
@@ -160,7 +165,7 @@ class AlignmentCounts:
         self._values = np.bincount(indices, np.concatenate(values))
         self._added, self._num_added = [], 0
 
-    def pairs(self):
+    def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns source ids, target ids and counts, likeliest target first."""
         self._merge()
         sources, targets = np.divmod(self._keys, self._target_size)
@@ -168,7 +173,9 @@ class AlignmentCounts:
         return sources[order], targets[order], self._values[order]
 
 
-def format_shortlist(counts, tokenizer, best):
+def format_shortlist(
+    counts: AlignmentCounts, tokenizer: typing.Any, best: int
+) -> Iterator[str]:
     """Yields lines "target source probability", `best` for each source."""
     source_tokens = _list_tokens(tokenizer.source)
     target_tokens = _list_tokens(tokenizer.target)

@@ -181,13 +181,17 @@ command.mark_flags_as_finite(
     *("word_drop", "max_ratio", "min_score", "ray_gpus", "timeout_seconds")
 )
 # Flags for a teacher alone, and for model directories alone.
-_TEACHER = ("teacher_model", "teacher_api", "prompt", "num_requests", "retries")
-_TEACHER += ("timeout_seconds", "estimate")
-_MODEL = (*search_flags.SEARCH, "top_k", "best_of", "min_score", "batch_tokens")
-_MODEL += ("threads", "workers", "ray")
+_TEACHER = (
+    *("teacher_model", "teacher_api", "prompt", "num_requests", "retries"),
+    *("timeout_seconds", "estimate"),
+)
+_MODEL = (
+    *(*search_flags.SEARCH, "top_k", "best_of", "min_score", "batch_tokens"),
+    *("threads", "workers", "ray"),
+)
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Translates and filters; prints how to train on the pairs."""
     del arguments
     source, languages = _open_source()

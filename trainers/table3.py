@@ -10,6 +10,7 @@ paper's scores. Ctrl-C saves; the same command resumes.
 """
 
 import pathlib
+import typing
 
 from absl import flags
 
@@ -81,7 +82,7 @@ _DATA_FLAGS = (
 )
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
     """Trains and scores the rows and writes the table."""
     del arguments
     names = FLAGS.rows
@@ -99,7 +100,7 @@ def main(arguments):
         run_subcommand,
     )
     path = pathlib.Path(FLAGS.output_dir, "table3.md")
-    scores = {}
+    scores: dict[str, typing.Any] = {}
     for number, row in enumerate(rows, 1):
         if runs.read_score(row) is None:
             print(f"Row {row.name}, {number} of {len(rows)}.", flush=True)

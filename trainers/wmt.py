@@ -1,5 +1,6 @@
 """Trains a translation model: `python -m trainers.wmt`."""
 
+import pathlib
 import statistics
 
 from absl import flags
@@ -7,7 +8,10 @@ from absl import flags
 from export.common import command
 from export.common.errors import InputError
 from export.loading import load_translator
+from export.model_directory import ModelDirectory
+from keras_transformer.config import TransformerConfig
 from trainers.data import dataset_flags
+from trainers.data.manifest import DataSource
 from trainers.scores.bleu_tokenizers import (
     choose_tokenizer,
     validate_explicit_tokenizer,
@@ -24,6 +28,8 @@ from trainers.training import (
     training_inputs,
     training_options,
 )
+from trainers.training.training_inputs import TrainingInputs
+from trainers.training.training_options import TrainingOptions
 
 FLAGS = flags.FLAGS
 # Shows the flags of these modules in --help.
@@ -39,20 +45,25 @@ class TranslationTask(launch.Task):
     command = "trainers.wmt"
     corpus_kind = "text"
 
-    def validate_flags(self, config):
+    def validate_flags(self, config: TransformerConfig) -> None:
         """Rejects settings for parsers."""
         if not (FLAGS.init_from or FLAGS.init_layers_from):
             config_flags.validate_translator_config(config)
         training_options.validate_unused_flags(["dev_f1_sentences"], "parsers")
 
-    def finalize_options(self, options, directory, source):
+    def finalize_options(
+        self,
+        options: TrainingOptions,
+        directory: ModelDirectory,
+        source: DataSource,
+    ) -> TrainingOptions:
         """Chooses sacreBLEU's tokenizer."""
         language = source.target_language
         if FLAGS.strategy == "multiworker" and options.dev_bleu_sentences:
             validate_explicit_tokenizer(language, options.tokenize)
         return training_inputs.resolve_tokenizer(options, directory, language)
 
-    def read_symbols(self, directory):
+    def read_symbols(self, directory: ModelDirectory) -> None:
         """Returns None: only parsers have symbols."""
         if directory.symbols_path.exists():
             raise InputError(
@@ -60,7 +71,12 @@ class TranslationTask(launch.Task):
                 "use another folder."
             )
 
-    def score(self, inputs, options, run_info):
+    def score(
+        self,
+        inputs: TrainingInputs,
+        options: TrainingOptions,
+        run_info: dict[str, str],
+    ) -> None:
         """Scores the test split with BLEU, and prints translations."""
         directory = inputs.directory
         run = directory.read_run()
@@ -90,7 +106,7 @@ class TranslationTask(launch.Task):
             lines.append(f"Test, mean BLEU: {statistics.fmean(scores):.2f}")
         print("", *lines, sep="\n", flush=True)
 
-    def next_command(self, path):
+    def next_command(self, path: pathlib.Path) -> str:
         """Returns the command that exports the model."""
         export_dir = f"--export_dir=exports/{path.name}"
         return command.command_line(
@@ -112,7 +128,7 @@ def _print_samples(texts, evaluation_set):
         )
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Trains, scores and prints commands to run next."""
     del arguments
     launch.launch(TranslationTask())

@@ -1,5 +1,8 @@
 """Reads the attention weights of translations."""
 
+import typing
+from collections.abc import Iterable
+
 import numpy as np
 from keras import ops
 
@@ -12,6 +15,9 @@ from export.translators.batches import (
     pad_ids,
     validate_texts,
 )
+
+if typing.TYPE_CHECKING:
+    from export.translators.translator import Translator
 
 # JAX needs no TensorFlow.
 _HAS_WORDS = not splits_in_python()
@@ -34,7 +40,7 @@ class AttentionReader:
     If `splits_in_python()`, the words of the AttentionMaps are unknown, -1.
     """
 
-    def __init__(self, translator):
+    def __init__(self, translator: "Translator"):
         self._translator = translator
         self._tokenizer = translator.tokenizer
         model = translator.model
@@ -50,8 +56,10 @@ class AttentionReader:
                 compute_weights, IDS_SPEC, IDS_SPEC
             )
 
-    def read(self, texts, translations=None):
-        """Returns a list of AttentionMaps, one for each text.
+    def read(
+        self, texts: Iterable[str], translations: Iterable[str] | None = None
+    ) -> list[AttentionMaps]:
+        """Returns the AttentionMaps of each text.
 
         The model is teacher-forced on `translations`, one for each text, by
         default its beam search's. Raises InputError if a text is blank.
@@ -61,7 +69,7 @@ class AttentionReader:
         if is_search:
             pairs = self._translator.translate_to_pairs(texts)
         else:
-            translations = validate_texts(translations, "translations")
+            translations = validate_texts(translations, "translations")  # type: ignore[arg-type]
             pairs = self._translator.pairs(texts, translations)
         for text, pair in zip(texts, pairs):
             if pair.source.length == 1:
@@ -81,7 +89,7 @@ class AttentionReader:
             translations = self._tokenizer.target.decode(
                 pad_ids([pair.target.ids for pair in pairs])
             )
-        rows = zip(texts, translations, pairs, sources, targets, weights)
+        rows = zip(texts, translations, pairs, sources, targets, weights)  # type: ignore[arg-type]
         return [_make_maps(*row) for row in rows]
 
     def _tokens_and_words(self, side, texts, pairs):

@@ -11,10 +11,16 @@ import json
 import pathlib
 import re
 import zlib
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from export.attention_views.word_attention import ATTENTION_KINDS, UNITS
+from export.attention_views.view import AttentionView
+from export.attention_views.word_attention import (
+    ATTENTION_KINDS,
+    UNITS,
+    SentenceAttention,
+)
 from export.common.svg import (
     FONT_SIZE,
     add_element,
@@ -52,7 +58,12 @@ _ROW_HEIGHT, _COLUMN_GAP, _MARGIN, _LEGEND_HEIGHT = 22, 220, 12, 34
 _MIN_WEIGHT, _MIN_WEIGHT_OF_WORD = 0.02, 0.01
 
 
-def attention_html(attention, view, texts, views=()):
+def attention_html(
+    attention: SentenceAttention,
+    view: AttentionView,
+    texts: Mapping[str, str],
+    views: Iterable[tuple[str, AttentionView]] = (),
+) -> str:
     """Returns a self-contained HTML page.
 
     The page opens with `view`, and has a button for each pair of a name and an
@@ -81,7 +92,7 @@ def attention_html(attention, view, texts, views=()):
     )
 
 
-def round_rows(weights):
+def round_rows(weights: np.ndarray) -> np.ndarray:
     """Rounds rows that sum to 1 or 0, float [..., K], to 4095 or 0, uint16.
 
     Rounding each weight separately would change the sums of long rows.
@@ -134,7 +145,7 @@ def _view_data(view):
     return data
 
 
-def attention_svg(attention, view):
+def attention_svg(attention: SentenceAttention, view: AttentionView) -> str:
     """Returns an SVG of two columns of tokens, joined by a line per weight.
 
     As in the paper's Figures 3 to 5, the color of a line is the head and its

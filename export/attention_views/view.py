@@ -3,9 +3,12 @@
 import dataclasses
 import itertools
 import re
+import typing
+from collections.abc import Sequence
 
 import numpy as np
 
+from export.attention_views.word_attention import SentenceAttention
 from export.common.errors import InputError
 
 _LAW = (
@@ -39,8 +42,14 @@ class AttentionView:
 
 
 def update_view(
-    view, attention, kind=None, layer=None, heads=None, unit=None, word=None
-):
+    view: AttentionView,
+    attention: SentenceAttention,
+    kind: str | None = None,
+    layer: str | int | None = None,
+    heads: Sequence[str] | None = None,
+    unit: str | None = None,
+    word: str | None = None,
+) -> AttentionView:
     """Returns a copy of a view with the fields that are not None changed.
 
     If encoder and decoder differ in their number of layers, a change of `kind`
@@ -49,7 +58,7 @@ def update_view(
     `word` selects the first query with this text, or "#4" the fourth query if
     the text of none is "#4". Raises InputError for a value out of range.
     """
-    changes = {}
+    changes: dict[str, typing.Any] = {}
     if kind or unit:
         # The index stands for another word in another kind or unit.
         changes = {"word": None}
@@ -97,7 +106,9 @@ def _find_word(word, view, attention):
     )
 
 
-def paper_figure(number, attention):
+def paper_figure(
+    number: int, attention: SentenceAttention
+) -> tuple[list[tuple[str, AttentionView]], str]:
     """Returns the views of Figure 3, 4 or 5 of the paper for another model.
 
     The order of heads is arbitrary, so they are chosen by the subject of the
@@ -143,7 +154,7 @@ def paper_figure(number, attention):
     return views, note
 
 
-def paper_layer(num_layers):
+def paper_layer(num_layers: int) -> int:
     """Returns the layer, from 0, at the relative depth of layer 5 of 6."""
     return max(1, (10 * num_layers + 6) // 12) - 1
 

@@ -58,7 +58,7 @@ class AttentionMaps:
     target_truncated: bool = False
 
 
-def merge_pieces(maps):
+def merge_pieces(maps: AttentionMaps) -> AttentionMaps:
     """Merges pieces to words in AttentionMaps.
 
     Keys are merged by sum, queries by mean, so every row still sums to 1. A
@@ -120,7 +120,7 @@ class SentenceAttention:
     kind of attention, `num_heads` the number of heads of a layer.
     """
 
-    def __init__(self, maps):
+    def __init__(self, maps: AttentionMaps):
         self.maps = maps
         self.num_layers = {
             kind: len(getattr(maps, kind)) for kind in ATTENTION_KINDS
@@ -128,7 +128,7 @@ class SentenceAttention:
         self.num_heads = maps.encoder.shape[1]
         self._maps_by_unit = {"words": merge_pieces(maps), "pieces": maps}
 
-    def matrices(self, unit, kind):
+    def matrices(self, unit: str, kind: str) -> AttentionMatrices:
         """Returns the AttentionMatrices of a unit and a kind of attention."""
         maps = self._maps_by_unit[unit]
         queries, keys = ATTENTION_KINDS[kind]
@@ -136,7 +136,7 @@ class SentenceAttention:
             getattr(maps, queries), getattr(maps, keys), getattr(maps, kind)
         )
 
-    def find_query(self, unit, kind, word):
+    def find_query(self, unit: str, kind: str, word: str) -> int | None:
         """Returns the index of the first query with this word, or None."""
         queries = self.matrices(unit, kind).queries
         # A word without its punctuation is the second choice.

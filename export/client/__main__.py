@@ -10,7 +10,7 @@ TensorFlow; --grpc, which is not encrypted, needs TensorFlow.
 
 from absl import flags
 
-from export.client.remote_backend import RemoteBackend, ServedModel
+from export.client.remote_backend import ModelServer, RemoteBackend, ServedModel
 from export.client.rest_server import RestServer
 from export.common import command
 from export.lines import line_flags
@@ -53,12 +53,13 @@ flags.mark_flags_as_mutual_exclusive(["url", "grpc"], required=True)
 flags.mark_flags_as_mutual_exclusive(["version", "label"])
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Translates a file or standard input."""
     del arguments
     line_flags.validate_format()
     terms = search_flags.read_terms()
     model = ServedModel(FLAGS.model_name, FLAGS.version, FLAGS.label)
+    server: ModelServer
     if FLAGS.url is not None:
         server = RestServer(FLAGS.url, model, FLAGS.timeout_seconds)
     else:

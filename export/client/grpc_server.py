@@ -4,10 +4,11 @@ import math
 import re
 
 import grpc
+import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
-from export.client.remote_backend import ModelServer
+from export.client.remote_backend import ModelServer, ServedModel
 from export.common.errors import InputError
 from export.common.http_json import MAX_RESPONSE_BYTES
 
@@ -30,7 +31,9 @@ class GrpcServer(ModelServer):
     Raises InputError unless the address is like "host:8500".
     """
 
-    def __init__(self, address, model, timeout_seconds):
+    def __init__(
+        self, address: str, model: ServedModel, timeout_seconds: float
+    ):
         if not re.fullmatch(r"[^\s/]+:\d{1,5}", address):
             raise InputError(
                 f"Expected an address like host:8500 as --grpc, got {address}."
@@ -39,8 +42,10 @@ class GrpcServer(ModelServer):
         channel = grpc.insecure_channel(address, options=_OPTIONS)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
-    def predict(self, signature, inputs):
-        """Runs a signature, see `ModelServer.predict`; outputs are arrays."""
+    def predict(
+        self, signature: str, inputs: dict[str, list]
+    ) -> dict[str, np.ndarray]:
+        """Runs a signature, see `ModelServer.predict`."""
         request = predict_pb2.PredictRequest()
         spec = request.model_spec
         spec.name, spec.signature_name = self._model.name, signature

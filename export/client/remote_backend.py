@@ -3,6 +3,7 @@
 import abc
 import time
 import typing
+from collections.abc import Callable
 
 import numpy as np
 
@@ -74,18 +75,22 @@ class ModelServer(abc.ABC):
     """One model on a server.
 
     Args:
-        address: str, in the form of the subclass.
-        model: ServedModel.
+        address: in the form of the subclass.
+        model: the model on it.
         timeout_seconds: maximum time to a complete response.
     """
 
-    def __init__(self, address, model, timeout_seconds):
+    def __init__(
+        self, address: str, model: ServedModel, timeout_seconds: float
+    ):
         self.address = address
         self._model = model
         self._timeout = timeout_seconds
 
     @abc.abstractmethod
-    def predict(self, signature, inputs):
+    def predict(
+        self, signature: str, inputs: dict[str, list]
+    ) -> dict[str, typing.Any]:
         """Runs a signature with `inputs`, see SignatureBackend.
 
         Returns a dict of output names to arrays or nested lists; text is bytes
@@ -93,7 +98,7 @@ class ModelServer(abc.ABC):
         busy, else InputError.
         """
 
-    def error(self, error_type, reason):
+    def error(self, error_type: str, reason: object) -> InputError:
         """Returns the InputError for a type in `_MESSAGES`."""
         reason = " ".join(str(reason).split()).rstrip(".;")
         if len(reason) > _MAX_REASON_LENGTH:
@@ -113,7 +118,7 @@ class RemoteBackend(SignatureBackend):
     missing or wrong response, or if more translations than beams are requested.
 
     Args:
-        server: ModelServer.
+        server: the model on a server.
         batch_size: maximum number of sentences in a request.
         retries: maximum number of repetitions of a request.
         sleep: function that waits for a number of seconds.
@@ -123,12 +128,20 @@ class RemoteBackend(SignatureBackend):
     # With several threads, Ctrl-C would wait for a server that hangs.
     num_threads = 1
 
-    def __init__(self, server, batch_size, retries, sleep=time.sleep):
+    def __init__(
+        self,
+        server: ModelServer,
+        batch_size: int,
+        retries: int,
+        sleep: Callable[[float], object] = time.sleep,
+    ):
         super().__init__(self._predict, name=server.address)
         self.batch_size = batch_size
         self._server, self._retries, self._sleep = server, retries, sleep
 
-    def select_languages(self, languages, source, target):
+    def select_languages(
+        self, languages: Languages, source: str | None, target: str | None
+    ) -> Languages:
         """See the base class; asks the server whether its model has them."""
         if target is None:
             if source is not None:

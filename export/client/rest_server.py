@@ -2,9 +2,10 @@
 
 import http.client
 import json
+import typing
 import urllib.parse
 
-from export.client.remote_backend import ModelServer
+from export.client.remote_backend import ModelServer, ServedModel
 from export.common.http_json import LongResponseError, parse_address, post_json
 
 _ERROR_TYPES = {
@@ -21,12 +22,14 @@ class RestServer(ModelServer):
     prefix if the server has one.
     """
 
-    def __init__(self, url, model, timeout_seconds):
+    def __init__(self, url: str, model: ServedModel, timeout_seconds: float):
         super().__init__(url, model, timeout_seconds)
         self._url = parse_address(url, "url", "http://host:8501")
         self._path = f"{_model_path(model)}:predict"
 
-    def predict(self, signature, inputs):
+    def predict(
+        self, signature: str, inputs: dict[str, list]
+    ) -> dict[str, typing.Any]:
         """Runs a signature, see `ModelServer.predict`; outputs are lists."""
         request = {"signature_name": signature, "inputs": inputs}
         try:

@@ -6,6 +6,7 @@ import os
 import pathlib
 import shlex
 import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from absl import app, flags, logging
 
@@ -24,7 +25,12 @@ EXIT_BROKEN_PIPE = 141
 OFF = "off"
 
 
-def run(main, operands=(), any_backend=False, may_be_empty=()):
+def run(
+    main: Callable[[list[str]], int | None],
+    operands: Sequence[str] = (),
+    any_backend: bool = False,
+    may_be_empty: Collection[str] = (),
+) -> None:
     """Runs a command's main function under absl, with its exit codes.
 
     An InputError is printed as one line and exits with 2; Ctrl-C exits with
@@ -80,31 +86,31 @@ def run(main, operands=(), any_backend=False, may_be_empty=()):
         sys.exit(EXIT_BROKEN_PIPE)
 
 
-def command_line(program, *arguments):
+def command_line(program: str, *arguments: object) -> str:
     """Returns a shell line for a module (`python -m`) or another program."""
     words = ["python", "-m", program] if "." in program else [program]
     return shlex.join([*words, *map(str, arguments)])
 
 
-def print_next(*lines):
+def print_next(*lines: str) -> None:
     """Prints commands that can be run next, from `command_line`."""
     print("", "Next:", *(f"  {line}" for line in lines), sep="\n", flush=True)
 
 
-def serialize_flags(*names):
+def serialize_flags(*names: str) -> list[str]:
     """Returns the flags of these names that were given, as arguments."""
     all_flags = [flags.FLAGS[name] for name in names]
     return [flag.serialize() for flag in all_flags if flag.present]
 
 
-def new_path(flag):
-    """Returns the pathlib.Path of a flag; InputError if it exists already."""
+def new_path(flag: str) -> pathlib.Path:
+    """Returns the path of a flag; InputError if it exists already."""
     path = pathlib.Path(flags.FLAGS[flag].value)
     validate_new_path(path, f"--{flag}")
     return path
 
 
-def validate_new_path(path, flag):
+def validate_new_path(path: pathlib.Path, flag: str) -> None:
     """Raises InputError if the path in a flag exists already."""
     if path.exists():
         raise InputError(
@@ -113,8 +119,14 @@ def validate_new_path(path, flag):
         )
 
 
-def parse_named_numbers(flag, text, defaults, most, expected):
-    """Returns the numbers of a flag such as "lower=0.1,typos=0.2", a dict.
+def parse_named_numbers(
+    flag: str,
+    text: str,
+    defaults: Mapping[str, float],
+    most: float,
+    expected: str,
+) -> dict[str, float]:
+    """Returns the numbers of a flag such as "lower=0.1,typos=0.2".
 
     OFF has none. `defaults` has the number of each name that stands alone, NaN
     if it needs one. Raises InputError, with what was `expected`, for other
@@ -134,7 +146,7 @@ def parse_named_numbers(flag, text, defaults, most, expected):
     return numbers
 
 
-def mark_flags_as_finite(*names):
+def mark_flags_as_finite(*names: str) -> None:
     """Makes float flags reject "nan" and "inf", which pass their bounds."""
     for name in names:
         flags.register_validator(

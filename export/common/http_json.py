@@ -7,6 +7,7 @@ import json
 import threading
 import typing
 import urllib.parse
+from collections.abc import Iterable, Mapping
 
 from export.common.errors import InputError
 
@@ -30,7 +31,9 @@ class LongResponseError(ValueError):
     """A response exceeds MAX_RESPONSE_BYTES."""
 
 
-def parse_address(url, flag, example):
+def parse_address(
+    url: str, flag: str, example: str
+) -> urllib.parse.SplitResult:
     """Returns the parts of an http or https URL; InputError for others.
 
     `flag` and `example` are for the message.
@@ -51,7 +54,13 @@ def parse_address(url, flag, example):
     return parsed
 
 
-def post_json(address, path, value, timeout, headers=()):
+def post_json(
+    address: urllib.parse.SplitResult,
+    path: str,
+    value: typing.Any,
+    timeout: float,
+    headers: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+) -> HttpResponse:
     """Posts a value to a path; returns the HttpResponse.
 
     `address` is from `parse_address`, and its path comes first; `timeout` in

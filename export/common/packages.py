@@ -7,9 +7,10 @@ import sys
 DISTRIBUTION = "keras-translation"
 EXIT_INPUT_ERROR = 2
 # As in pyproject.toml: at least the first version, below the second.
-VERSIONS = {
+VERSIONS: dict[str, tuple[str, str | None]] = {
     "keras": ("3.10", "3.17"),
     "tensorflow": ("2.18", "2.22"),
+    "tensorflow-cpu": ("2.18", "2.22"),
     "tensorflow-text": ("2.18", "2.22"),
     "jax": ("0.5", None),
     "keras-hub": ("0.32", None),
@@ -43,15 +44,15 @@ EXTRAS = {
 }
 
 
-def install_command(package):
+def install_command(package: str) -> str:
     """Returns the shell command that installs a package, by import name."""
     if package in EXTRAS:
         return f"pip install '{DISTRIBUTION}[{EXTRAS[package]}]'"
     return f"pip install {DISTRIBUTION}"
 
 
-def find_unsupported_version():
-    """Returns what is wrong with an installed version, a str, or None."""
+def find_unsupported_version() -> str | None:
+    """Returns what is wrong with an installed version, or None."""
     for name, (lowest, limit) in VERSIONS.items():
         try:
             found = importlib.metadata.version(name)
@@ -67,8 +68,8 @@ def find_unsupported_version():
     return None
 
 
-def explain_import_error(error):
-    """Returns what to install after an ImportError, a str; None for a bug."""
+def explain_import_error(error: ImportError) -> str | None:
+    """Returns what to install after an ImportError; None for a bug."""
     package = (error.name or "").partition(".")[0]
     if package in ("export", "trainers", "keras_transformer"):
         return None
@@ -83,7 +84,7 @@ def explain_import_error(error):
     )
 
 
-def require_packages():
+def require_packages() -> None:
     """Ends the program with one line if packages are missing or unsupported.
 
     Also later, in place of the traceback of an import.

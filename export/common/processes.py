@@ -2,9 +2,12 @@
 
 import contextlib
 import os
+import pathlib
 import signal
 import subprocess
 import sys
+import typing
+from collections.abc import Callable, Iterator, Sequence
 
 import filelock
 
@@ -13,14 +16,14 @@ from export.common.errors import InputError
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def processor_count():
+def processor_count() -> int:
     """Returns the number of CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def share_processors(num_tasks):
+def share_processors(num_tasks: int) -> None:
     """Gives each of TensorFlow's operations its share of the processors.
 
     To be called before TensorFlow computes, by a process in which `num_tasks`
@@ -39,10 +42,10 @@ class StopSignals:
     `received` is the number of the first signal, 0 before it.
     """
 
-    def __init__(self, stop):
+    def __init__(self, stop: Callable[[], object]):
         self.received = 0
         self._stop = stop
-        self._previous_handlers = {}
+        self._previous_handlers: dict[int, typing.Any] = {}
 
     def __enter__(self):
         for number in _STOP_SIGNALS:
@@ -65,7 +68,7 @@ class StopSignals:
         self._stop()
 
 
-def run_subcommand(module, arguments):
+def run_subcommand(module: str, arguments: Sequence[str]) -> int:
     """Runs a module in a subprocess; returns its exit code as a shell does.
 
     The first Ctrl-C or SIGTERM is forwarded, so that a training saves a
@@ -94,7 +97,7 @@ def run_subcommand(module, arguments):
 
 
 @contextlib.contextmanager
-def folder_lock(folder, activity):
+def folder_lock(folder: pathlib.Path, activity: str) -> Iterator[None]:
     """Locks a folder for one activity, without waiting.
 
     The operating system releases the lock when the process ends. It also

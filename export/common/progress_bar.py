@@ -1,6 +1,7 @@
 """Progress bars of long work, and durations as text."""
 
 import sys
+import typing
 
 from tqdm import tqdm
 
@@ -23,9 +24,15 @@ class ProgressBar:
         stream: stderr by default.
     """
 
-    def __init__(self, description, total, unit, stream=None):
+    def __init__(
+        self,
+        description: str,
+        total: int | None,
+        unit: str,
+        stream: typing.TextIO | None = None,
+    ):
         stream = stream or sys.stderr
-        options = {"file": stream}
+        options: dict[str, typing.Any] = {"file": stream}
         if not stream.isatty():
             # A bar could not be overwritten.
             line = "{desc}: {n_fmt} [{elapsed}, {rate_fmt}]"
@@ -50,13 +57,13 @@ class ProgressBar:
             miniters=1,
         )
 
-    def skip(self, count):
+    def skip(self, count: int) -> None:
         """Adds `count` items that were done before; the rate ignores them."""
         # The rate is that of the items above `initial`.
         self._bar.initial += count
         self._bar.update(count)
 
-    def update(self, count):
+    def update(self, count: int) -> None:
         """Adds `count` items."""
         self._bar.update(count)
 
@@ -82,7 +89,7 @@ class _LineStream:
         pass
 
 
-def format_duration(seconds):
+def format_duration(seconds: float) -> str:
     """Returns seconds as "m:ss" or "h:mm:ss"."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

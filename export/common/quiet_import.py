@@ -20,7 +20,7 @@ _NO_GPU = re.compile(rb"Could not find cuda drivers|failed call to cuInit")
 _GPU_DRIVERS = "/dev/nvidiactl", "/dev/dxg", "/dev/kfd"
 
 
-def quiet_tensorflow(hides_import):
+def quiet_tensorflow(hides_import: bool) -> None:
     """Sets the log level unless it is set; to be called before any import.
 
     On a machine with a GPU, errors are shown: they say why it cannot be used.
@@ -48,8 +48,14 @@ class _QuietImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self._loader
+        try:
+            written = tempfile.TemporaryFile()  # noqa: SIM115
+        except OSError:
+            # No folder is writable.
+            self._loader.exec_module(module)
+            return
         original = os.dup(2)
-        with tempfile.TemporaryFile() as file:
+        with written as file:
             os.dup2(file.fileno(), 2)
             try:
                 self._loader.exec_module(module)

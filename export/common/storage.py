@@ -14,13 +14,21 @@ import platform
 import shutil
 import stat
 import tempfile
+import typing
 import zlib
+from collections.abc import Iterator
 
 from export.common.errors import InputError
 
+if typing.TYPE_CHECKING:
+    import typing_extensions
+    import upath
+
+AnyPath: typing.TypeAlias = "pathlib.Path | upath.UPath"
+
 
 @contextlib.contextmanager
-def atomic_write(path):
+def atomic_write(path: "str | AnyPath") -> Iterator[pathlib.Path]:
     """Yields a temporary path that replaces `path` at the end of the block.
 
     The temporary path does not exist yet; it is in the same folder and has the
@@ -43,13 +51,13 @@ def atomic_write(path):
         ) from error
 
 
-def write_bytes(path, content):
+def write_bytes(path: "str | AnyPath", content: bytes) -> None:
     """Writes a file atomically; raises as `atomic_write`."""
     with atomic_write(path) as temporary:
         temporary.write_bytes(content)
 
 
-def write_json(path, content):
+def write_json(path: "str | AnyPath", content: typing.Any) -> None:
     """Writes dicts, lists, strings and numbers as indented JSON, atomically.
 
     `path` may be a UPath. Raises InputError if the system refuses to write.
@@ -96,7 +104,7 @@ def _temporary_path(path):
     return path.with_name(f".{os.getpid()}-{node:08x}.{path.name}")
 
 
-def remove_temporary_files(folder, pattern):
+def remove_temporary_files(folder: AnyPath, pattern: str) -> None:
     """Removes temporary files of `atomic_write` from killed processes.
 
     `pattern` is a glob of their final names. Raises InputError if the system
@@ -137,7 +145,7 @@ def _remove(path):
         path.unlink(missing_ok=True)
 
 
-def resolve_path(name):
+def resolve_path(name: "str | AnyPath") -> AnyPath:
     """Returns the pathlib.Path of a name, or the UPath of a URL.
 
     Paths are returned unchanged. Raises InputError if fsspec cannot open such
@@ -163,13 +171,13 @@ def resolve_path(name):
     return path
 
 
-def is_local(path):
+def is_local(path: AnyPath) -> "typing_extensions.TypeIs[pathlib.Path]":
     """Returns whether a path is on this machine, not a URL."""
     return isinstance(path, pathlib.Path)
 
 
 @contextlib.contextmanager
-def convert_remote_errors(path):
+def convert_remote_errors(path: "str | AnyPath") -> Iterator[None]:
     """Converts any error of a URL to OSError, in a `with` block."""
     try:
         yield
@@ -181,7 +189,9 @@ def convert_remote_errors(path):
         raise OSError(f"{type(error).__name__}: {error}") from error
 
 
-def explain_file_errors(path):
+def explain_file_errors(
+    path: "str | AnyPath",
+) -> contextlib.AbstractContextManager[None]:
     """Converts OSErrors of a file or folder to InputError."""
     return _explain_errors(
         path,
@@ -189,7 +199,9 @@ def explain_file_errors(path):
     )
 
 
-def explain_read_errors(path):
+def explain_read_errors(
+    path: "str | AnyPath",
+) -> contextlib.AbstractContextManager[None]:
     """Converts OSErrors of reading a file to InputError."""
     return _explain_errors(path, "Cannot read {}: {}.")
 
@@ -203,7 +215,7 @@ def _explain_errors(path, sentence):
         raise InputError(sentence.format(path, error_reason(error))) from error
 
 
-def list_names(folder):
+def list_names(folder: AnyPath) -> list[str]:
     """Lists the names of the files and folders in a folder.
 
     Raises OSError if it cannot be listed; FileNotFoundError if it is missing.
@@ -217,7 +229,7 @@ def list_names(folder):
         return [path.rstrip("/").rpartition("/")[2] for path in paths]
 
 
-def error_reason(error):
+def error_reason(error: OSError) -> str:
     """Returns the reason of an OSError in words."""
     if error.errno:
         return os.strerror(error.errno)

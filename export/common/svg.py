@@ -13,8 +13,8 @@ _NOT_XML = re.compile(
 )
 
 
-def create_picture(width, height):
-    """Returns an empty picture, an Element; sizes are in pixels."""
+def create_picture(width: float, height: float) -> ET.Element:
+    """Returns an empty picture; sizes are in pixels."""
     return ET.Element(
         "svg",
         {
@@ -30,7 +30,12 @@ def create_picture(width, height):
     )
 
 
-def add_element(parent, name, attributes, text=None):
+def add_element(
+    parent: ET.Element,
+    name: str,
+    attributes: dict[str, str],
+    text: str | None = None,
+) -> ET.Element:
     """Adds an Element; U+FFFD replaces characters of its text not in XML."""
     element = ET.SubElement(parent, name, attributes)
     if text is not None:
@@ -38,7 +43,7 @@ def add_element(parent, name, attributes, text=None):
     return element
 
 
-def text_width(text):
+def text_width(text: str) -> float:
     """Estimates the width of text in pixels; viewers' fonts differ."""
     # Wide and fullwidth characters, such as Chinese ones.
     num_wide = sum(unicodedata.east_asian_width(each) in "WF" for each in text)
@@ -46,7 +51,7 @@ def text_width(text):
     return FONT_SIZE * (_NARROW_WIDTH * num_narrow + _WIDE_WIDTH * num_wide)
 
 
-def picture_to_string(svg):
-    """Returns a picture as str."""
+def picture_to_string(svg: ET.Element) -> str:
+    """Returns a picture as text."""
     ET.indent(svg)
     return ET.tostring(svg, encoding="unicode") + "\n"

@@ -65,7 +65,7 @@ flags.DEFINE_multi_string(
 )
 
 
-def main(arguments):
+def main(arguments: list[str]) -> None:
     """Writes a CTranslate2 model, and compares translations if requested."""
     del arguments
     # Before hours of comparing.

@@ -1,7 +1,9 @@
 """Packages for Argos Translate and LibreTranslate."""
 
 import json
+import pathlib
 import re
+import typing
 import zipfile
 
 from export.common.errors import InputError
@@ -13,13 +15,15 @@ from export.tokenizers.python_tokenizers import split_vocabulary
 _VERSION = "1.0"
 
 
-def write_argos_package(folder, languages, path):
+def write_argos_package(
+    folder: pathlib.Path, languages: tuple[str, str], path: pathlib.Path
+) -> None:
     """Writes a folder of `save_ctranslate2` as an `.argosmodel` file.
 
     Args:
-        folder: pathlib.Path of the folder.
+        folder: the folder.
         languages: codes of source and target, such as ("en", "de").
-        path: path of the file to write.
+        path: the file to write.
     """
     source, target = languages
     metadata = {
@@ -44,7 +48,7 @@ def write_argos_package(folder, languages, path):
         package.writestr(f"{root}/metadata.json", json.dumps(metadata))
 
 
-def read_argos_languages(directory):
+def read_argos_languages(directory: typing.Any) -> tuple[str, str]:
     """Returns the codes of source and target of a ModelDirectory.
 
     Raises InputError if Argos Translate cannot use the model: it needs codes,

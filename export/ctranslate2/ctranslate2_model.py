@@ -1,5 +1,8 @@
 """CTranslate2's model folder: writes it, and translates with it."""
 
+import pathlib
+from collections.abc import Sequence
+
 import numpy as np
 import sentencepiece
 from keras import ops
@@ -20,7 +23,8 @@ from export.tokenizers.python_tokenizers import (
 )
 from export.translators.batches import BATCH_TOKENS
 from export.translators.model_backend import ModelBackend
-from export.translators.translation import Translation
+from export.translators.translation import Sentence, Translation
+from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.search_config import length_penalty
 
 QUANTIZATIONS = ("float32", "float16", "int16", "int8")
@@ -52,17 +56,21 @@ _SUPPORTED_VALUES = split_keys(
 
 
 def save_ctranslate2(
-    model, vocabulary, path, quantization="float32", target_pieces=None
-):
+    model: kt.Transformer,
+    vocabulary: bytes,
+    path: pathlib.Path,
+    quantization: str = "float32",
+    target_pieces: Sequence[int] | np.ndarray | None = None,
+) -> None:
     """Writes a Transformer as a CTranslate2 model folder.
 
     It reads and generates SentencePiece pieces, whose models are also written;
     CTranslate2 appends the end of the source.
 
     Args:
-        model: Transformer.
-        vocabulary: bytes of its `vocabulary.model`.
-        path: path of the folder, which must not exist.
+        model: the model to write.
+        vocabulary: content of its `vocabulary.model`.
+        path: the folder, which must not exist.
         quantization: one of QUANTIZATIONS, the type of the stored matrices.
         target_pieces: target ids to write, None for all; those of languages
             that a hypothesis begins with are added.
@@ -75,7 +83,7 @@ def save_ctranslate2(
     validate_config(config, _SUPPORTED_VALUES, "CTranslate2", advice)
     size = config.vocabulary_size
     source_proto, target_proto = split_vocabulary(vocabulary)
-    target_ids = np.arange(size)
+    target_ids: np.ndarray = np.arange(size)
     if target_pieces is not None:
         # The same ids as in this package's search, which adds special ones.
         target_ids = kt.OutputVocabulary.fixed(target_pieces, size).ids
@@ -206,8 +214,8 @@ class CTranslate2Backend(ModelBackend):
     log-probability / length penalty of the configuration.
 
     Args:
-        path: pathlib.Path of a folder of `save_ctranslate2`.
-        config: TransformerConfig with the settings of the search.
+        path: a folder of `save_ctranslate2`.
+        config: has the settings of the search.
         max_source_tokens: see ModelBackend.
 
     Attributes:
@@ -218,7 +226,12 @@ class CTranslate2Backend(ModelBackend):
     num_threads = 1
     has_alignments = False
 
-    def __init__(self, path, config, max_source_tokens=None):
+    def __init__(
+        self,
+        path: pathlib.Path,
+        config: TransformerConfig,
+        max_source_tokens: int | None = None,
+    ):
         import ctranslate2
 
         source_path = path / SOURCE_VOCABULARY_FILE
@@ -239,10 +252,12 @@ class CTranslate2Backend(ModelBackend):
         self._num_given_tokens = int(source.has_both_tags)
         self.compute_type = self._translator.compute_type
 
-    def search(self, sentences, n, align):
+    def search(
+        self, sentences: Sequence[Sentence], n: int, align: bool
+    ) -> list[list[Translation]]:
         """See the base class; `n` is 1."""
         del n, align
-        rows = {}
+        rows: dict[int, Translation] = {}
         # A call has one length limit for all sentences, and a translation must
         # not depend on the others.
         for length in {sentence.length for sentence in sentences}:

@@ -9,6 +9,7 @@ import collections
 import itertools
 import math
 import re
+from collections.abc import Iterable
 
 from export.documents.items import ATOM
 from export.documents.patterns import MARKS, NO_SPACES
@@ -32,38 +33,44 @@ class AlignedChunks:
     <b>old house</b> of Tom" and the translation "das alte Haus von Tom".
 
     Args:
-        source: str, without tags.
+        source: a sentence without tags.
         target: its translation.
         links: pairs (source word, target word) of white space separated words.
         cuts: offsets of the source at which chunks are cut, those of tags.
 
     Attributes:
-        spans: list of the (start, end) of each chunk of the translation.
-        sources: list of the set of chunks of the source that each is aligned
-            with.
+        spans: the (start, end) of each chunk of the translation.
+        sources: the chunks of the source that each is aligned with.
     """
 
-    def __init__(self, source, target, links, cuts):
+    def __init__(
+        self,
+        source: str,
+        target: str,
+        links: Iterable[tuple[int, int]],
+        cuts: Iterable[int],
+    ):
         self._source, self._target = source, target
         source_words = _split_words(_cut(_find_chunks(source), sorted({*cuts})))
         self._source_spans = [*itertools.chain.from_iterable(source_words)]
         firsts = [0, *itertools.accumulate(map(len, source_words))]
-        partners = collections.defaultdict(list)
+        partners: dict[int, list[int]] = collections.defaultdict(list)
         for source_word, target_word in links:
             partners[target_word].append(source_word)
-        self.spans, self.sources = [], []
+        self.spans: list[tuple[int, int]] = []
+        self.sources: list[set[int]] = []
         for index, spans in enumerate(_split_words(_find_chunks(target))):
             words = [(firsts[i], source_words[i]) for i in partners[index]]
             self._add_word(spans, words)
         self._copies = self._align_copies()
         # The inverse of `sources`, which `_align_copies` changes.
-        self._targets = [[] for _ in self._source_spans]
+        self._targets: list[list[int]] = [[] for _ in self._source_spans]
         for index, sources in enumerate(self.sources):
             for each in sources:
                 self._targets[each].append(index)
 
-    def find_aligned(self, start, end):
-        """Returns the set of chunks aligned with a part of the source.
+    def find_aligned(self, start: int, end: int) -> set[int]:
+        """Returns the chunks aligned with a part of the source.
 
         For "old house" it is {1, 2}. These are the chunks of which more than
         half is aligned with the part, or else all that are; for names and
@@ -89,7 +96,7 @@ class AlignedChunks:
         chunks = self._trim(chunks, sources, shares) or set(counts)
         return self._settle_article(chunks, sources)
 
-    def find_neighbors(self, start, end):
+    def find_neighbors(self, start: int, end: int) -> list[list[int]]:
         """Returns two lists: chunks aligned with what is before and after."""
         sources = self._source_range(start, end)
         return [
@@ -219,7 +226,7 @@ def _is_name(word):
     )
 
 
-def is_short(text, start, end):
+def is_short(text: str, start: int, end: int) -> bool:
     """Whether a chunk is a word as short as articles are."""
     return (
         WORD.match(text, start) is not None

@@ -2,9 +2,11 @@
 
 import collections
 import itertools
+import typing
+from collections.abc import Callable, Collection, Sequence
 
 from export.common.errors import InputError
-from export.documents.flow import split_flow
+from export.documents.flow import SplitFlow, split_flow
 from export.documents.items import Kind, join_source_raws
 from export.documents.joints import write_gap
 from export.documents.markup import read_markup
@@ -27,15 +29,15 @@ _FINDER = PlaceholderFinder()
 
 
 def translate_documents(
-    translator,
-    texts,
-    document_format,
-    on_progress=None,
-    terms=None,
-    keep_elements=(),
-    on_change=None,
-):
-    """Translates a list of documents; see `Translator`.
+    translator: typing.Any,
+    texts: Sequence[str],
+    document_format: str,
+    on_progress: Callable[[int], object] | None = None,
+    terms: typing.Any = None,
+    keep_elements: Collection[str] = (),
+    on_change: Callable[[int, str], object] | None = None,
+) -> list[str]:
+    """Translates documents; see `Translator`.
 
     `translator` is a Translator, whose source language is that of the
     rules for sentences; each of the sentences is translated once. A document
@@ -53,13 +55,13 @@ def translate_documents(
             return read_text(text)
         return read_markup(text, document_format, keep_elements)
 
-    groups = collections.defaultdict(dict)
+    groups: dict[tuple, dict[int, str]] = collections.defaultdict(dict)
     for index, text in enumerate(texts):
         languages, rest = translator.languages.for_text(text)
         has_tags = len(rest) < len(text)
         key = (languages.source, languages.target) if has_tags else ()
         groups[key][index] = rest.lstrip(" ") if has_tags else text
-    translations = {}
+    translations: dict[int, str] = {}
     for codes, group in groups.items():
         bound = translator.for_languages(*codes) if codes else translator
         options = document_format, on_progress, terms, on_change
@@ -167,10 +169,12 @@ def _translate(translator, segments, sentences, on_progress, terms):
     return [translations[segment.source] for segment in segments]
 
 
-def join_flow(flow, document_format, placed):
+def join_flow(
+    flow: SplitFlow, document_format: str, placed: dict[tuple, str]
+) -> str:
     """Returns the text of a SplitFlow whose Segments are translated.
 
-    `placed` is a dict for the results of repeated sentences, {} at first.
+    `placed` has the results of repeated sentences, {} at first.
     """
     gaps, segments = flow.flatten()
     for before, segment, after in zip(gaps, segments, gaps[1:]):

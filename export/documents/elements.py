@@ -5,6 +5,7 @@ value of CSS' `display`) and its section on obsolete elements.
 """
 
 import enum
+from collections.abc import Mapping
 
 
 class Role(enum.Enum):
@@ -34,7 +35,7 @@ OPAQUE = tuple(
 )
 
 
-def tabulate(names_of_roles):
+def tabulate(names_of_roles: Mapping[Role, str]) -> dict[str, Role]:
     """Returns a dict of names to Roles for one of Roles to names."""
     return {
         name: role

@@ -5,6 +5,7 @@ import itertools
 import math
 import re
 import typing
+from collections.abc import Sequence
 
 import sentencex
 
@@ -39,40 +40,41 @@ class Segment:
     """A sentence of a flow, or a part of one that was too long.
 
     Attributes:
-        items: list of Item.
+        items: those of the sentence.
         text: their text, with U+FFFC for placeholders.
         stand_in: word that the model gets in place of each placeholder.
-        parts: the SplitFlow of a sentence that was too long; else None.
-        translation: str; None if the sentence is not changed.
+        parts: those of a sentence that was too long; else None.
+        translation: None if the sentence is not changed.
         links: the translation's word alignment.
     """
 
     __slots__ = ("items", "text", "stand_in", "parts", "translation", "links")
 
-    def __init__(self, items):
+    def __init__(self, items: list[Item]):
         self.items, self.text = items, join_texts(items)
         self.stand_in = ATOM
-        self.parts = self.translation = None
-        self.links = ()
+        self.parts: SplitFlow | None = None
+        self.translation: str | None = None
+        self.links: Sequence[tuple[int, int]] = ()
 
     @property
-    def source(self):
+    def source(self) -> str:
         """The text that the translator gets: "See Tom" for "See %s"."""
         return self.text.replace(ATOM, self.stand_in)
 
     @property
-    def texts(self):
+    def texts(self) -> tuple[str, str]:
         """The text and its translation, which may be the same."""
         text, translation = self.text, self.translation
         return text, text if translation is None else translation
 
     @property
-    def needs_alignment(self):
+    def needs_alignment(self) -> bool:
         """Whether there are tags, or placeholders that could be swapped."""
         atoms = {item.raw for item in self.items if item.kind is Kind.ATOM}
         return len(atoms) > 1 or any(item.is_mark for item in self.items)
 
-    def accept(self, translation):
+    def accept(self, translation: typing.Any) -> bool:
         """Takes a Translation; returns False if a placeholder is missing."""
         # The model may know the character.
         text = translation.text.replace(ATOM, "")
@@ -89,7 +91,7 @@ class Segment:
             self.translation = text
         return True
 
-    def remove_atoms(self):
+    def remove_atoms(self) -> None:
         """Makes placeholders marks, for which the model gets no word."""
         for item in self.items:
             if item.kind is Kind.ATOM:
@@ -97,7 +99,7 @@ class Segment:
         _separate_objects(self.items)
         self.text = join_texts(self.items)
 
-    def split(self):
+    def split(self) -> "Sequence[Segment]":
         """Splits it in two; returns both, or () if it is one character."""
         position = _middle_boundary(self.text)
         if position is None:
@@ -114,17 +116,18 @@ class SplitFlow(typing.NamedTuple):
     """Sentences of a flow, and the items between them, which stay the same.
 
     Attributes:
-        gaps: lists of Item: those before the first Segment, between the first
-            and the second, and so on; one more than there are Segments.
-        segments: list of Segment.
+        gaps: those before the first Segment, between the first and the second,
+            and so on; one more than there are Segments.
+        segments: the sentences.
     """
 
-    gaps: list
-    segments: list
+    gaps: list[list[Item]]
+    segments: list[Segment]
 
-    def flatten(self):
+    def flatten(self) -> "SplitFlow":
         """Returns a SplitFlow with the parts of Segments in their place."""
-        gaps, segments = [[*self.gaps[0]]], []
+        gaps = [[*self.gaps[0]]]
+        segments: list[Segment] = []
         for segment, gap in zip(self.segments, self.gaps[1:]):
             if segment.parts is None:
                 segments.append(segment)
@@ -138,7 +141,7 @@ class SplitFlow(typing.NamedTuple):
         return SplitFlow(gaps, segments)
 
 
-def split_flow(items, language):
+def split_flow(items: list[Item], language: str) -> SplitFlow:
     """Returns the SplitFlow of the items of a flow."""
     items = _merge_atoms(items)
     _separate_objects(items)
@@ -237,7 +240,7 @@ def _sentence_ends(text, language):
             yield closers.end() if closers else start
 
 
-def cut_items(items, spans):
+def cut_items(items: list[Item], spans: Sequence[tuple[int, int]]) -> SplitFlow:
     """Returns the SplitFlow whose Segments have the text at `spans`.
 
     `spans` are pairs (start, end), in order, of offsets of the items' text.
@@ -250,7 +253,7 @@ def cut_items(items, spans):
     edges = [*itertools.chain.from_iterable(spans), math.inf]
     # Group 0 is before the first edge, 1 is the first Segment, 2 is the gap
     # between the first and the second Segment, and so on.
-    groups = [[] for _ in edges]
+    groups: list[list[Item]] = [[] for _ in edges]
     for number, item in _cut_texts(items, edges):
         if number % 2 and not (item.text or groups[number]):
             # A tag before the text of a Segment.

@@ -4,6 +4,8 @@ import enum
 import html
 import re
 import sys
+import typing
+from collections.abc import Iterable, Iterator
 
 from export.documents.patterns import DIRECTION, EMOJI, INVISIBLE
 
@@ -42,7 +44,7 @@ class Item:
     what breaks and placeholders are, `flow` which spaces the model gets.
 
     Attributes:
-        kind: a Kind.
+        kind: what it is.
         raw: its characters in the document, "&eacute;".
         text: the characters that they mean, "\u00e9"; "" for most marks.
         element: of OPEN and CLOSE, an object that both tags have in common.
@@ -50,21 +52,23 @@ class Item:
 
     __slots__ = ("kind", "raw", "text", "element")
 
-    def __init__(self, kind, raw, text="", element=None):
+    def __init__(
+        self, kind: Kind, raw: str, text: str = "", element: object = None
+    ):
         self.kind, self.raw, self.text = kind, raw, text
         self.element = element
 
     @property
-    def is_mark(self):
+    def is_mark(self) -> bool:
         """Whether it is placed beside or around words, as tags are."""
         return self.kind in _MARKS
 
     @property
-    def source_raw(self):
+    def source_raw(self) -> str:
         """Its characters in a sentence that the translation does not change."""
         return self.raw
 
-    def make_mark(self, kind):
+    def make_mark(self, kind: Kind) -> None:
         """Makes a placeholder a mark of this kind: the model gets no word."""
         self.kind, self.text = kind, ""
 
@@ -79,19 +83,20 @@ class MovedItem(Item):
     """
 
     __slots__ = ("source_raw",)
+    source_raw: str
 
-    def __init__(self, source_raw, *arguments):
+    def __init__(self, source_raw: str, *arguments: typing.Any):
         super().__init__(*arguments)
         self.source_raw = source_raw
 
 
-def join_texts(items):
+def join_texts(items: Iterable[Item]) -> str:
     """Returns the text that items mean."""
     # Not a generator, which takes longer for so few.
     return "".join([item.text for item in items])
 
 
-def join_source_raws(items):
+def join_source_raws(items: Iterable[Item]) -> str:
     """Returns the characters of items in an unchanged sentence."""
     return "".join([item.source_raw for item in items])
 
@@ -111,7 +116,7 @@ _TEXT_SPECIAL = re.compile(
 _MARKUP_SPECIAL = re.compile(rf"{_TEXT_SPECIAL.pattern}|{_REFERENCE}")
 
 
-def text_items(raw, document_format="text"):
+def text_items(raw: str, document_format: str = "text") -> Iterator[Item]:
     """Yields the items of a text without tags."""
     is_text = document_format == "text"
     special = _TEXT_SPECIAL if is_text else _MARKUP_SPECIAL

@@ -5,6 +5,7 @@ import re
 from export.documents.flow import LINE_END, cut_items
 from export.documents.items import (
     TAG_STARTS,
+    Item,
     Kind,
     join_source_raws,
     join_texts,
@@ -17,7 +18,9 @@ _FULL_STOP = re.compile("[\u0964\u0965\u1362\u06d4\u104b\u17d4]\\s*$")
 _WIDE_MARK = re.compile(f"[{WIDE_MARKS}]")
 
 
-def write_gap(items, before, after):
+def write_gap(
+    items: list[Item], before: tuple[str, str], after: tuple[str, str]
+) -> str:
     """Returns the raw text between two sentences, with or without a space.
 
     `items` are those between, `before` and `after` pairs of the text of a
@@ -35,9 +38,9 @@ def write_gap(items, before, after):
         start = text.index(visible)
         span = start, start + len(visible)
         (left, right), (middle,) = cut_items(items, [span])
-        left = write_gap(left, before, (visible, visible))
-        right = write_gap(right, (visible, visible), after)
-        return f"{left}{join_source_raws(middle.items)}{right}"
+        first = write_gap(left, before, (visible, visible))
+        last = write_gap(right, (visible, visible), after)
+        return f"{first}{join_source_raws(middle.items)}{last}"
     (source, target), (next_source, next_target) = before, after
     is_unspaced = _has_no_space(target, next_target, _CHINESE)
     if is_unspaced and not _has_no_space(source, next_source, _CHINESE):

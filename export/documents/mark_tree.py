@@ -1,6 +1,8 @@
 """Trees of the marks of a sentence: its elements and empty tags."""
 
-from export.documents.items import Kind
+from collections.abc import Iterable, Iterator
+
+from export.documents.items import Item, Kind
 
 _MAX_LAYERS = 20
 
@@ -15,7 +17,7 @@ class Node:
         anchor: "left" if it must begin with its parent, "right" if it must end
             with it, else "".
         is_void: whether it is an empty tag.
-        children: list of the Nodes within it.
+        children: the Nodes within it.
         left, right: its range of the chunks of the translation, (0, 0) until
             `placement` has placed the Node.
     """
@@ -25,21 +27,22 @@ class Node:
         *("is_void", "children"),
     )
 
-    def __init__(self, start, open_tag="", anchor=""):
+    def __init__(self, start: int, open_tag: str = "", anchor: str = ""):
         self.open, self.close, self.anchor = open_tag, "", anchor
         self.is_void = False
         self.start = self.end = start
         self.left = self.right = 0
-        self.children = []
+        self.children: list[Node] = []
 
 
-def find_crossing(items):
+def find_crossing(items: Iterable[Item]) -> set[object]:
     """Returns the elements that cross another one around them.
 
     Elements cross if one begins within the other and ends after it, as <b> and
     <i> of "<b>x <i>y</b> z</i>", for which {<i>} is returned.
     """
-    stack, crossing = [], set()
+    stack: list[object] = []
+    crossing: set[object] = set()
     for item in items:
         if item.kind is Kind.OPEN:
             stack.append(item.element)
@@ -50,13 +53,16 @@ def find_crossing(items):
     return crossing
 
 
-def split_layers(items):
+def split_layers(
+    items: Iterable[Item],
+) -> tuple[list[list[Item]], list[Item]]:
     """Returns lists of the marks without crossing elements, and other marks.
 
     The second list has the marks that remain after 20 lists, as of a document
     with 21 elements that cross each other; it is empty for most.
     """
-    marks, layers = [item for item in items if item.is_mark], []
+    marks = [item for item in items if item.is_mark]
+    layers: list[list[Item]] = []
     while marks and len(layers) < _MAX_LAYERS:
         crossing = find_crossing(marks)
         if not crossing:
@@ -66,8 +72,10 @@ def split_layers(items):
     return layers, marks
 
 
-def build_tree(items, marks, length):
-    """Returns the root Node of marks, a list of `split_layers`.
+def build_tree(
+    items: Iterable[Item], marks: Iterable[Item], length: int
+) -> Node:
+    """Returns the root of marks, a list of `split_layers`.
 
     `items` are those of the sentence, whose text has `length` characters.
     """
@@ -109,7 +117,7 @@ def _add_mark(item, stack, offset):
     node.end, node.close = offset, item.raw
 
 
-def walk(root):
+def walk(root: Node) -> Iterator[Node]:
     """Yields the Nodes of a tree."""
     stack = [root]
     while stack:

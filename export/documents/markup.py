@@ -4,6 +4,7 @@ import collections
 import html
 import itertools
 import re
+from collections.abc import Collection, Iterator
 
 from export.documents.elements import Role
 from export.documents.items import (
@@ -36,7 +37,9 @@ _HALF_KEYS = ("rid", "startref", "i", "id")
 _MIN_WRAPPED_LINES = 3
 
 
-def read_markup(text, document_format, keep_elements=()):
+def read_markup(
+    text: str, document_format: str, keep_elements: Collection[str] = ()
+) -> Iterator[str | list[Item]]:
     """Yields str, which stay as they are, and flows.
 
     A flow is a list of Item, whose kinds are final after the last part. For

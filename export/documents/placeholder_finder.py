@@ -4,6 +4,7 @@ import collections
 import itertools
 import re
 import typing
+from collections.abc import Iterable
 
 from export.common.errors import InputError
 from export.documents.flow import cut_items
@@ -67,12 +68,14 @@ class PlaceholderFinder:
     that matches without a character.
     """
 
-    def __init__(self, patterns=()):
-        self._patterns = [_compile_pattern(each) for each in patterns]
+    def __init__(self, patterns: Iterable[str] = ()):
+        self._patterns: list[re.Pattern[str]] = [
+            _compile_pattern(each) for each in patterns
+        ]
 
-    def find(self, text):
-        """Returns the Placeholders of a text, a list in order."""
-        given = []
+    def find(self, text: str) -> list[Placeholder]:
+        """Returns the Placeholders of a text, in order."""
+        given: list[Placeholder] = []
         for pattern in self._patterns:
             given += [
                 Placeholder(*match.span(), Kind.ATOM)
@@ -168,7 +171,9 @@ def _find_listed(text):
     return sorted(found, key=lambda each: each.start)
 
 
-def join_placeholders(items, finder):
+def join_placeholders(
+    items: list[Item], finder: PlaceholderFinder
+) -> list[Item]:
     """Returns the items of a flow, in which each placeholder is one item.
 
     The item has the tags within the placeholder, and tags beside it whose

@@ -3,9 +3,10 @@
 import bisect
 import collections
 import re
+from collections.abc import Sequence
 
 from export.documents.chunks import WORD, AlignedChunks, is_short
-from export.documents.items import ATOM, Kind, join_texts
+from export.documents.items import ATOM, Item, Kind, join_texts
 from export.documents.mark_tree import build_tree, split_layers, walk
 from export.documents.patterns import NO_SPACES
 
@@ -16,7 +17,12 @@ _MAX_CLAIM_DISTANCE = 4
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
-def place_items(items, target, links, document_format):
+def place_items(
+    items: list[Item],
+    target: str,
+    links: Sequence[tuple[int, int]],
+    document_format: str,
+) -> str:
     """Returns a translation with the marks, spaces and atoms of its source.
 
     `items` are those of the sentence, `target` is its translation, with U+FFFC

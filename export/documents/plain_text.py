@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Iterator
 
 from export.documents.items import Item, Kind, text_items
 from export.documents.patterns import CHINESE, NO_SPACES, WIDE_MARKS
@@ -24,7 +25,7 @@ _FIRST_WORD = re.compile(
 )
 
 
-def read_text(text):
+def read_text(text: str) -> Iterator[str | list[Item]]:
     """Yields str, which stay as they are, and flows.
 
     A flow, a list of Item, is a line without indentation and bullet, or the
@@ -42,9 +43,10 @@ def read_text(text):
                 yield from _read_lines(wrapped)
 
 
-def is_full(width, line_width, next_line):
+def is_full(width: int, line_width: int, next_line: str) -> bool:
     """Whether a line had no space, up to `width`, for the next line's word."""
-    first_word = _FIRST_WORD.match(next_line)[0]
+    # It matches any text.
+    first_word = _FIRST_WORD.match(next_line)[0]  # type: ignore[index]
     return width < line_width + 1 + _width(first_word)
 
 

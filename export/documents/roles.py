@@ -3,6 +3,7 @@
 import enum
 import re
 import typing
+from collections.abc import Collection, Iterator
 
 from export.documents.elements import HTML, OPAQUE, RAW_TEXT, RUBY_TEXT, Role
 from export.documents.scanner import Token, scan
@@ -50,7 +51,9 @@ class _Region:
         return token, self.role
 
 
-def assign_roles(text, start, is_xml, keep_elements=()):
+def assign_roles(
+    text: str, start: int, is_xml: bool, keep_elements: Collection[str] = ()
+) -> Iterator[tuple[Token, Role]]:
     """Yields (Token, Role) for each part of a document.
 
     An element that is not translated is one Token: "a <kbd>F<b>1</b></kbd>"
@@ -58,6 +61,7 @@ def assign_roles(text, start, is_xml, keep_elements=()):
     are further names of such elements. As in ITS, an attribute holds for all
     that is within the element, except elements that have another one.
     """
+    rules: _XmlRules | _HtmlRules
     if is_xml:
         rules = _XmlRules(_XmlSurvey(scan(text, start, True), keep_elements))
     else:
@@ -206,7 +210,7 @@ class _XmlElement(typing.NamedTuple):
     """An XML element that is not yet closed; `index` is that of its Token."""
 
     token: Token
-    index: int
+    index: int  # type: ignore[assignment]
     children: dict  # Names to the indices of their last start tags.
 
 

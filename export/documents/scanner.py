@@ -9,6 +9,7 @@ hundred thousand "<!--" in Python 3.11.
 import re
 import sys
 import typing
+from collections.abc import Iterator
 from xml.parsers import expat
 
 from export.common.errors import InputError
@@ -60,16 +61,16 @@ class Token(typing.NamedTuple):
     kind: str
     name: str = ""
 
-    def read_attributes(self):
-        """Returns a dict of the attributes of a tag, names in lower case."""
-        attributes = _TAG.match(self.raw)["attributes"]
+    def read_attributes(self) -> dict[str, str]:
+        """Returns the attributes of a tag, names in lower case."""
+        attributes = _TAG.match(self.raw)["attributes"]  # type: ignore[index]
         return {
             name.lower(): value.strip("\"'")
             for name, value in reversed(_ATTRIBUTE.findall(attributes))
         }
 
 
-def scan(text, start, is_xml):
+def scan(text: str, start: int, is_xml: bool) -> Iterator[Token]:
     """Yields the Tokens of a document."""
     position = text_start = start
     while (position := text.find("<", position)) >= 0:
@@ -141,7 +142,7 @@ def _read_token(text, start, is_xml):
     return Token(raw, kind, name)
 
 
-def validate_xml(text):
+def validate_xml(text: str) -> int:
     """Returns the end of the document type declaration, or 0.
 
     Raises InputError unless the document is well-formed. Entities are not

@@ -3,6 +3,7 @@
 import typing
 
 from export.documents.elements import HTML, Role, tabulate
+from export.documents.scanner import Token
 
 
 class Dialect(typing.NamedTuple):
@@ -10,7 +11,7 @@ class Dialect(typing.NamedTuple):
 
     Attributes:
         roots: names of root elements.
-        roles: dict of names to Roles; most names are without prefixes. The
+        roles: Roles by name; most names are without prefixes. The
             Roles of other elements follow from the text beside them.
         namespace: beginning of the root's namespace, if it has one.
         translated_names: names of the only elements that are translated, such
@@ -19,10 +20,10 @@ class Dialect(typing.NamedTuple):
         has_html: whether escaped tags in its text are those of HTML.
     """
 
-    roots: frozenset
-    roles: dict
+    roots: frozenset[str]
+    roles: dict[str, Role]
     namespace: str = ""
-    translated_names: frozenset = frozenset()
+    translated_names: frozenset[str] = frozenset()
     is_html: bool = False
     has_html: bool = False
 
@@ -157,12 +158,12 @@ _DIALECTS = (
 )
 
 
-def local_name(name):
+def local_name(name: str) -> str:
     """Returns a name without its prefix: "para" for "db:para"."""
     return name.rpartition(":")[2]
 
 
-def find_dialect(root):
+def find_dialect(root: Token) -> Dialect:
     """Returns the Dialect of a document; `root` is its first tag."""
     prefix = root.name.rpartition(":")[0]
     attribute = f"xmlns:{prefix}" if prefix else "xmlns"

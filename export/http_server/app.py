@@ -33,7 +33,7 @@ from export.http_server.fields import (
     validate_texts,
     validate_unicode,
 )
-from export.http_server.models import list_languages
+from export.http_server.models import LoadedModel, list_languages
 
 _PAGE = pathlib.Path(__file__).parent / "page" / "index.html"
 _LOGGER = logging.getLogger(__name__)
@@ -68,8 +68,13 @@ class ServerLimits:
     num_threads: int = 2
 
 
-def create_app(model, model_name="translator", limits=None, api_key=None):
-    """Returns the ASGI application for a LoadedModel.
+def create_app(
+    model: LoadedModel,
+    model_name: str = "translator",
+    limits: ServerLimits | None = None,
+    api_key: str | None = None,
+) -> Starlette:
+    """Returns the ASGI application for a model.
 
     `model_name` is that of TensorFlow Serving's paths. With an `api_key`, POST
     requests need it as a field `api_key` or in a header "Authorization: Bearer

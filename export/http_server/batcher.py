@@ -4,6 +4,7 @@ import collections
 import concurrent.futures
 import threading
 import typing
+from collections.abc import Callable
 
 # Callers that were answered together ask again at nearly the same time.
 _GATHER_SECONDS = 0.005
@@ -32,11 +33,17 @@ class Batcher:
         num_threads: number of batches that run at the same time.
     """
 
-    def __init__(self, run, max_batch, max_waiting, num_threads):
+    def __init__(
+        self,
+        run: Callable[[str, dict[str, list]], dict[str, typing.Any]],
+        max_batch: int,
+        max_waiting: int,
+        num_threads: int,
+    ):
         self._run = run
         self._max_batch = max_batch
         self._max_waiting = max_waiting
-        self._waiting = collections.deque()
+        self._waiting: collections.deque[_Request] = collections.deque()
         self._num_running = 0
         self._is_closed = False
         self._changed = threading.Condition()
@@ -48,13 +55,15 @@ class Batcher:
             thread.start()
 
     @property
-    def num_waiting(self):
+    def num_waiting(self) -> int:
         """Number of texts that wait."""
         with self._changed:
             return sum(len(each.texts) for each in self._waiting)
 
-    def submit(self, signature, texts):
-        """Returns the Future of a signature's outputs for a list of texts.
+    def submit(
+        self, signature: str, texts: list[str]
+    ) -> concurrent.futures.Future:
+        """Returns the Future of a signature's outputs for texts.
 
         Raises QueueFullError if too many texts are waiting.
         """
@@ -67,7 +76,7 @@ class Batcher:
             self._changed.notify()
         return request.result
 
-    def close(self):
+    def close(self) -> None:
         """Finishes what is waiting, then ends the threads."""
         with self._changed:
             self._is_closed = True

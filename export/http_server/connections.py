@@ -2,11 +2,16 @@
 
 import functools
 import json
+import typing
 
 import httptools
 import uvicorn
 from starlette.responses import JSONResponse
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+if typing.TYPE_CHECKING:
+    from export.http_server.app import ServerLimits
 
 # Beyond them, that one is closed which has sent no complete request for
 # longest. Many systems allow a process 1024 open files.
@@ -24,8 +29,10 @@ _BUSY = JSONResponse(
 _HEADERS = [("Access-Control-Allow-Origin", "*")]
 
 
-def create_server(application, limits):
-    """Returns the uvicorn.Server of an ASGI application with ServerLimits."""
+def create_server(
+    application: ASGIApp, limits: "ServerLimits"
+) -> uvicorn.Server:
+    """Returns the server of an ASGI application with limits."""
     config = uvicorn.Config(
         application,
         http=functools.partial(_LimitedProtocol, limits, {}),

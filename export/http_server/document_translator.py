@@ -3,10 +3,16 @@
 import asyncio
 import re
 import time
+import typing
+from collections.abc import Callable, Coroutine, Sequence
 
 from export.documents.document import translate_documents
+from export.translators.languages import Languages
 from export.translators.signature_backend import SignatureBackend
 from export.translators.translator import Translator
+
+if typing.TYPE_CHECKING:
+    from export.http_server.app import ServerLimits
 
 # Tags and entities, whose names would count as copied words.
 _MARKUP = re.compile("<[a-z/][^<>]*>|&[a-z]+;", re.IGNORECASE)
@@ -18,12 +24,19 @@ class DocumentTranslator:
     Args:
         run: coroutine function of a signature's name, texts and a timeout.
         loop: the event loop of the server.
-        limits: ServerLimits.
-        languages: Languages of the documents.
+        limits: those of the server.
+        languages: those of the documents.
         num_best: number of translations of each document.
     """
 
-    def __init__(self, run, loop, limits, languages, num_best=1):
+    def __init__(
+        self,
+        run: Callable[[str, list[str], float], Coroutine],
+        loop: asyncio.AbstractEventLoop,
+        limits: "ServerLimits",
+        languages: Languages,
+        num_best: int = 1,
+    ):
         deadline = time.monotonic() + limits.timeout
 
         def run_in_loop(signature, inputs):
@@ -39,8 +52,10 @@ class DocumentTranslator:
         self._backend.num_best = num_best
         self._translator = Translator(self._backend, languages)
 
-    def translate_versions(self, texts, document_format):
-        """Returns the translations of each document, lists, best first.
+    def translate_versions(
+        self, texts: list[str], document_format: str
+    ) -> list[list[str]]:
+        """Returns the translations of each document, best first.
 
         All sentences of the second are the second best, or the last possible.
         """
@@ -54,9 +69,11 @@ class DocumentTranslator:
             )
         return [[*dict.fromkeys(row)] for row in zip(*versions)]
 
-    def find_suspicions(self, texts, versions):
-        """Returns why the best translations may be wrong, a list of str."""
-        columns = texts, [row[0] for row in versions]
+    def find_suspicions(
+        self, texts: list[str], versions: list[list[str]]
+    ) -> list[str]:
+        """Returns why the best translations may be wrong."""
+        columns: Sequence[list[str]] = texts, [row[0] for row in versions]
         columns = [[_MARKUP.sub("", text) for text in each] for each in columns]
         return self._translator.find_suspicions(*columns)
 

@@ -3,7 +3,9 @@
 import email.message
 import json
 import re
+import typing
 import urllib.parse
+from collections.abc import Mapping, Set
 
 _MAX_FORM_FIELDS = 100
 
@@ -11,7 +13,7 @@ _MAX_FORM_FIELDS = 100
 class RequestError(Exception):
     """A request is refused, with an HTTP status."""
 
-    def __init__(self, status, message, **headers):
+    def __init__(self, status: int, message: str, **headers: str):
         super().__init__(message)
         self.status = status
         self.headers = {
@@ -19,10 +21,12 @@ class RequestError(Exception):
         }
 
 
-def parse_fields(content, content_type, query):
-    """Returns the fields of a request, a dict, without null ones.
+def parse_fields(
+    content: bytes, content_type: str, query: str
+) -> dict[str, typing.Any]:
+    """Returns the fields of a request, without null ones.
 
-    `content` is bytes: JSON, whatever `content_type` says, or a form. `query`
+    `content` is JSON, whatever `content_type` says, or a form. `query`
     is the part of the URL after "?", which may have fields, too.
     """
     try:
@@ -76,13 +80,15 @@ def _unique(pairs):
     return fields
 
 
-def read_option(fields, name, default=None):
+def read_option(
+    fields: Mapping[str, typing.Any], name: str, default: typing.Any = None
+) -> typing.Any:
     """Returns an optional field, which is empty in some forms."""
     value = fields.get(name, "")
     return default if value == "" else value
 
 
-def validate_texts(texts, name, max_texts):
+def validate_texts(texts: typing.Any, name: str, max_texts: int) -> None:
     """Refuses anything but a list of texts."""
     if not isinstance(texts, list) or not 0 < len(texts) <= max_texts:
         raise RequestError(
@@ -94,7 +100,7 @@ def validate_texts(texts, name, max_texts):
         validate_unicode(text, name)
 
 
-def select_text(value, names, field):
+def select_text(value: typing.Any, names: Set[str], field: str) -> typing.Any:
     """Returns the "text" of an object with inputs; other values as they are."""
     if not isinstance(value, dict):
         return value
@@ -105,7 +111,7 @@ def select_text(value, names, field):
     return value["text"]
 
 
-def validate_unicode(text, name):
+def validate_unicode(text: str, name: str) -> None:
     """Refuses text that UTF-8 cannot write."""
     try:
         text.encode("utf-8")
@@ -115,7 +121,7 @@ def validate_unicode(text, name):
         ) from None
 
 
-def parse_count(value):
+def parse_count(value: typing.Any) -> int:
     """Returns a number, which forms send as text; -1 for anything else."""
     text = str(value).strip().removesuffix(".0")
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else -1

@@ -1,6 +1,8 @@
 """Models that run the signatures of an export."""
 
+import os
 import typing
+from collections.abc import Mapping, Sequence
 
 from export.common.errors import InputError
 from export.loading import find_version, open_session
@@ -30,10 +32,14 @@ class LoadedModel(typing.NamedTuple):
     languages: Languages
 
 
-def load_model(path, search, languages=(None, None)):
+def load_model(
+    path: str | os.PathLike,
+    search: Mapping[str, typing.Any],
+    languages: Sequence[str | None] = (None, None),
+) -> LoadedModel:
     """Loads a model directory, an exported version, or the newest of several.
 
-    `search` is a dict of arguments of ServedTranslator for a model directory,
+    `search` has arguments of ServedTranslator for a model directory,
     with paths as in `load_output_vocabulary`; `languages` are codes of source
     and target, None for the model's own. Raises InputError if the path has no
     translator or it lacks a language, or if an export gets arguments.
@@ -83,7 +89,7 @@ def _load_directory(directory, search, selected):
     )
 
 
-def list_languages(languages):
+def list_languages(languages: Languages) -> list[dict[str, typing.Any]]:
     """Returns LibreTranslate's list of languages, the default ones first."""
 
     def put_first(code, codes):

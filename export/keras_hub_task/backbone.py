@@ -1,6 +1,8 @@
 """The Transformer as a KerasHub backbone."""
 
 import dataclasses
+import typing
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import keras_hub
@@ -10,6 +12,7 @@ import keras_transformer as kt
 from export.model_directory import ModelDirectory
 from keras_transformer.config import PAD_ID
 from keras_transformer.layers.base import flatten_layers
+from keras_transformer.types import Tensor, TensorLike
 
 _CONFIG_FIELDS = {
     field.name for field in dataclasses.fields(kt.TransformerConfig)
@@ -19,8 +22,10 @@ _CONFIG_FIELDS = {
 class FromPresetMixin:
     """Lets `from_preset` load model directories with `cls.from_directory`."""
 
+    from_directory: typing.ClassVar[Callable[..., typing.Any]]
+
     @classmethod
-    def from_preset(cls, preset, **kwargs):
+    def from_preset(cls, preset: str, **kwargs: typing.Any) -> typing.Self:
         """Loads a model directory, or any preset that KerasHub accepts.
 
         Raises ValueError or InputError if `preset` is neither.
@@ -29,7 +34,7 @@ class FromPresetMixin:
         # Preset folders store their vocabulary elsewhere.
         if directory.vocabulary_path.exists():
             return cls.from_directory(directory, **kwargs)
-        return super().from_preset(preset, **kwargs)
+        return super().from_preset(preset, **kwargs)  # type: ignore[misc]
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -49,7 +54,7 @@ class TransformerBackbone(FromPresetMixin, keras_hub.models.Backbone):
         token_embedding: its target embedding, by KerasHub's name.
     """
 
-    def __init__(self, dtype=None, **kwargs):
+    def __init__(self, dtype: typing.Any = None, **kwargs: typing.Any):
         fields = {name: kwargs[name] for name in _CONFIG_FIELDS & kwargs.keys()}
         for name in fields:
             del kwargs[name]
@@ -67,16 +72,18 @@ class TransformerBackbone(FromPresetMixin, keras_hub.models.Backbone):
         self.transformer = stacks.transformer
         self.token_embedding = stacks.transformer.target_embedding
 
-    def get_config(self):
+    def get_config(self) -> dict[str, typing.Any]:
         """Returns the arguments of the constructor, unless quantized."""
         fields = self.transformer.get_config()["config"]
         return {**super().get_config(), **fields}
 
-    def default_lora_layer_names(self):
+    def default_lora_layer_names(self) -> list[str]:
         """Returns the names of the layers that LoRA adapts."""
         return ["query_key_value", "query", "key_value"]
 
-    def enable_lora(self, rank, target_layer_names=None):
+    def enable_lora(
+        self, rank: int, target_layer_names: Sequence[str] | None = None
+    ) -> None:
         """Freezes all weights and adapts projections with LoRA.
 
         Compile the task again afterwards. Saving stores the adapted model;
@@ -102,7 +109,12 @@ class TransformerBackbone(FromPresetMixin, keras_hub.models.Backbone):
                 layer.bias.trainable = False
 
     @classmethod
-    def from_directory(cls, directory, load_weights=True, **kwargs):
+    def from_directory(
+        cls,
+        directory: ModelDirectory,
+        load_weights: bool = True,
+        **kwargs: typing.Any,
+    ) -> typing.Self:
         """Returns the backbone of a ModelDirectory."""
         config = directory.read_config()
         backbone = cls(**{**dataclasses.asdict(config), **kwargs})
@@ -137,14 +149,16 @@ class _EncoderDecoder(keras.layers.Layer):
         }
 
 
-def mask_ids(inputs, side):
+def mask_ids(inputs: Mapping[str, TensorLike], side: str) -> Tensor:
     """Returns TransformerBackbone's "encoder" or "decoder" ids, 0 if masked."""
     ids = ops.cast(inputs[f"{side}_token_ids"], "int32")
     mask = ops.cast(inputs[f"{side}_padding_mask"], "bool")
     return ops.where(mask, ids, PAD_ID)
 
 
-def move_given_tokens(inputs, count):
+def move_given_tokens(
+    inputs: Mapping[str, TensorLike], count: int
+) -> dict[str, Tensor]:
     """Moves the `count` ids after the begin id of a decoder before sources."""
     moved = {}
     for name in ("token_ids", "padding_mask"):

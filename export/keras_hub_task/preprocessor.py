@@ -1,17 +1,20 @@
 """KerasHub tokenizer and preprocessor: strings to ids and back."""
 
 import types
+import typing
 
 import keras
 import keras_hub
 import tensorflow as tf
 
 from export.keras_hub_task.backbone import FromPresetMixin, TransformerBackbone
+from export.model_directory import ModelDirectory
 from export.tokenizers.pretrained_tokenizers import load_tokenizer
 from export.tokenizers.tags import tag_pattern
 from export.translators.languages import Languages
 from export.translators.text_ops import add_tags
 from keras_transformer.config import BEGIN_ID, END_ID
+from keras_transformer.types import Tensor, TensorLike
 
 # Every batch is padded to this length.
 _SEQUENCE_LENGTH = 128
@@ -33,22 +36,26 @@ class TransformerTokenizer(
     text that is not UTF-8.
     """
 
+    # Set with `proto`.
+    source: typing.Any
+    target: typing.Any
+    _vocabulary: typing.Any
     # Methods below replace and call private ones of KerasHub 0.32; the tests of
     # tests/export/keras_hub_task fail where another version differs.
     backbone_cls = TransformerBackbone
 
-    def __init__(self, proto=None, **kwargs):
+    def __init__(self, proto: typing.Any = None, **kwargs: typing.Any):
         self._add_special_token("<s>", "start_token")
         self._add_special_token("</s>", "end_token")
         self._add_special_token("<pad>", "pad_token")
         super().__init__(proto=proto, **kwargs)
 
     @property
-    def num_given_tokens(self):
+    def num_given_tokens(self) -> int:
         """Number of ids of a source that are the decoder's: 1 for both tags."""
         return int(self.source.has_both_tags)
 
-    def set_proto(self, proto):
+    def set_proto(self, proto: typing.Any) -> None:
         """Sets and validates the SentencePiece models."""
         self.source = self.target = None
         super().set_proto(proto)
@@ -69,7 +76,7 @@ class TransformerTokenizer(
     def _set_proto_spm(self, proto):
         super()._set_proto_spm(self.target.proto)
 
-    def tokenize(self, inputs):
+    def tokenize(self, inputs: TensorLike) -> Tensor:
         """Returns the ids of targets; ids of a preprocessor are unchanged."""
         self._check_vocabulary()
         # Of TensorFlow or of Keras' backend.
@@ -88,7 +95,9 @@ class TransformerTokenizer(
         return ids
 
     @classmethod
-    def from_directory(cls, directory, **kwargs):
+    def from_directory(
+        cls, directory: ModelDirectory, **kwargs: typing.Any
+    ) -> typing.Self:
         """Returns the tokenizer of a ModelDirectory."""
         # Raises InputError if its files do not fit.
         directory.load_tokenizer()
@@ -115,12 +124,12 @@ class TransformerSeq2SeqLMPreprocessor(
 
     def __init__(
         self,
-        tokenizer,
-        encoder_sequence_length=_SEQUENCE_LENGTH,
-        decoder_sequence_length=_SEQUENCE_LENGTH,
-        source_language=None,
-        target_language=None,
-        **kwargs,
+        tokenizer: TransformerTokenizer,
+        encoder_sequence_length: int = _SEQUENCE_LENGTH,
+        decoder_sequence_length: int = _SEQUENCE_LENGTH,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        **kwargs: typing.Any,
     ):
         lengths = encoder_sequence_length, decoder_sequence_length
         super().__init__(tokenizer, *lengths, **kwargs)
@@ -128,7 +137,7 @@ class TransformerSeq2SeqLMPreprocessor(
         self.target_language = target_language
 
     @property
-    def languages(self):
+    def languages(self) -> Languages:
         """Languages of the model, with those of texts without tags.
 
         Raises InputError if the model lacks a language.
@@ -136,7 +145,7 @@ class TransformerSeq2SeqLMPreprocessor(
         languages = Languages.from_tokenizer(self.tokenizer)
         return languages.select(self.source_language, self.target_language)
 
-    def build(self, input_shape):
+    def build(self, input_shape: typing.Any) -> None:
         """Creates the packers."""
         super().build(input_shape)
         self.encoder_packer = keras_hub.layers.StartEndPacker(
@@ -146,11 +155,19 @@ class TransformerSeq2SeqLMPreprocessor(
             return_padding_mask=True,
         )
 
-    def call(self, x, y=None, sample_weight=None, **lengths):
+    def call(
+        self,
+        x: typing.Any,
+        y: typing.Any = None,
+        sample_weight: typing.Any = None,
+        **lengths: typing.Any,
+    ) -> typing.Any:
         """Returns inputs, labels and weights; see Seq2SeqLMPreprocessor."""
         return super().call(self._tokenize(x), y, sample_weight, **lengths)
 
-    def generate_preprocess(self, x, **lengths):
+    def generate_preprocess(
+        self, x: typing.Any, **lengths: typing.Any
+    ) -> dict[str, Tensor]:
         """Returns inputs of the prefixes of targets, without labels."""
         if not isinstance(x, dict):
             x = {"encoder_text": x, "decoder_text": self._empty_decoder_text(x)}
@@ -190,7 +207,7 @@ class TransformerSeq2SeqLMPreprocessor(
             )
         return ids
 
-    def get_config(self):
+    def get_config(self) -> dict[str, typing.Any]:
         """Returns the arguments of the constructor."""
         return {
             **super().get_config(),
@@ -201,7 +218,9 @@ class TransformerSeq2SeqLMPreprocessor(
         }
 
     @classmethod
-    def from_directory(cls, directory, **kwargs):
+    def from_directory(
+        cls, directory: ModelDirectory, **kwargs: typing.Any
+    ) -> typing.Self:
         """Returns the preprocessor of a ModelDirectory, with its languages."""
         tokenizer = TransformerTokenizer.from_directory(directory)
         languages = Languages.from_directory(directory, tokenizer)

@@ -1,17 +1,29 @@
 """Sampling of translations by KerasHub's samplers."""
 
+import typing
+from collections.abc import Mapping, Sequence
+
 from keras import ops
 
 from export.keras_hub_task.backbone import mask_ids
 from keras_transformer.config import END_ID, FORBIDDEN_IDS, PAD_ID
 from keras_transformer.decoding.translate import output_limits
 from keras_transformer.ids import arange
+from keras_transformer.types import Tensor, TensorLike, TransformerLike
+
+if typing.TYPE_CHECKING:
+    from export.keras_hub_task.task import TransformerSeq2SeqLM
 
 # Logit of an excluded token; finite, because samplers apply a softmax.
 _EXCLUDED_LOGIT = -1e9
 
 
-def sample_translations(task, model, inputs, stop_token_ids):
+def sample_translations(
+    task: "TransformerSeq2SeqLM",
+    model: TransformerLike,
+    inputs: Mapping[str, TensorLike],
+    stop_token_ids: Sequence[int] | None,
+) -> tuple[Tensor, Tensor]:
     """Samples a translation of each sentence with KerasHub's sampler.
 
     As in the beam search, a translation has at most `max_extra_tokens` tokens

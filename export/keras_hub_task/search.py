@@ -1,6 +1,8 @@
 """Beam search as a KerasHub sampler, and its batches."""
 
 import math
+import typing
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import keras_hub
@@ -11,9 +13,13 @@ import keras_transformer as kt
 from export.keras_hub_task.backbone import mask_ids
 from export.translators.batches import BATCH_TOKENS, truncation_limit
 from export.translators.model_backend import ModelBackend
-from export.translators.translation import Translation
+from export.translators.translation import Sentence, Translation
 from keras_transformer.config import BEGIN_ID, PAD_ID, SEARCH_FIELDS
 from keras_transformer.decoding.translate import output_capacity, output_limits
+from keras_transformer.types import Tensor, TensorLike, TransformerLike
+
+if typing.TYPE_CHECKING:
+    from export.keras_hub_task.preprocessor import TransformerTokenizer
 
 # Source lengths are padded to multiples of this, to compile few shapes.
 _LENGTH_STEP = 16
@@ -33,23 +39,27 @@ class TranslationSearch(keras_hub.samplers.Sampler):
         >>> task.compile(sampler=TranslationSearch(beam_size=8))
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: typing.Any):
         self.settings = {name: kwargs.pop(name, None) for name in SEARCH_FIELDS}
         super().__init__(**kwargs)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, typing.Any]:
         """Returns the arguments of the constructor."""
         return {**super().get_config(), **self.settings}
 
-    def __call__(self, *args, **kwargs):
+    def __call__(
+        self, *args: typing.Any, **kwargs: typing.Any
+    ) -> typing.NoReturn:
         """Raises ValueError: KerasHub does not pass the model to samplers."""
         raise ValueError("TranslationSearch is for TransformerSeq2SeqLM alone.")
 
-    def resolve_config(self, model):
+    def resolve_config(self, model: TransformerLike) -> kt.TransformerConfig:
         """Returns the model's TransformerConfig with this search's settings."""
         return model.config.with_search(**self.settings)
 
-    def search(self, model, inputs):
+    def search(
+        self, model: TransformerLike, inputs: Mapping[str, TensorLike]
+    ) -> Tensor:
         """Returns int32 [B, T]: the begin id, the best translation, padding.
 
         XLA can compile it. `inputs` are a TransformerBackbone's; the decoder's
@@ -84,12 +94,20 @@ class FixedShapeBackend(ModelBackend):
 
     num_threads = 1
 
-    def __init__(self, generate_function, tokenizer, config, max_output_tokens):
+    def __init__(
+        self,
+        generate_function: Callable[[dict[str, np.ndarray]], dict[str, Tensor]],
+        tokenizer: "TransformerTokenizer",
+        config: kt.TransformerConfig,
+        max_output_tokens: int | None,
+    ):
         super().__init__(tokenizer, config)
         self._generate_function = generate_function
         self._max_output_tokens = max_output_tokens
 
-    def search(self, sentences, n, align):
+    def search(
+        self, sentences: Sequence[Sentence], n: int, align: bool
+    ) -> list[list[Translation]]:
         """See the base class; `n` is 1, and no words are aligned."""
         del n, align
         start = 1 + self.tokenizer.num_given_tokens

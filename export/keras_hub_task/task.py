@@ -1,6 +1,8 @@
 """The translator as a KerasHub sequence-to-sequence task."""
 
 import os
+import typing
+from collections.abc import Mapping, Sequence
 
 import keras
 import keras_hub
@@ -17,11 +19,13 @@ from export.keras_hub_task.backbone import (
 from export.keras_hub_task.preprocessor import TransformerSeq2SeqLMPreprocessor
 from export.keras_hub_task.sampling import sample_translations
 from export.keras_hub_task.search import FixedShapeBackend, TranslationSearch
+from export.model_directory import ModelDirectory
 from export.translators.model_backend import model_for_tokenizer
 from export.translators.translator import Translator
 from keras_transformer.config import PAD_ID
 from keras_transformer.ids import validate_ids
 from keras_transformer.schedule import update_schedule
+from keras_transformer.types import Tensor, TensorLike
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -42,7 +46,12 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
     backbone_cls = TransformerBackbone
     preprocessor_cls = TransformerSeq2SeqLMPreprocessor
 
-    def __init__(self, backbone, preprocessor=None, **kwargs):
+    def __init__(
+        self,
+        backbone: TransformerBackbone,
+        preprocessor: TransformerSeq2SeqLMPreprocessor | None = None,
+        **kwargs: typing.Any,
+    ):
         self.backbone = backbone
         self.preprocessor = preprocessor
         tokenizer = getattr(preprocessor, "tokenizer", None)
@@ -69,13 +78,13 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
 
     def compile(
         self,
-        optimizer="auto",
-        loss="auto",
+        optimizer: typing.Any = "auto",
+        loss: typing.Any = "auto",
         *,
-        sampler="auto",
-        jit_compile="auto",
-        **kwargs,
-    ):
+        sampler: typing.Any = "auto",
+        jit_compile: bool | str = "auto",
+        **kwargs: typing.Any,
+    ) -> None:
         """Configures training and generation.
 
         Args:
@@ -112,11 +121,15 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         )
         # By max_length; cleared as KerasHub's `compile`, which the constructor
         # of the base class calls, clears `generate_function`.
-        self._translators = {}
+        self._translators: dict[int | None, Translator] = {}
 
     def generate(
-        self, inputs, max_length=None, stop_token_ids="auto", strip_prompt=False
-    ):
+        self,
+        inputs: typing.Any,
+        max_length: int | None = None,
+        stop_token_ids: Sequence[int] | str | None = "auto",
+        strip_prompt: bool = False,
+    ) -> str | list[str] | dict[str, np.ndarray]:
         """Translates a string or a list of strings, by search or sampling.
 
         With TranslationSearch the texts are the same as in `export.translate`,
@@ -240,7 +253,11 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         self._translators[max_length] = translator
         return translator
 
-    def generate_step(self, inputs, stop_token_ids=None):
+    def generate_step(
+        self,
+        inputs: Mapping[str, TensorLike],
+        stop_token_ids: Sequence[int] | None = None,
+    ) -> dict[str, Tensor]:
         """Translates one batch of ids; `generate` compiles this function.
 
         `inputs` are a TransformerBackbone's; the decoder's are the begin id,
@@ -261,22 +278,26 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         outputs = {"decoder_token_ids": ids, "decoder_padding_mask": mask}
         for name, output in outputs.items():
             given = inputs[name][:, 1 : 1 + count]
-            parts = output[:, :1], given, output[:, 1:]
+            parts: typing.Any = output[:, :1], given, output[:, 1:]
             parts = [ops.cast(part, "int32") for part in parts]
             outputs[name] = ops.concatenate(parts, axis=1)
         return outputs
 
     @classmethod
     def from_preset(
-        cls, preset, source_language=None, target_language=None, **kwargs
-    ):
+        cls,
+        preset: str,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        **kwargs: typing.Any,
+    ) -> typing.Self:
         """Loads a model directory or preset, also for other languages.
 
         Raises ValueError or InputError if it is none or lacks a language.
         """
         task = super().from_preset(preset, **kwargs)
         if source_language or target_language:
-            preprocessor = task.preprocessor
+            preprocessor: typing.Any = task.preprocessor
             selected = preprocessor.languages.select(
                 source_language, target_language
             )
@@ -285,7 +306,13 @@ class TransformerSeq2SeqLM(FromPresetMixin, keras_hub.models.Seq2SeqLM):
         return task
 
     @classmethod
-    def from_directory(cls, directory, load_weights=True, dtype=None, **kwargs):
+    def from_directory(
+        cls,
+        directory: ModelDirectory,
+        load_weights: bool = True,
+        dtype: typing.Any = None,
+        **kwargs: typing.Any,
+    ) -> typing.Self:
         """Returns the task of a ModelDirectory."""
         if "preprocessor" not in kwargs:
             kwargs["preprocessor"] = cls.preprocessor_cls.from_directory(

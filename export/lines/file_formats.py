@@ -67,7 +67,7 @@ _MAX_CHARS = 100_000
 _MAX_TAG_CHARS, _MAX_KEY_LINES = 99, 9
 
 
-def detect_binary(content):
+def detect_binary(content: bytes) -> tuple[str, str] | None:
     """Returns the format of bytes and what to do; None for what may be text."""
     for start, description in _BINARY.items():
         if content.startswith(start):
@@ -75,7 +75,7 @@ def detect_binary(content):
     return None
 
 
-def decode_document(content):
+def decode_document(content: bytes) -> str:
     """Returns the text of bytes in UTF-8; raises InputError for others."""
     try:
         text = content.decode("utf-8")
@@ -89,7 +89,7 @@ def decode_document(content):
     raise InputError(f"The input is not UTF-8 but {problem}: {advice} first.")
 
 
-def detect_format(text):
+def detect_format(text: str) -> str | None:
     """Returns the name of the format of a text, or None for plain text."""
     text = text.strip("\ufeff \t\r\n")
     if text.startswith(("{", "[")) and (_has_json_key(text) or _is_json(text)):

@@ -12,9 +12,11 @@ import stat
 import time
 import unicodedata
 import zlib
+from collections.abc import Generator, Iterator, Sequence
 
 from export.common.errors import InputError
 from export.common.storage import (
+    AnyPath,
     error_reason,
     explain_read_errors,
     is_local,
@@ -35,7 +37,7 @@ _REPLACED = "\u2581\ufffd"
 _WORD_CHARACTER = re.compile(r"\w")
 
 
-def join_lines(text):
+def join_lines(text: str) -> str:
     """Replaces line breaks in text by spaces, and removes NUL.
 
     Raises InputError for a surrogate, which is not a character.
@@ -52,7 +54,7 @@ def join_lines(text):
     return _LINE_BREAK.sub(" ", text).replace("\0", "")
 
 
-def clean_line(text):
+def clean_line(text: str) -> str:
     """Returns a text as one line, stripped; "" if no character is visible."""
     line = join_lines(text).strip()
     # Most lines begin with such a character.
@@ -76,13 +78,18 @@ class DecodedLines:
     UTF-8 or longer than 1 MiB, or the stream cannot be read.
     """
 
-    def __init__(self, stream, name="the input", verbatim=False):
+    def __init__(
+        self,
+        stream: io.BufferedIOBase,
+        name: str = "the input",
+        verbatim: bool = False,
+    ):
         self._stream = stream
         self._name = name
         self._verbatim = verbatim
         self._poller = _create_poller(stream)
         # Complete lines that were read, the next one last.
-        self._lines = []
+        self._lines: list[bytes] = []
         # The start of the line after these.
         self._incomplete_line = b""
         self._line_number = 0
@@ -115,7 +122,7 @@ class DecodedLines:
             ) from None
         return text if self._verbatim else join_lines(text)
 
-    def has_line(self, deadline):
+    def has_line(self, deadline: float) -> bool:
         """Waits for a line or the end; returns False at the deadline."""
         while not (self._lines or self._is_at_end):
             seconds = max(deadline - time.monotonic(), 0)
@@ -167,7 +174,9 @@ def _create_poller(stream):
     return poller
 
 
-def read_lines(path, verbatim=False):
+def read_lines(
+    path: "str | AnyPath", verbatim: bool = False
+) -> Generator[str, None, None]:
     """Yields the lines of a file or URL, decompressed if its name ends in .gz.
 
     Raises InputError if it cannot be read, is not a complete gzip file, or has
@@ -183,7 +192,9 @@ def read_lines(path, verbatim=False):
         ) from error
 
 
-def aligned_lines(paths):
+def aligned_lines(
+    paths: "Sequence[str | AnyPath]",
+) -> Iterator[tuple[str, ...]]:
     """Yields tuples of line 1 of each file, line 2 of each file, and so on.
 
     Raises InputError if a file cannot be read or, at the end of the shortest
@@ -209,21 +220,23 @@ def aligned_lines(paths):
             yield lines
 
 
-def read_sentences(path):
-    """Returns the lines of a file as a list; InputError if it is empty."""
+def read_sentences(path: "str | AnyPath") -> list[str]:
+    """Returns the lines of a file; InputError if it is empty."""
     lines = list(read_lines(path))
     if not lines:
         raise InputError(f"{path} is empty; expected one sentence per line.")
     return lines
 
 
-def read_references(paths, count):
+def read_references(
+    paths: "Sequence[str | AnyPath]", count: int
+) -> list[Sequence[str | None]]:
     """Returns reference translations for sacreBLEU, a list for each file.
 
     A blank line of the second and later files is None, no further reference.
     Raises InputError if a file cannot be read or has not `count` lines.
     """
-    references = []
+    references: list[Sequence[str | None]] = []
     for path in paths:
         lines = read_sentences(path)
         if len(lines) != count:
@@ -231,9 +244,10 @@ def read_references(paths, count):
                 f"{path} has {len(lines):,} lines for {count:,} sentences; "
                 "expected one line per sentence."
             )
+        column: Sequence[str | None] = lines
         if references:
-            lines = [line if clean_line(line) else None for line in lines]
-        references.append(lines)
+            column = [line if clean_line(line) else None for line in lines]
+        references.append(column)
     return references
 
 

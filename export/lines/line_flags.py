@@ -6,6 +6,8 @@ The functions define_* define flags for the module that calls them.
 import dataclasses
 import itertools
 import sys
+import typing
+from collections.abc import Callable
 
 from absl import flags
 
@@ -23,7 +25,7 @@ FLAGS = flags.FLAGS
 flags.disclaim_key_flags()
 
 
-def define_files():
+def define_files() -> None:
     """Defines --input and --output."""
     flags.DEFINE_string(
         "input", None, "File of lines to read; standard input by default."
@@ -35,12 +37,12 @@ def define_files():
     )
 
 
-def define_scores():
+def define_scores() -> None:
     """Defines --scores."""
     flags.DEFINE_boolean("scores", False, "Write the score before the text.")
 
 
-def define_n_best():
+def define_n_best() -> None:
     """Defines --n_best."""
     flags.DEFINE_integer(
         "n_best",
@@ -50,7 +52,7 @@ def define_n_best():
     )
 
 
-def define_translation():
+def define_translation() -> None:
     """Defines the flags of `translate_stream`."""
     define_files()
     define_n_best()
@@ -91,7 +93,7 @@ def define_translation():
     )
 
 
-def validate_format():
+def validate_format() -> None:
     """Raises InputError for incompatible flags of `define_translation`."""
     for name in ("alignments", "confidence", "suspect"):
         if FLAGS[name].value and FLAGS.n_best > 1:
@@ -170,8 +172,12 @@ def _validate_content(text):
 
 
 def translate_stream(
-    translator, prefix_file=None, on_prefixes=None, terms=None, rerank=None
-):
+    translator: typing.Any,
+    prefix_file: str | None = None,
+    on_prefixes: Callable[[list[str]], object] | None = None,
+    terms: typing.Any = None,
+    rerank: Callable[[list[str], list], list] | None = None,
+) -> None:
     """Translates the lines or the document of --input to --output.
 
     With `prefix_file`, the path of --prefixes, `on_prefixes` is called with the

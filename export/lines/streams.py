@@ -8,6 +8,8 @@ import select
 import stat
 import sys
 import time
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
@@ -24,15 +26,19 @@ _FIRST_CHUNK_SIZE, _MAX_CHUNK_SIZE = 128, 4096
 _PAUSE_SECONDS, _MAX_WAIT_SECONDS = 0.01, 1.0
 # Paths of standard input and output.
 _STANDARD = (None, "-")
+# Gets the index of a sentence, and its Translations.
+LineFormat: typing.TypeAlias = Callable[[int, Sequence[typing.Any]], list[str]]
+_Progress: typing.TypeAlias = Callable[[int], object] | None
+_Line = typing.TypeVar("_Line")
 
 
 def line_format(
-    is_n_best=False,
-    scores=False,
-    alignments=False,
-    confidence=False,
-    suspect=False,
-):
+    is_n_best: bool = False,
+    scores: bool = False,
+    alignments: bool = False,
+    confidence: bool = False,
+    suspect: bool = False,
+) -> LineFormat:
     """Returns the format of output lines.
 
     It is a function of a sentence's index and of its Translations, best first,
@@ -71,26 +77,26 @@ def _one_column(text):
 class LineWriter:
     """Writes complete lines to an open descriptor of the file `name`."""
 
-    def __init__(self, descriptor, name):
+    def __init__(self, descriptor: int, name: str):
         self._descriptor = descriptor
         self._name = name
 
-    def write(self, lines):
-        """Writes an iterable of str without line ends.
+    def write(self, lines: Iterable[str]) -> None:
+        """Writes lines, which have no line ends.
 
         Raises InputError if the file cannot be written, which then ends with a
         complete line, and BrokenPipeError if the reader closed the pipe.
         """
         block = b""
-        for line in lines:
-            line = line.encode("utf-8") + b"\n"
+        for text in lines:
+            line = text.encode("utf-8") + b"\n"
             if block and len(block) + len(line) > _MAX_WRITE_BYTES:
                 self._write(block)
                 block = b""
             block += line
         self._write(block)
 
-    def write_text(self, text):
+    def write_text(self, text: str) -> None:
         """Writes text as it is; raises as `write`."""
         self._write(text.encode("utf-8"))
 
@@ -118,9 +124,12 @@ class LineWriter:
             os.ftruncate(self._descriptor, end - count)
 
 
-def read_chunks(lines, sources):
+def read_chunks(
+    lines: Iterable[_Line], sources: Sequence[DecodedLines]
+) -> Iterator[list[_Line]]:
     """Yields lists of lines, shorter ones when the DecodedLines pause."""
-    chunk, size = [], _FIRST_CHUNK_SIZE
+    chunk: list[_Line] = []
+    size = _FIRST_CHUNK_SIZE
     for line in lines:
         now = time.monotonic()
         if not chunk:
@@ -136,15 +145,22 @@ def read_chunks(lines, sources):
         yield chunk
 
 
-def process_chunks(chunks, translate, format_lines, write, index=0):
+def process_chunks(
+    chunks: Iterable[list[_Line]],
+    translate: Callable[[list[_Line]], Iterable[Sequence[typing.Any]]],
+    format_lines: LineFormat,
+    write: Callable[[list[str]], object],
+    index: int = 0,
+) -> tuple[int, list[int]]:
     """Translates chunks of lines and writes the output of each.
 
     `index` is that of the first line; see `process_lines` for the functions.
     Returns the number of truncated lines, and the first three line numbers.
     """
-    num_truncated, examples = 0, []
+    num_truncated = 0
+    examples: list[int] = []
     for chunk in chunks:
-        output = []
+        output: list[str] = []
         for translations in translate(chunk):
             output += format_lines(index, translations)
             index += 1
@@ -155,7 +171,9 @@ def process_chunks(chunks, translate, format_lines, write, index=0):
     return num_truncated, examples
 
 
-def print_line_warning(message, num_lines, examples):
+def print_line_warning(
+    message: str, num_lines: int, examples: Sequence[object]
+) -> None:
     """Prints a message, the number of lines and some of them to stderr."""
     if num_lines:
         shown = ", ".join(map(str, examples))
@@ -168,9 +186,11 @@ def print_line_warning(message, num_lines, examples):
         )
 
 
-def pair_lines(lines, others, flag):
+def pair_lines(
+    lines: Iterable[str], others: Iterable[str], flag: str
+) -> Iterator[tuple[str, str]]:
     """Yields pairs of lines of --input and of the file of another flag."""
-    missing = object()
+    missing: typing.Any = object()
     pairs = itertools.zip_longest(lines, others, fillvalue=missing)
     for number, (line, other) in enumerate(pairs, 1):
         if line is missing or other is missing:
@@ -183,14 +203,14 @@ def pair_lines(lines, others, flag):
 
 
 def process_lines(
-    description,
-    input_path,
-    output_path,
-    translate,
-    format_lines,
-    parallel=None,
-    num_processed=0,
-):
+    description: str,
+    input_path: str | None,
+    output_path: str | None,
+    translate: Callable[[list, _Progress], Iterable[Sequence[typing.Any]]],
+    format_lines: LineFormat,
+    parallel: tuple[str, str] | None = None,
+    num_processed: int = 0,
+) -> None:
     """Translates every line of a file or standard input, in order.
 
     A path None or "-" is standard input or output. `translate` is a function of
@@ -202,7 +222,9 @@ def process_lines(
     read or written, BrokenPipeError if the reader closed the output's pipe.
     """
     with contextlib.ExitStack() as stack:
-        lines = DecodedLines(_open_input(stack, input_path, "input"))
+        lines: typing.Any = DecodedLines(
+            _open_input(stack, input_path, "input")
+        )
         sources, paths = [lines], [input_path]
         if parallel is not None:
             flag, path = parallel
@@ -229,7 +251,12 @@ def process_lines(
     )
 
 
-def process_document(description, input_path, output_path, translate):
+def process_document(
+    description: str,
+    input_path: str | None,
+    output_path: str | None,
+    translate: Callable[[str, _Progress], str],
+) -> None:
     """Translates a whole file or standard input; see `process_lines`.
 
     `translate` is a function of a str and of a progress function (or None) that
@@ -325,7 +352,12 @@ def _is_same_file(path, input_path):
     return False
 
 
-def count_processed_lines(input_path, output_path, has_output, matches):
+def count_processed_lines(
+    input_path: str,
+    output_path: str,
+    has_output: Callable[[str], bool],
+    matches: Callable[[str, str], bool],
+) -> int:
     """Returns the number of input lines that already have output.
 
     Removes the incomplete last line that a stopped command left in the output,
@@ -343,7 +375,8 @@ def count_processed_lines(input_path, output_path, has_output, matches):
         for number, line in enumerate(read_lines(input_path), 1)
         if has_output(line)
     )
-    number, line, last, size = 0, "", b"", 0
+    number: int | None = 0
+    line, last, size = "", b"", 0
     try:
         with path.open("rb") as stream:
             for output_line in stream:

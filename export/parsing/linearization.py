@@ -11,6 +11,8 @@ import functools
 import itertools
 import json
 import re
+import typing
+from collections.abc import Iterable, Sequence
 
 from nltk.tree import Tree
 
@@ -23,8 +25,8 @@ FIRST_SYMBOL_ID = 4
 _NAME = re.compile(r"[^\s()]+")
 
 
-def linearize(tree):
-    """Returns the symbols of a normalized nltk.Tree, a list of str."""
+def linearize(tree: Tree) -> list[str]:
+    """Returns the symbols of a normalized tree."""
     if tree.label() != ROOT:
         raise ValueError(f"A normalized tree has the root {ROOT}.")
     symbols = []
@@ -38,15 +40,15 @@ def linearize(tree):
     return symbols[1:-1] if len(tree) == 1 else symbols
 
 
-def delinearize(symbols, words):
-    """Returns the normalized nltk.Tree of symbols and words.
+def delinearize(symbols: Iterable[str], words: Sequence[str]) -> Tree:
+    """Returns the normalized tree of symbols and words.
 
     ValueError if the symbols are not one tree over exactly these words.
     """
     error = ValueError("The symbols are not one tree over the words.")
     remaining_words = list(reversed(words))
     # Labels of open brackets with their children; the first holds the tree.
-    stack = [(None, [])]
+    stack: list[tuple[str | None, list]] = [(None, [])]
     for symbol in symbols:
         if symbol.startswith("("):
             stack.append((symbol[1:], []))
@@ -66,7 +68,7 @@ def delinearize(symbols, words):
     return add_root(trees[0])
 
 
-def measure_nesting(symbols):
+def measure_nesting(symbols: Iterable[str]) -> tuple[int, int]:
     """Returns the maximum depth, and number of opening brackets in a row."""
     depth = max_depth = num_open = max_open = 0
     for symbol in symbols:
@@ -83,12 +85,12 @@ class SymbolVocabulary:
 
     Ids start at `FIRST_SYMBOL_ID`, with the opening brackets in the order of
     `labels`, then the closing brackets, then the part-of-speech `tags`; both
-    are sorted tuples of str. For `max_depth` and `max_open` see
+    are sorted. For `max_depth` and `max_open` see
     `measure_nesting`.
     """
 
-    labels: tuple
-    tags: tuple
+    labels: tuple[str, ...]
+    tags: tuple[str, ...]
     max_depth: int
     max_open: int
 
@@ -104,25 +106,29 @@ class SymbolVocabulary:
             raise ValueError("Expected at least one tag, got none.")
 
     @classmethod
-    def from_trees(cls, trees):
+    def from_trees(cls, trees: Iterable[Tree]) -> typing.Self:
         """Builds the vocabulary of normalized trees."""
         return cls.from_linearized_trees(map(linearize, trees))
 
     @classmethod
-    def from_linearized_trees(cls, trees):
+    def from_linearized_trees(
+        cls, trees: Iterable[Sequence[str]]
+    ) -> typing.Self:
         """Builds the vocabulary of lists of symbols; ValueError if none."""
-        unique, max_depth, max_open = set(), 0, 0
+        unique: set[str] = set()
+        max_depth = max_open = 0
         for symbols in trees:
             unique.update(symbols)
             depth, num_open = measure_nesting(symbols)
             max_depth, max_open = max(max_depth, depth), max(max_open, num_open)
         labels = {symbol[1:] for symbol in unique if symbol.startswith("(")}
         tags = {symbol for symbol in unique if symbol[0] not in "()"}
-        labels, tags = tuple(sorted(labels)), tuple(sorted(tags))
-        return cls(labels, tags, max_depth, max_open)
+        return cls(
+            tuple(sorted(labels)), tuple(sorted(tags)), max_depth, max_open
+        )
 
     @classmethod
-    def from_json(cls, text):
+    def from_json(cls, text: str) -> typing.Self:
         """Reads the output of `to_json`; ValueError for any other text."""
         fields = json.loads(text)
         expected = {field.name for field in dataclasses.fields(cls)}
@@ -134,19 +140,19 @@ class SymbolVocabulary:
             fields[name] = tuple(fields[name])
         return cls(**fields)
 
-    def to_json(self):
+    def to_json(self) -> str:
         """Returns the vocabulary as an indented JSON object."""
         fields = dataclasses.asdict(self)
         return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
 
     @functools.cached_property
-    def symbols(self):
-        """All symbols, a tuple of str; the first has the id FIRST_SYMBOL_ID."""
+    def symbols(self) -> tuple[str, ...]:
+        """All symbols; the first has the id FIRST_SYMBOL_ID."""
         opening = [f"({label}" for label in self.labels]
         closing = [f"){label}" for label in self.labels]
         return (*opening, *closing, *self.tags)
 
-    def describe_difference(self, other):
+    def describe_difference(self, other: typing.Self) -> str:
         """Names a symbol of only one vocabulary, such as "the label 'NP'"."""
         for kind, names, others in (
             ("label", self.labels, other.labels),
@@ -157,12 +163,12 @@ class SymbolVocabulary:
         return ""
 
     @property
-    def vocabulary_size(self):
+    def vocabulary_size(self) -> int:
         """Number of ids, including those before FIRST_SYMBOL_ID."""
         return FIRST_SYMBOL_ID + len(self.symbols)
 
     @property
-    def first_tag_id(self):
+    def first_tag_id(self) -> int:
         """The lowest id of a part-of-speech tag."""
         return FIRST_SYMBOL_ID + 2 * len(self.labels)
 
@@ -170,7 +176,7 @@ class SymbolVocabulary:
     def _ids(self):
         return dict(zip(self.symbols, itertools.count(FIRST_SYMBOL_ID)))
 
-    def encode(self, symbols):
+    def encode(self, symbols: Sequence[str]) -> list[int]:
         """Returns the ids of symbols; ValueError if a symbol is unknown."""
         for symbol in symbols:
             if symbol not in self._ids:
@@ -181,7 +187,7 @@ class SymbolVocabulary:
                 )
         return [self._ids[symbol] for symbol in symbols]
 
-    def decode(self, ids):
+    def decode(self, ids: Sequence[int]) -> list[str]:
         """Returns the symbols of ids; ValueError if an id has no symbol."""
         for id_ in ids:
             if not FIRST_SYMBOL_ID <= id_ < self.vocabulary_size:

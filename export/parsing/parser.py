@@ -1,7 +1,9 @@
 """Parses sentences with a trained parser."""
 
 import dataclasses
+import os
 import typing
+from collections.abc import Callable, Iterable, Sequence
 
 import keras
 import numpy as np
@@ -28,6 +30,7 @@ from export.translators.batches import (
 from export.translators.translation import damaged_weights_error
 from keras_transformer.config import END_ID
 from keras_transformer.parsing.tree_grammar import TreeGrammar
+from keras_transformer.types import Tensor, TensorLike
 
 # JAX needs no TensorFlow.
 _IS_JAX = keras.backend.backend() == "jax"
@@ -65,13 +68,13 @@ class Parse(typing.NamedTuple):
     source_truncated: bool = False
 
     @property
-    def text(self):
+    def text(self) -> str:
         """The tree as a bracketed line; "" for a sentence without words."""
         return "" if self.tree is None else format_tree(self.tree)
 
 
-def load_symbols(directory):
-    """Reads a parser's SymbolVocabulary; InputError if it has none."""
+def load_symbols(directory: ModelDirectory) -> SymbolVocabulary:
+    """Reads a parser's symbols; InputError if it has none."""
     text = directory.read_symbols()
     try:
         return SymbolVocabulary.from_json(text)
@@ -89,9 +92,9 @@ class Parser:
     in a row, as the trees of the training data.
 
     Args:
-        model: Transformer, or kt.Ensemble of several.
-        tokenizer: WordTokenizer.
-        symbols: SymbolVocabulary.
+        model: the model, or several.
+        tokenizer: that of its words.
+        symbols: those of its trees.
         beam_size: field of TransformerConfig; None for the model's.
         alpha: field of TransformerConfig; None for the model's.
         batch_tokens: source positions in a batch, padding included.
@@ -102,12 +105,12 @@ class Parser:
 
     def __init__(
         self,
-        model,
-        tokenizer,
-        symbols,
-        beam_size=None,
-        alpha=None,
-        batch_tokens=BATCH_TOKENS,
+        model: kt.Transformer | kt.Ensemble,
+        tokenizer: WordTokenizer,
+        symbols: SymbolVocabulary,
+        beam_size: int | None = None,
+        alpha: float | None = None,
+        batch_tokens: int = BATCH_TOKENS,
     ):
         config = model.config
         expected = config.encoder_vocabulary_size, config.vocabulary_size
@@ -133,10 +136,15 @@ class Parser:
                 max(symbols.max_open, 1),
             ),
         )
-        self._searches_by_n_best = {}
+        self._searches_by_n_best: dict[int, Callable] = {}
 
     @classmethod
-    def from_directory(cls, *paths, ensemble_mean=None, **settings):
+    def from_directory(
+        cls,
+        *paths: str | os.PathLike,
+        ensemble_mean: str | None = None,
+        **settings: typing.Any,
+    ) -> typing.Self:
         """Loads model directories of trainers.parsing, several as an ensemble.
 
         `settings` are arguments of Parser. Raises InputError if a directory is
@@ -154,7 +162,12 @@ class Parser:
         except ValueError as error:
             raise InputError(f"{paths[0]} cannot be used: {error}") from error
 
-    def parse(self, sentences, n_best=1, on_progress=None):
+    def parse(
+        self,
+        sentences: Iterable[str],
+        n_best: int = 1,
+        on_progress: Callable[[int], object] | None = None,
+    ) -> list[list[Parse]]:
         """Parses sentences, words separated by white space.
 
         Returns a list of lists of at most `n_best` Parse, best first; for a
@@ -170,11 +183,17 @@ class Parser:
         ids = self.tokenizer.encode([" ".join(row) for row in words])
         return self.parse_ids(ids, words, n_best, on_progress)
 
-    def parse_ids(self, ids, words, n_best=1, on_progress=None):
+    def parse_ids(
+        self,
+        ids: Sequence[np.ndarray],
+        words: Sequence[Sequence[str]],
+        n_best: int = 1,
+        on_progress: Callable[[int], object] | None = None,
+    ) -> list[list[Parse]]:
         """Parses tokenized sentences; see `parse`.
 
-        `ids` are a list of int32 arrays of WordTokenizer, `words` a list of
-        lists of str, the words of each sentence.
+        `ids` are int32 arrays of WordTokenizer, `words` the words of each
+        sentence.
         """
         for sentence_words, sentence_ids in zip(words, ids):
             self._validate_length(sentence_words, len(sentence_ids))
@@ -251,7 +270,9 @@ class Parser:
         # The words of `parse` are escaped already, those of a treebank are not.
         return delinearize(symbols, list(map(escape_brackets, words)))
 
-    def search(self, source, num_words, n_best):
+    def search(
+        self, source: TensorLike, num_words: TensorLike, n_best: int
+    ) -> tuple[Tensor, Tensor]:
         """Finds the best trees, inside a graph or a function compiled by JAX.
 
         `source` is int32 [B, S], each sentence ending with the end id, then
@@ -260,11 +281,12 @@ class Parser:
         the end id are not trees.
         """
         max_lengths = self._max_length(num_words, ops.minimum, ops.maximum)
-        state = self.search_config.grammar.start(num_words, max_lengths)
+        grammar: typing.Any = self.search_config.grammar
+        state = grammar.start(num_words, max_lengths)
         if _IS_JAX:
             # A constant for XLA: words have tokens, a sentence has the end id.
             longest = self._max_length(source.shape[1] - 1, min, max)
-            options = {}
+            options: dict[str, typing.Any] = {}
         else:
             # The maximum of an empty batch is below 0.
             longest = ops.max(max_lengths, initial=1)

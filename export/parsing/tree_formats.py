@@ -3,12 +3,15 @@
 A format is a function like those from `export.lines.streams.line_format`.
 """
 
+import os
 import pathlib
+
+from nltk.tree import Tree
 
 from export.common import svg
 from export.common.command import validate_new_path
 from export.common.storage import write_bytes
-from export.lines.streams import line_format
+from export.lines.streams import LineFormat, line_format
 from export.parsing.trees import is_preterminal, tree_words
 
 _LINE_LENGTH = 79
@@ -18,11 +21,17 @@ _GAP, _ROW_HEIGHT, _MARGIN = 12, 40, 12
 _WORD_GAP, _LINE_GAP, _STEM = 4, 5, 6
 
 
-def tree_format(n_best, scores, pretty, skip_blank, svg_folder):
+def tree_format(
+    n_best: int,
+    scores: bool,
+    pretty: bool,
+    skip_blank: bool,
+    svg_folder: str | os.PathLike | None,
+) -> LineFormat:
     """Returns the output format for the flags of export.parse.
 
-    The first tree creates `svg_folder`, a path or None, in which the format
-    draws trees. Raises InputError if it exists or a file cannot be written.
+    The first tree creates `svg_folder`, in which the format draws trees. Raises
+    InputError if it exists or a file cannot be written.
     """
     is_n_best = n_best > 1
     make_format = _indented_format if pretty else line_format
@@ -64,7 +73,7 @@ def _indented_format(is_n_best, scores):
     return format_indented
 
 
-def draw_tree(tree):
+def draw_tree(tree: Tree) -> str:
     """Returns an SVG of a normalized tree; tags and words are its last rows.
 
     In nltk's drawing, whose columns have equal width, long words overlap.

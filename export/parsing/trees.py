@@ -8,10 +8,12 @@ Trees are traversed without recursion, because their depth depends on the input.
 import functools
 import re
 import string
+from collections.abc import Iterator
 
 from nltk.tree import Tree
 
 from export.common.errors import InputError
+from export.common.storage import AnyPath
 from export.lines.files import read_lines
 
 ROOT = "TOP"
@@ -30,7 +32,7 @@ _UNICODE_SPACE = re.compile(UNICODE_SPACE)
 _BACKSLASH = re.compile(r"\\(?=[()])")
 
 
-def read_trees(path):
+def read_trees(path: "str | AnyPath") -> Iterator[Tree]:
     """Yields the normalized trees of a file (or .gz) with one tree per line.
 
     Raises InputError if it cannot be read, or a line is not a tree with words.
@@ -45,8 +47,8 @@ def read_trees(path):
             ) from None
 
 
-def read_tree(text):
-    """Returns the normalized nltk.Tree of a bracketed text.
+def read_tree(text: str) -> Tree:
+    """Returns the normalized tree of a bracketed text.
 
     Raises ValueError if brackets do not match or are nested more than 500 deep
     (nltk's limit), there is text outside of them, or `normalize` raises it.
@@ -62,12 +64,12 @@ def read_tree(text):
     return normalize(tree)
 
 
-def remove_unicode_spaces(text):
+def remove_unicode_spaces(text: str) -> str:
     """Removes Unicode's white space beyond ASCII, such as thin spaces."""
     return _UNICODE_SPACE.sub("", text)
 
 
-def normalize(tree):
+def normalize(tree: Tree) -> Tree:
     """Returns a copy of a tree as EVALB compares it, with the root TOP.
 
     Removes function tags and co-indices (NP-SBJ-1 and NP=2 become NP), traces,
@@ -76,7 +78,7 @@ def normalize(tree):
     or no child, a word has no bracket of its own, or no word remains.
     """
     # The children of each open bracket.
-    stack = [[]]
+    stack: list[list[Tree]] = [[]]
     for event, node in traverse(tree):
         if event is OPEN:
             _validate_bracket(node, is_root=node is tree)
@@ -93,14 +95,14 @@ def normalize(tree):
     return add_root(stack[0][0])
 
 
-def add_root(tree):
+def add_root(tree: Tree) -> Tree:
     """Returns a copy of a tree with exactly one TOP as its root."""
     while _is_root(tree) and len(tree) == 1 and _is_root(tree[0]):
         tree = tree[0]
     return Tree(ROOT, list(tree) if _is_root(tree) else [tree])
 
 
-def traverse(tree):
+def traverse(tree: Tree) -> Iterator[tuple[str, Tree]]:
     """Yields (event, node) for each bracket of a tree, left to right.
 
     The event is WORD for a bracket around a single word; for other brackets it
@@ -118,17 +120,17 @@ def traverse(tree):
         yield event, node
 
 
-def is_preterminal(node):
+def is_preterminal(node: Tree) -> bool:
     """Returns whether a bracket contains exactly one word."""
     return len(node) == 1 and isinstance(node[0], str)
 
 
-def tree_words(tree):
-    """Returns the words of a tree, a list of str."""
+def tree_words(tree: Tree) -> list[str]:
+    """Returns the words of a tree."""
     return [node[0] for event, node in traverse(tree) if event is WORD]
 
 
-def format_tree(tree):
+def format_tree(tree: Tree) -> str:
     """Returns a tree as one bracketed line; ValueError for invalid words."""
     text = ""
     for event, node in traverse(tree):
@@ -141,7 +143,7 @@ def format_tree(tree):
     return text.lstrip()
 
 
-def escape_brackets(word):
+def escape_brackets(word: str) -> str:
     """Replaces brackets in a word by -LRB- and -RRB-, as Penn trees do.
 
     ValueError if the word is empty or contains white space.

@@ -6,6 +6,7 @@ Raw text is split with nltk's tokenizer, words with a SentencePiece model.
 import itertools
 import re
 import string
+from collections.abc import Iterable
 
 import numpy as np
 from nltk.tokenize import NLTKWordTokenizer
@@ -35,13 +36,13 @@ _SUFFIX = re.compile("(?i)esque|ette|fest|fold|gate|itis|less|most|wise")
 _WORD = re.compile(f"[^{string.whitespace}]+")
 
 
-def split_at_spaces(text):
+def split_at_spaces(text: str) -> list[str]:
     """Splits a sentence at ASCII white space, and escapes brackets."""
     text = remove_unicode_spaces(text.replace("\0", ""))
     return [escape_brackets(word) for word in text.split()]
 
 
-def penn_tokenize(text):
+def penn_tokenize(text: str) -> list[str]:
     """Splits a sentence of raw text as the Penn Treebank does.
 
     Punctuation becomes separate words, quotation marks `` and '', brackets
@@ -52,7 +53,7 @@ def penn_tokenize(text):
     return split_at_spaces(" ".join(words))
 
 
-def ontonotes_tokenize(text):
+def ontonotes_tokenize(text: str) -> list[str]:
     """Splits like `penn_tokenize`, and also at hyphens and slashes.
 
     English treebanks since OntoNotes, such as CRAFT, do so: "New York - based",
@@ -93,7 +94,7 @@ class WordTokenizer:
     model, or has no piece of a lone space.
     """
 
-    def __init__(self, proto):
+    def __init__(self, proto: bytes):
         self.subwords = load_tokenizer(proto).source
         self.vocabulary_size = self.subwords.vocabulary_size
         model = sentencepiece_model.ModelProto.FromString(proto)
@@ -109,8 +110,8 @@ class WordTokenizer:
         self.first_ids = np.where(begins_word, ids, space_id).tolist()
         self.later_ids = np.where(begins_word, UNKNOWN_ID, ids).tolist()
 
-    def encode(self, texts):
-        """Tokenizes a list of str, words and spaces, to int32 arrays."""
+    def encode(self, texts: Iterable[str]) -> list[np.ndarray]:
+        """Tokenizes texts, words and spaces, to int32 arrays."""
         rows = [_WORD.findall(text.replace("\0", "")) for text in texts]
         word_pieces = iter(self.subwords.encode([*itertools.chain(*rows)]))
         encoded = []

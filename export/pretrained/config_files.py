@@ -7,10 +7,20 @@ value is an error: ignoring it would silently compute something else.
 import dataclasses
 import json
 import math
+import os
+import pathlib
 import re
+import typing
+from collections.abc import Mapping
 
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors
+
+if typing.TYPE_CHECKING:
+    from keras_transformer.config import TransformerConfig
+
+# Values, or supported values, by the name of a field.
+Fields: typing.TypeAlias = Mapping[str, typing.Any]
 
 
 class _AnyValue:
@@ -31,7 +41,7 @@ class _WarnUnless(tuple):
     """Values without a warning; all others are accepted with one."""
 
 
-def split_keys(table):
+def split_keys(table: Fields) -> dict[str, typing.Any]:
     """Returns a dict with one entry for each word of each key."""
     return {word: value for key, value in table.items() for word in key.split()}
 
@@ -204,7 +214,9 @@ MARIAN_DECODER_FIELDS = split_keys(
 )
 
 
-def validate_fields(fields, supported_values, file):
+def validate_fields(
+    fields: Fields, supported_values: Fields, file: str | os.PathLike
+) -> list[str]:
     """Returns warnings about fields of a file that are ignored.
 
     Raises InputError if a field is unknown or its value is not supported.
@@ -226,14 +238,23 @@ def validate_fields(fields, supported_values, file):
     return warnings
 
 
-def wrong_value_error(file, name, value, expected):
+def wrong_value_error(
+    file: str | os.PathLike, name: str, value: typing.Any, expected: str
+) -> InputError:
     """Returns the InputError for a field with a wrong value."""
     return InputError(
         f"{file}: expected {expected} for {name}, got {short_repr(value)}."
     )
 
 
-def read_int(fields, name, maximum, file, default=None, minimum=1):
+def read_int(
+    fields: Fields,
+    name: str,
+    maximum: int,
+    file: str | os.PathLike,
+    default: typing.Any = None,
+    minimum: int = 1,
+) -> int:
     """Returns an integer in a range; YAML stores it as text."""
     value = fields.get(name, default)
     is_int = re.fullmatch("[0-9]{1,20}", str(value))
@@ -243,7 +264,14 @@ def read_int(fields, name, maximum, file, default=None, minimum=1):
     return int(value)
 
 
-def read_number(fields, name, least, most, file, default):
+def read_number(
+    fields: Fields,
+    name: str,
+    least: float,
+    most: float,
+    file: str | os.PathLike,
+    default: float,
+) -> float:
     """Returns a number in a range as a float; YAML stores it as text."""
     value = fields.get(name, default)
     try:
@@ -256,13 +284,18 @@ def read_number(fields, name, least, most, file, default):
     return number
 
 
-def short_repr(value):
+def short_repr(value: typing.Any) -> str:
     """Returns the `repr` of a value, truncated to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def validate_config(config, supported_values, program, advice):
+def validate_config(
+    config: "TransformerConfig",
+    supported_values: Fields,
+    program: str,
+    advice: str,
+) -> None:
     """Raises InputError if a program cannot represent a TransformerConfig.
 
     `supported_values` maps fields to values, or to ANY; all other fields must
@@ -281,13 +314,13 @@ def validate_config(config, supported_values, program, advice):
         raise InputError(f"{program} has no {unsupported[0]}; {advice}.")
 
 
-def read_bytes(path):
+def read_bytes(path: pathlib.Path) -> bytes:
     """Returns the content of a file; raises InputError if unreadable."""
     with explain_read_errors(path):
         return path.read_bytes()
 
 
-def read_json(path):
+def read_json(path: pathlib.Path) -> dict[str, typing.Any]:
     """Returns the object of a JSON file; raises InputError otherwise."""
     try:
         fields = json.loads(read_bytes(path))
@@ -298,7 +331,9 @@ def read_json(path):
     return fields
 
 
-def read_fields(path, missing_ok=False):
+def read_fields(
+    path: pathlib.Path, missing_ok: bool = False
+) -> dict[str, typing.Any]:
     """Returns the fields of a JSON file that are not null."""
     if missing_ok and not path.exists():
         return {}

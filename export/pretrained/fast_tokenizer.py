@@ -1,6 +1,7 @@
 """Converts the `tokenizer.json` of NllbTokenizer to a SentencePiece model."""
 
 import base64
+import pathlib
 
 from export.common.errors import InputError
 from export.pretrained.config_files import (
@@ -52,7 +53,7 @@ _PRE_TOKENIZER_FIELDS = split_keys(
 )
 
 
-def read_fast_tokenizer(path):
+def read_fast_tokenizer(path: pathlib.Path) -> tuple[dict[str, int], bytes]:
     """Reads a `tokenizer.json` with byte-pair encoding.
 
     Returns the dict from piece to id, and the bytes of a SentencePiece model
@@ -78,7 +79,7 @@ def read_fast_tokenizer(path):
             tuple(each.split(" ")) if isinstance(each, str) else tuple(each)
             for each in merges
         ]
-        ranks = {}
+        ranks: dict[str, int] = {}
         for left, right in pairs:
             ranks.setdefault(left + right, len(ranks) + 1)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,13 +1,17 @@
 """Reads a directory of `MarianMTModel.save_pretrained`."""
 
+import pathlib
 import typing
+from collections.abc import Sequence
 
 import numpy as np
 
+import keras_transformer as kt
 from export.common.errors import InputError
 from export.pretrained.config_files import (
     HF_CONFIG_FIELDS,
     HF_GENERATION_FIELDS,
+    Fields,
     read_fields,
     read_int,
     read_number,
@@ -16,7 +20,11 @@ from export.pretrained.config_files import (
     wrong_value_error,
 )
 from export.pretrained.pretrained_model import PretrainedModel
-from export.pretrained.vocabulary import MISSING_ID, read_vocabularies
+from export.pretrained.vocabulary import (
+    MISSING_ID,
+    Vocabulary,
+    read_vocabularies,
+)
 from export.pretrained.weight_mapping import (
     EXCLUDED_BIAS,
     MAX_VOCABULARY,
@@ -25,7 +33,7 @@ from export.pretrained.weight_mapping import (
     make_transformer_config,
     set_embeddings,
 )
-from export.pretrained.weights_file import open_weights_file
+from export.pretrained.weights_file import WeightsFile, open_weights_file
 from export.tokenizers.python_tokenizers import join_vocabularies
 from keras_transformer.config import (
     FORBIDDEN_IDS,
@@ -77,7 +85,7 @@ _EMBEDDING_NAMES = {
 _TOLERANCE = 5e-3
 
 
-def read_hugging_face(folder):
+def read_hugging_face(folder: pathlib.Path) -> PretrainedModel:
     """Reads a directory of `save_pretrained` as a PretrainedModel.
 
     docs/pretrained.md lists the files. Raises InputError if one is missing,
@@ -117,7 +125,11 @@ def read_hugging_face(folder):
     return PretrainedModel(model, vocabulary, languages, warnings)
 
 
-def read_settings(folder, defaults, supported_values):
+def read_settings(
+    folder: pathlib.Path,
+    defaults: dict[str, typing.Any],
+    supported_values: Fields,
+) -> tuple[dict[str, typing.Any], "GenerationSettings", list[str]]:
     """Returns the fields of config.json, GenerationSettings and warnings."""
     fields = defaults | read_fields(folder / _CONFIG_FILE)
     warnings = validate_fields(fields, supported_values, _CONFIG_FILE)
@@ -127,7 +139,14 @@ def read_settings(folder, defaults, supported_values):
     return fields, generation, warnings + more_warnings
 
 
-def read_transformer(weights, config, sizes, bias, source, target):
+def read_transformer(
+    weights: WeightsFile,
+    config: kt.TransformerConfig,
+    sizes: Sequence[int],
+    bias: np.ndarray,
+    source: Vocabulary,
+    target: Vocabulary,
+) -> kt.Transformer:
     """Returns the Transformer of a WeightsFile.
 
     `sizes` are those of the vocabularies in the checkpoint; for `bias`,
@@ -141,7 +160,9 @@ def read_transformer(weights, config, sizes, bias, source, target):
     return model
 
 
-def read_config(fields, **other_fields):
+def read_config(
+    fields: Fields, **other_fields: typing.Any
+) -> kt.TransformerConfig:
     """Returns the TransformerConfig for the fields of config.json."""
     for alias, name in _ALIASES.items():
         if alias in fields and fields[alias] != fields.get(name):
@@ -171,7 +192,7 @@ def read_config(fields, **other_fields):
     )
 
 
-def read_size(fields, name, maximum=MAX_VOCABULARY):
+def read_size(fields: Fields, name: str, maximum: int = MAX_VOCABULARY) -> int:
     """Returns a positive number of config.json."""
     return read_int(fields, name, maximum, _CONFIG_FILE)
 
@@ -185,7 +206,12 @@ def _read_equal_sizes(fields, name, maximum):
     return encoder
 
 
-def read_bias(weights, size, target, generation):
+def read_bias(
+    weights: WeightsFile,
+    size: int,
+    target: Vocabulary,
+    generation: "GenerationSettings",
+) -> tuple[np.ndarray, list[str]]:
     """Returns the bias of the logits, float32 [V'], and warnings."""
     bias = np.zeros(size, np.float32)
     if _OUTPUT_BIAS in weights.names:
@@ -264,13 +290,16 @@ class GenerationSettings(typing.NamedTuple):
     renormalize_logits: bool
 
 
-def read_generation(config, generation):
+def read_generation(
+    config: Fields, generation: Fields | None
+) -> tuple[GenerationSettings, list[str]]:
     """Returns GenerationSettings as transformers does, and warnings.
 
     `config` has the fields of config.json, and `generation` the fields of
     generation_config.json; if this is None, `config` has the settings.
     """
-    file, fields = _GENERATION_FILE, generation
+    file = _GENERATION_FILE
+    fields: typing.Any = generation
     if generation is None:
         names = config.keys() & HF_GENERATION_FIELDS.keys()
         file = _CONFIG_FILE

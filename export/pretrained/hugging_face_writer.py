@@ -6,12 +6,15 @@ trained here.
 """
 
 import json
+import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 import safetensors.numpy
 import sentencepiece
 from keras import ops
 
+import keras_transformer as kt
 from export.common.errors import InputError
 from export.pretrained.config_files import ANY, split_keys, validate_config
 from export.pretrained.hugging_face_reader import STOP_CRITERIA
@@ -62,7 +65,12 @@ _SPECIAL_PIECES = {
 }
 
 
-def write_hugging_face(model, vocabulary, languages, folder):
+def write_hugging_face(
+    model: kt.Transformer,
+    vocabulary: bytes,
+    languages: Sequence[str | None],
+    folder: pathlib.Path,
+) -> None:
     """Writes the files of a MarianMTModel and its tokenizer to a folder.
 
     `vocabulary` are the bytes of a `vocabulary.model`, `languages` the codes of

@@ -4,6 +4,7 @@ Both are Fan et al. 2020's network: pre-norm, fairseq's positions, one matrix
 for all embeddings, and the target's language as the decoder's second input.
 """
 
+import pathlib
 import re
 
 from export.common.errors import InputError
@@ -88,7 +89,7 @@ _M2M_CODES = {
 _M2M_LANGUAGE, _NLLB_LANGUAGE = "__([a-z]{2,3})__", "([a-z]{3}_[A-Z][a-z]{3})"
 
 
-def read_m2m(folder):
+def read_m2m(folder: pathlib.Path) -> PretrainedModel:
     """Reads a directory of `save_pretrained` as a PretrainedModel.
 
     docs/pretrained.md lists the files. Raises InputError if one is missing,

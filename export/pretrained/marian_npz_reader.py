@@ -7,8 +7,10 @@ source's length plus a constant: sometimes the translations differ.
 """
 
 import math
+import os
 import pathlib
 import re
+import typing
 
 import numpy as np
 import yaml
@@ -62,10 +64,10 @@ _REFERENCE_LENGTH = 128
 # Marian's files nest at most lists in a mapping.
 _MAX_YAML_DEPTH = 3
 # libyaml's loader, which PyYAML may lack, is twenty times as fast.
-_BASE_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+_BASE_LOADER: typing.Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
-def read_marian_npz(folder):
+def read_marian_npz(folder: pathlib.Path) -> PretrainedModel:
     """Reads a directory of Marian's own files as a PretrainedModel.
 
     Raises InputError if a file is missing, damaged or of another architecture.
@@ -314,7 +316,9 @@ class _TextLoader(_BASE_LOADER):
         return fields
 
 
-def parse_yaml(content, name):
+def parse_yaml(
+    content: bytes, name: str | os.PathLike
+) -> dict[str, typing.Any]:
     """Returns the mapping of a YAML file, str to str, list or dict.
 
     Raises InputError for references, by which a small file stands for an

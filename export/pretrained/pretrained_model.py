@@ -1,5 +1,6 @@
 """A pretrained model, and how commands that import one write it."""
 
+import pathlib
 import typing
 
 import keras_transformer as kt
@@ -16,12 +17,17 @@ class PretrainedModel(typing.NamedTuple):
     # Content of a `vocabulary.model`.
     vocabulary: bytes
     # Codes of source and target, None if the directory lacks them.
-    languages: tuple
+    languages: tuple[str | None, ...]
     # About settings of the directory that are ignored.
     warnings: list[str]
 
 
-def write_pretrained(path, folder, pretrained, **changes):
+def write_pretrained(
+    path: pathlib.Path,
+    folder: pathlib.Path,
+    pretrained: PretrainedModel,
+    **changes: typing.Any,
+) -> None:
     """Writes a PretrainedModel, and prints its size and warnings.
 
     `path` is the new model directory, `folder` the directory that was read, and
@@ -51,14 +57,14 @@ def write_pretrained(path, folder, pretrained, **changes):
     )
 
 
-def write_model_directory(path, *content):
+def write_model_directory(path: pathlib.Path, *content: typing.Any) -> None:
     """Writes a new model directory with the content of `write`, or nothing."""
     with atomic_write(path) as temporary:
         temporary.mkdir()
         ModelDirectory(temporary).write(*content)
 
 
-def print_next_commands(path, *languages):
+def print_next_commands(path: pathlib.Path, *languages: str) -> None:
     """Prints how to translate with a new model directory, and to export it.
 
     `languages` are flags of both commands.

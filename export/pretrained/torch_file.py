@@ -10,6 +10,7 @@ row, followed by the storages.
 import functools
 import io
 import math
+import pathlib
 import pickle
 import pickletools
 import typing
@@ -46,11 +47,11 @@ _INSTRUCTIONS = (
 class LazyArray(typing.NamedTuple):
     """The declared shape of an array, and a function that reads it."""
 
-    shape: tuple
+    shape: tuple[int, ...]
     read: typing.Callable[[], np.ndarray]
 
 
-def open_torch_file(path):
+def open_torch_file(path: pathlib.Path) -> dict[str, LazyArray]:
     """Returns a dict of LazyArrays by name; any exception for other files."""
     with path.open("rb") as file:
         is_zip = file.read(2) == b"PK"

@@ -9,14 +9,17 @@ tokenized text. SentencePiece's other pieces follow after the V ids of the model
 unknown.
 """
 
+import pathlib
 import re
 import typing
+from collections.abc import Collection, Iterable, Sequence
 
 from google.protobuf.message import DecodeError
 
 from export.common.errors import InputError
 from export.pretrained.config_files import (
     HF_TOKENIZER_FIELDS,
+    Fields,
     read_bytes,
     read_fields,
     read_json,
@@ -48,7 +51,9 @@ class Vocabulary(typing.NamedTuple):
     checkpoint_ids: list[int]
 
 
-def read_vocabularies(folder, sizes, begin_id, end_id):
+def read_vocabularies(
+    folder: pathlib.Path, sizes: Sequence[int], begin_id: int, end_id: int
+) -> tuple[list[Vocabulary], tuple[str | None, ...], list[str]]:
     """Reads the files of `MarianTokenizer.save_pretrained`.
 
     `sizes` are the numbers of ids of source and target in the checkpoint,
@@ -63,7 +68,7 @@ def read_vocabularies(folder, sizes, begin_id, end_id):
     added, warnings = read_added_tokens(folder)
     paths = [folder / "vocab.json"] * 2
     vocabs = [read_vocab(paths[0]) | added] * 2
-    begin_ids = [begin_id, begin_id]
+    begin_ids: list[typing.Any] = [begin_id, begin_id]
     if is_separate:
         paths[1], vocabs[1] = target_path, read_vocab(target_path)
         begin_ids[0] = vocabs[0].get(_PADDING)
@@ -87,17 +92,17 @@ def read_vocabularies(folder, sizes, begin_id, end_id):
         warnings += more_warnings
         path = folder / f"{side}.spm"
         vocabularies.append(
-            make_vocabulary(vocab, read_bytes(path), *special_ids, path)
+            make_vocabulary(vocab, read_bytes(path), *special_ids, path)  # type: ignore[arg-type]
         )
     return vocabularies, languages, warnings
 
 
 def read_added_tokens(
-    folder,
-    supported_fields=HF_TOKENIZER_FIELDS,
-    known=(_END, _UNKNOWN, _PADDING),
-):
-    """Returns the added tokens, a dict from token to id, and warnings.
+    folder: pathlib.Path,
+    supported_fields: Fields = HF_TOKENIZER_FIELDS,
+    known: Collection[str] = (_END, _UNKNOWN, _PADDING),
+) -> tuple[dict[str, int], list[str]]:
+    """Returns the ids of the added tokens, and warnings.
 
     The fields of the tokenizer's files must be among the supported ones;
     `known` are tokens without a warning.
@@ -137,7 +142,7 @@ def _token_text(token):
     return token["content"] if is_object else token
 
 
-def read_vocab(path):
+def read_vocab(path: pathlib.Path) -> dict[str, int]:
     """Returns the dict of a `vocab.json`, piece to id."""
     vocab = read_json(path)
     for piece, piece_id in vocab.items():
@@ -146,7 +151,9 @@ def read_vocab(path):
     return vocab
 
 
-def complete_vocab(vocab, size, path):
+def complete_vocab(
+    vocab: dict[str, int], size: int, path: pathlib.Path
+) -> tuple[dict[str, int], list[str]]:
     """Returns a vocab with pieces for all ids below `size`, and warnings.
 
     Raises InputError if an id exceeds the size, or has several pieces.
@@ -154,7 +161,7 @@ def complete_vocab(vocab, size, path):
     # Vocabs of OPUS-MT lack ids whose pieces differed only in a trailing space
     # character, and may have an empty piece.
     vocab = {piece: vocab[piece] for piece in vocab if piece}
-    last = max(vocab, key=vocab.get, default="")
+    last = max(vocab, key=vocab.get, default="")  # type: ignore[arg-type]
     if vocab.get(last, 0) >= size:
         # Their names in Hugging Face's and in Marian's files.
         expected = f"an id below {size}, vocab_size or dim-vocabs,"
@@ -174,15 +181,15 @@ def complete_vocab(vocab, size, path):
 
 
 def make_vocabulary(
-    vocab,
-    spm,
-    unknown_id,
-    begin_id,
-    end_id,
-    path,
-    padding_entry=PADDING_ENTRY,
-    control=(),
-):
+    vocab: dict[str, int],
+    spm: bytes,
+    unknown_id: int,
+    begin_id: int | None,
+    end_id: int,
+    path: pathlib.Path,
+    padding_entry: str = PADDING_ENTRY,
+    control: Iterable[str] = (),
+) -> Vocabulary:
     """Returns the Vocabulary of one side.
 
     `vocab` is a dict of `complete_vocab`, `spm` the bytes of the side's
@@ -200,7 +207,7 @@ def make_vocabulary(
     begin_id = MISSING_ID if begin_id is None else begin_id
     padding_id = vocab.get(padding_entry, MISSING_ID)
     special_ids = [padding_id, unknown_id, begin_id, end_id]
-    names = sorted(vocab, key=vocab.get)
+    names = sorted(vocab, key=vocab.get)  # type: ignore[arg-type]
     other_ids = [i for i in range(len(vocab)) if i not in special_ids]
     new_names = _rename_special([names[i] for i in other_ids])
     is_unigram = model.trainer_spec.model_type == _UNIGRAM
@@ -235,14 +242,14 @@ def make_vocabulary(
     return Vocabulary(proto, checkpoint_ids)
 
 
-def read_pieces(spm, path):
+def read_pieces(spm: bytes, path: pathlib.Path) -> list[str]:
     """Returns the pieces of a SentencePiece model but its control pieces."""
     control = _TYPE.CONTROL, _TYPE.UNKNOWN
     pieces = _parse_model(spm, {}, path).pieces
     return [each.piece for each in pieces if each.type not in control]
 
 
-def read_piece_ids(spm, path):
+def read_piece_ids(spm: bytes, path: pathlib.Path) -> dict[str, int]:
     """Returns the dict of a SentencePiece model, piece to its own id."""
     pieces = _parse_model(spm, {}, path).pieces
     return {each.piece: number for number, each in enumerate(pieces)}

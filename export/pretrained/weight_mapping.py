@@ -13,6 +13,7 @@ Both are the network of the paper, with different storage:
 import itertools
 import operator
 import typing
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
@@ -21,8 +22,11 @@ from keras import ops
 import keras_transformer as kt
 from export.common.errors import InputError
 from export.pretrained.config_files import wrong_value_error
-from export.pretrained.vocabulary import MISSING_ID
+from export.pretrained.vocabulary import MISSING_ID, Vocabulary
 from keras_transformer.config import BEGIN_ID, END_ID
+
+if typing.TYPE_CHECKING:
+    from export.pretrained.weights_file import WeightsFile
 
 # Bias of an id that must not count in the softmax.
 EXCLUDED_BIAS = -1e9
@@ -59,26 +63,26 @@ class WeightMapping(typing.NamedTuple):
     name: str
     # "encoder" or "decoder", index of the layer, None for the stack itself, and
     # an attribute.
-    weight_path: tuple
+    weight_path: tuple[str, int | None, str]
     # Slice of the weight's last axis, and its shape, [in, out] or [width].
     columns: slice
-    shape: tuple
+    shape: tuple[int, ...]
     # Whether the checkpoint stores it as [out, in].
     is_transposed: bool = False
 
     @property
-    def stored_shape(self):
+    def stored_shape(self) -> tuple[int, ...]:
         """Shape of the array in the checkpoint."""
         return self.shape[::-1] if self.is_transposed else self.shape
 
-    def weight(self, model):
+    def weight(self, model: kt.Transformer) -> keras.Variable:
         """Returns the weight of a Transformer."""
         side, index, attribute = self.weight_path
         stack = getattr(model, side)
         layer = stack if index is None else stack.layers[index]
         return operator.attrgetter(attribute)(layer)
 
-    def permute(self, array, order):
+    def permute(self, array: np.ndarray, order: np.ndarray) -> np.ndarray:
         """Returns the array with the residual stream's columns in an order."""
         *_, attribute = self.weight_path
         if any(name in attribute for name in (_OUT, _NORM, _FINAL_NORM)):
@@ -87,7 +91,9 @@ class WeightMapping(typing.NamedTuple):
         return array[order] if attribute.endswith(".kernel") else array
 
 
-def layer_mappings(config, is_hugging_face):
+def layer_mappings(
+    config: kt.TransformerConfig, is_hugging_face: bool
+) -> list[WeightMapping]:
     """Returns the WeightMappings of all arrays but embeddings and output bias.
 
     The arrays are named as in a MarianMTModel, or as in Marian's `model.npz`.
@@ -149,12 +155,17 @@ def _norm_mappings(config, names, path):
     ]
 
 
-def marian_columns(width):
+def marian_columns(width: int) -> np.ndarray:
     """Returns the columns for `ours = marians[..., columns]`, int [D]."""
     return np.arange(width).reshape(2, width // 2).T.ravel()
 
 
-def load_transformer(config, weights, mappings, other_names):
+def load_transformer(
+    config: kt.TransformerConfig,
+    weights: "WeightsFile",
+    mappings: Sequence[WeightMapping],
+    other_names: set[str],
+) -> kt.Transformer:
     """Returns a Transformer with the layers of a WeightsFile.
 
     `mappings` are the WeightMappings of all layers, `other_names` the names of
@@ -177,7 +188,9 @@ def load_transformer(config, weights, mappings, other_names):
     return model
 
 
-def layer_arrays(model, mappings):
+def layer_arrays(
+    model: kt.Transformer, mappings: Sequence[WeightMapping]
+) -> dict[str, np.ndarray]:
     """Returns the arrays of WeightMappings by name, float32."""
     order = np.argsort(marian_columns(model.config.d_model))
     arrays = {}
@@ -190,7 +203,13 @@ def layer_arrays(model, mappings):
     return arrays
 
 
-def set_embeddings(model, embeddings, bias, source, target):
+def set_embeddings(
+    model: kt.Transformer,
+    embeddings: Mapping[str, np.ndarray],
+    bias: np.ndarray,
+    source: Vocabulary,
+    target: Vocabulary,
+) -> None:
     """Sets the embeddings and the output bias of a Transformer.
 
     `embeddings` are the checkpoint's matrices [V', D] by name: "source",
@@ -236,15 +255,15 @@ def _assign_rows(weight, start, rows):
 
 
 def make_transformer_config(
-    file,
-    names,
-    d_model,
-    num_heads,
-    encoder_layers,
-    decoder_layers,
-    norm="post",
-    **fields,
-):
+    file: str,
+    names: Mapping[str, str],
+    d_model: int,
+    num_heads: int,
+    encoder_layers: int,
+    decoder_layers: int,
+    norm: str = "post",
+    **fields: typing.Any,
+) -> kt.TransformerConfig:
     """Returns the TransformerConfig of a Marian network, or of M2M-100.
 
     Errors name `file`, with its `names` of the fields where they differ;

@@ -31,18 +31,18 @@ class WeightsFile:
     InputError if the file or an array is missing, damaged or unexpected.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: pathlib.Path):
         self.path = path
         self._arrays = _open_arrays(path)
         self.names = {*self._arrays}
 
-    def shape(self, name):
+    def shape(self, name: str) -> tuple[int, ...]:
         """Returns the declared shape of an array."""
         if name not in self.names:
             raise InputError(f"{self.path} has no array {name}.")
         return self._arrays[name].shape
 
-    def validate_shape(self, name, shape):
+    def validate_shape(self, name: str, shape: tuple[int, ...]) -> None:
         """Raises InputError if an array is missing or has another shape."""
         declared = self.shape(name)
         # Marian stores vectors as [1, n].
@@ -50,7 +50,7 @@ class WeightsFile:
             expected = f"the shape {list(shape)}"
             raise wrong_value_error(self.path, name, list(declared), expected)
 
-    def validate_names(self, names):
+    def validate_names(self, names: set[str]) -> None:
         """Raises InputError if the file has arrays not in `names`."""
         unknown = sorted(self.names - names)
         if unknown:
@@ -59,11 +59,11 @@ class WeightsFile:
                 f"got {len(unknown)} others, such as {unknown[0]}."
             )
 
-    def read(self, name, shape):
+    def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """Returns an array as float32."""
         return np.asarray(self.read_stored(name, shape), np.float32)
 
-    def read_stored(self, name, shape):
+    def read_stored(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """Returns an array in its own dtype, finite in float32."""
         # Before reading: a hostile file may declare any size.
         self.validate_shape(name, shape)
@@ -82,7 +82,7 @@ class WeightsFile:
                 raise wrong_value_error(self.path, name, float(value), expected)
         return array.reshape(shape)
 
-    def read_text(self, name):
+    def read_text(self, name: str) -> bytes:
         """Returns the bytes of a text stored as an array, without NUL."""
         shape = self.shape(name)
         if len(shape) != 1 or shape[0] > _MAX_TEXT_BYTES:
@@ -98,7 +98,7 @@ class WeightsFile:
             return self._arrays[name].read()
 
 
-def open_weights_file(folder):
+def open_weights_file(folder: pathlib.Path) -> WeightsFile:
     """Returns the WeightsFile of a directory of `save_pretrained`.
 
     Raises InputError if it does not exist or is damaged.

@@ -6,6 +6,7 @@ which may differ by rounding.
 
 import dataclasses
 import typing
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -49,14 +50,19 @@ class Comparison:
     first_inexact: str | None = None
 
     @property
-    def error(self):
+    def error(self) -> str | None:
         """Description of a text that must not differ, or None."""
         num_allowed = self.tolerance.different_share * self.num_texts
         if self.num_texts - self.num_equal > num_allowed:
             return self.first_different
         return self.first_inexact
 
-    def add(self, texts, outputs, expected_outputs):
+    def add(
+        self,
+        texts: Iterable[str],
+        outputs: Mapping[str, np.ndarray],
+        expected_outputs: Mapping[str, np.ndarray],
+    ) -> None:
         """Compares two dicts of arrays with a row for each text."""
         rows, expected_rows = (
             [dict(zip(each, row)) for row in zip(*each.values())]

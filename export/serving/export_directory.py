@@ -9,7 +9,10 @@ import importlib.metadata
 import json
 import pathlib
 import random
+import typing
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import sentencepiece
 from google.protobuf.message import DecodeError
 
@@ -19,6 +22,11 @@ from export.terms.terms import Term, request_inputs
 from export.tokenizers.tags import split_tags
 from export.translators.batches import pad_ids
 from export.translators.languages import Languages
+
+if typing.TYPE_CHECKING:
+    from export.serving.served_parser import ServedParser
+    from export.serving.served_translator import ServedTranslator
+    from export.translators.languages import Tokenizers
 
 # Relative to a version's folder; TensorFlow Serving ignores them. Which of them
 # exists determines the task of a version.
@@ -38,15 +46,17 @@ LIMITS = {
     | {"stop_criterion", "max_extra_tokens", "quantization"},
     "parsing": _COMMON_LIMITS,
 }
+# Of each signature, dicts of its inputs by name.
+Requests: typing.TypeAlias = dict[str, list[dict[str, typing.Any]]]
 _PACKAGES = ("keras", "tensorflow", "tensorflow-text")
 
 
-def is_version(name):
+def is_version(name: str) -> bool:
     """Returns whether TensorFlow Serving reads a folder name as a version."""
     return name.isascii() and name.isdecimal()
 
 
-def newest_version(path):
+def newest_version(path: pathlib.Path) -> pathlib.Path | None:
     """Returns a folder that is an exported version, or its newest version.
 
     None if there is no version. Raises InputError if access is denied.
@@ -60,7 +70,9 @@ def newest_version(path):
     return max(versions, key=lambda child: int(child.name), default=None)
 
 
-def version_number(export_dir, requested=None):
+def version_number(
+    export_dir: pathlib.Path, requested: int | None = None
+) -> int:
     """Returns the number of the version to write, by default the next one.
 
     Raises InputError if the version exists or `requested` is below 1.
@@ -81,20 +93,22 @@ def version_number(export_dir, requested=None):
     return requested
 
 
-def folder_size(path):
+def folder_size(path: pathlib.Path) -> int:
     """Returns the size of all files in a folder, in bytes."""
     files = [each for each in path.rglob("*") if each.is_file()]
     return sum(each.stat().st_size for each in files)
 
 
-def read_task(version):
+def read_task(version: pathlib.Path) -> str:
     """Returns "parsing" for a parser's version, else "translation"."""
     is_parser = (version / DESCRIPTION_FILES["parsing"]).exists()
     return "parsing" if is_parser else "translation"
 
 
-def make_description(directory, servable):
-    """Returns the description of an export, a dict."""
+def make_description(
+    directory: typing.Any, servable: "ServedTranslator | ServedParser"
+) -> dict[str, typing.Any]:
+    """Returns the description of an export."""
     import keras_transformer as kt
 
     run = directory.read_run() if directory.run_path.exists() else {}
@@ -122,7 +136,7 @@ def make_description(directory, servable):
     }
 
 
-def read_description(version):
+def read_description(version: pathlib.Path) -> dict[str, typing.Any]:
     """Returns a version's description; InputError if it is not valid."""
     task = read_task(version)
     path = version / DESCRIPTION_FILES[task]
@@ -137,7 +151,7 @@ def read_description(version):
     return content
 
 
-def read_export_languages(description):
+def read_export_languages(description: Mapping[str, typing.Any]) -> Languages:
     """Returns the Languages of the description of an export."""
     return Languages(
         tuple(description.get("languages", ())),
@@ -147,13 +161,20 @@ def read_export_languages(description):
     )
 
 
-def select_inputs(names, texts, translations, ids, codes):
-    """Returns a request with inputs of these names, a dict.
+def select_inputs(
+    names: Iterable[str],
+    texts: Sequence[str],
+    translations: Sequence[str],
+    ids: Sequence[Sequence[int] | np.ndarray],
+    codes: Iterable[tuple[str, str]],
+) -> dict[str, typing.Any]:
+    """Returns a request with inputs of these names.
 
     `ids` are rows of ids, `codes` pairs of languages, of `language_pairs`.
     Raises InputError for an unknown name.
     """
     terms = [first_terms(*pair) for pair in zip(texts, translations)]
+    values: dict[str, typing.Any]
     values = {"text": texts, "translation": translations}
     values["ids"] = pad_ids(ids)
     values |= request_inputs(terms)
@@ -167,20 +188,20 @@ def select_inputs(names, texts, translations, ids, codes):
     return {name: values[name] for name in names}
 
 
-def language_pairs(languages, count):
+def language_pairs(languages: Languages, count: int) -> list[tuple[str, str]]:
     """Returns `count` pairs of codes, of all languages to translate into."""
     source, codes = languages.source or "", languages.codes or [""]
     return [(source, codes[index % len(codes)]) for index in range(count)]
 
 
-def first_terms(text, translation):
-    """Returns the first words of both as a list of one Term, if they exist."""
+def first_terms(text: str, translation: str) -> list[Term]:
+    """Returns the first words of both as one Term, if they exist."""
     texts = (split_tags(each, 2)[1] for each in (text, translation))
     source, target = (each.replace("|", " ").split()[:1] for each in texts)
     return [*map(Term, source, target)]
 
 
-def random_texts(vocabulary, lengths):
+def random_texts(vocabulary: bytes, lengths: Sequence[int]) -> list[str]:
     """Returns texts of `lengths` random tokens, the same for each call.
 
     Tokenizing them may give other lengths. `vocabulary` is the bytes of a
@@ -198,9 +219,13 @@ def random_texts(vocabulary, lengths):
     ]
 
 
-def make_warm_up_requests(tokenizer, signatures, languages):
-    """Returns a list of requests for each signature, a dict by name."""
-    requests = {name: [] for name in signatures}
+def make_warm_up_requests(
+    tokenizer: "Tokenizers",
+    signatures: Mapping[str, typing.Any],
+    languages: Languages,
+) -> Requests:
+    """Returns requests for each signature by name."""
+    requests: Requests = {name: [] for name in signatures}
     for lengths in _REQUEST_LENGTHS:
         texts = random_texts(tokenizer.source.proto, lengths)
         translations = random_texts(tokenizer.target.proto, lengths[::-1])
@@ -213,7 +238,7 @@ def make_warm_up_requests(tokenizer, signatures, languages):
     return requests
 
 
-def write_warm_up_requests(path, requests):
+def write_warm_up_requests(path: pathlib.Path, requests: Requests) -> None:
     """Writes requests as TFRecords of PredictionLog."""
     # Not at the top: exports are loaded by a session without Keras.
     import tensorflow as tf
@@ -232,13 +257,13 @@ def write_warm_up_requests(path, requests):
                 writer.write(log.SerializeToString())
 
 
-def read_warm_up_requests(version):
+def read_warm_up_requests(version: pathlib.Path) -> Requests:
     """Returns a version's warm-up requests; InputError if they are damaged."""
     import tensorflow as tf
     from tensorflow_serving.apis import prediction_log_pb2
 
     path = version / WARM_UP_FILE
-    requests = {}
+    requests: Requests = {}
     try:
         for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
             log = prediction_log_pb2.PredictionLog.FromString(record)
@@ -256,7 +281,7 @@ def read_warm_up_requests(version):
     return requests
 
 
-def damaged_file_error(path, error):
+def damaged_file_error(path: pathlib.Path, error: Exception) -> InputError:
     """Returns the InputError for a damaged file of an export."""
     return InputError(
         f"{path} cannot be used ({error}); export the model again with "

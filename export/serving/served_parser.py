@@ -1,17 +1,24 @@
 """A parser, from text to bracketed trees, as graphs for TensorFlow Serving."""
 
 import functools
+import os
+import typing
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
-from export.parsing.linearization import FIRST_SYMBOL_ID
+from export.parsing.linearization import FIRST_SYMBOL_ID, SymbolVocabulary
 from export.parsing.parser import Parser
 from export.parsing.trees import ROOT, ROOT_LABELS, UNICODE_SPACE
 from export.translators.batches import character_limit, truncation_limit
 from export.translators.languages import Languages
 from export.translators.translation import IMPOSSIBLE_SCORE
 from keras_transformer.config import END_ID, PAD_ID
+from keras_transformer.types import Tensor
+
+if typing.TYPE_CHECKING:
+    from export.parsing.word_tokenizer import WordTokenizer
 
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _IDS = tf.TensorSpec([None, None], tf.int32)
@@ -35,10 +42,12 @@ class ServedParser(tf.Module):
     target_pieces = None
     languages = Languages()
 
-    def __init__(self, parser, max_source_tokens=MAX_SOURCE_TOKENS):
+    def __init__(
+        self, parser: Parser, max_source_tokens: int = MAX_SOURCE_TOKENS
+    ):
         super().__init__(name="served_parser")
         config = parser.model.config
-        self.parameters = parser.model.count_params()
+        self.parameters = parser.model.count_params()  # type: ignore[union-attr]
         self.model_variables = [
             variable.value for variable in parser.model.weights
         ]
@@ -62,27 +71,30 @@ class ServedParser(tf.Module):
 
     @classmethod
     def from_directory(
-        cls, path, max_source_tokens=MAX_SOURCE_TOKENS, **search
-    ):
+        cls,
+        path: str | os.PathLike,
+        max_source_tokens: int = MAX_SOURCE_TOKENS,
+        **search: typing.Any,
+    ) -> typing.Self:
         """Loads a model directory; `search` are settings of Parser."""
         return cls(Parser.from_directory(path, **search), max_source_tokens)
 
-    def limits(self):
-        """Returns the settings and limits of the search, a dict."""
+    def limits(self) -> dict[str, typing.Any]:
+        """Returns the settings and limits of the search."""
         return dict(self._limits)
 
-    def signatures(self):
+    def signatures(self) -> dict[str, Callable[..., dict[str, Tensor]]]:
         """Returns the signatures: dict, name to tf.function."""
         return {"serving_default": self.parse, "n_best": self.n_best}
 
     @tf.function(input_signature=[_TEXT], autograph=False)
-    def parse(self, text):
+    def parse(self, text: Tensor) -> dict[str, Tensor]:
         """The signature `serving_default`; text without words scores 0."""
         trees, scores = self._parse(text, self._search_best, 1)
         return {"tree": trees[:, 0], "score": scores[:, 0]}
 
     @tf.function(input_signature=[_TEXT], autograph=False)
-    def n_best(self, text):
+    def n_best(self, text: Tensor) -> dict[str, Tensor]:
         """The signature `n_best`; missing trees are "" and -1e9."""
         trees, scores = self._parse(text, self._search_n_best, self._beam_size)
         return {"trees": trees, "scores": scores}
@@ -135,10 +147,10 @@ class ServedParser(tf.Module):
 class GraphWordTokenizer:
     """Splits and tokenizes words in a graph, like a WordTokenizer."""
 
-    def __init__(self, tokenizer):
+    def __init__(self, tokenizer: "WordTokenizer"):
         self._tokenizer = tokenizer
 
-    def split(self, text):
+    def split(self, text: Tensor) -> tf.RaggedTensor:
         """Splits text, string [B], like `split_at_spaces`.
 
         Returns a RaggedTensor string [B, None].
@@ -150,7 +162,7 @@ class GraphWordTokenizer:
         text = tf.strings.regex_replace(text, r"\)", "-RRB-")
         return tf.strings.split(text)
 
-    def encode(self, words):
+    def encode(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
         """Tokenizes words, a RaggedTensor string [B, None], to ids.
 
         Returns a RaggedTensor int32 [B, None]; each row ends with the end id.
@@ -177,7 +189,7 @@ class GraphWordTokenizer:
 class TreeWriter:
     """Writes trees from ids of a SymbolVocabulary and from words."""
 
-    def __init__(self, symbols):
+    def __init__(self, symbols: SymbolVocabulary):
         self._first_tag_id = symbols.first_tag_id
         labels, tags = symbols.labels, symbols.tags
         counts = [FIRST_SYMBOL_ID, len(labels), len(labels), len(tags)]
@@ -198,7 +210,7 @@ class TreeWriter:
         for symbol_id, label in enumerate(labels, FIRST_SYMBOL_ID):
             self._is_root[symbol_id] = label in ROOT_LABELS
 
-    def write(self, tokens, words):
+    def write(self, tokens: Tensor, words: tf.RaggedTensor) -> Tensor:
         """Returns trees as lines of text, string [B, K].
 
         `tokens`, int32 [B, K, T], are symbols that TreeGrammar allows, the end

@@ -1,9 +1,12 @@
 """A translator as graphs for TensorFlow Serving."""
 
+import typing
 import uuid
+from collections.abc import Callable
 
 import tensorflow as tf
 
+import keras_transformer as kt
 from export.translators.int8 import NOT_SUPPORTED, multiplies_exactly
 from export.translators.languages import Languages
 from export.translators.output_vocabulary_files import load_output_vocabulary
@@ -19,6 +22,11 @@ from export.translators.translation import IMPOSSIBLE_SCORE
 from keras_transformer.config import UNKNOWN_ID
 from keras_transformer.decoding.beam_decoder import FullOutputLayer
 from keras_transformer.decoding.output_vocabulary import replace_output_layer
+from keras_transformer.types import Tensor
+
+if typing.TYPE_CHECKING:
+    from export.tokenizers.pretrained_tokenizers import TokenizerPair
+    from export.tokenizers.tokenizer import Tokenizer
 
 _IDS = tf.TensorSpec([None, None], tf.int32, name="ids")
 
@@ -45,7 +53,12 @@ class ServedTranslator(tf.Module):
     task = "translation"
 
     def __init__(
-        self, model, tokenizer, max_source_tokens=256, languages=None, **search
+        self,
+        model: kt.Transformer,
+        tokenizer: "Tokenizer | TokenizerPair",
+        max_source_tokens: int = 256,
+        languages: Languages | None = None,
+        **search: typing.Any,
     ):
         super().__init__(name="served_translator")
         self.parameters = model.count_params()
@@ -57,7 +70,7 @@ class ServedTranslator(tf.Module):
         self.languages = languages
         graph = TextGraph(model, tokenizer, max_source_tokens, **search)
         translator = graph.translator
-        self._output_matrices = []
+        self._output_matrices: list[_OutputMatrix] = []
         if translator.search_model is translator.model and (
             not translator.quantization
         ):
@@ -77,8 +90,12 @@ class ServedTranslator(tf.Module):
 
     @classmethod
     def from_directory(
-        cls, directory, source_language=None, target_language=None, **search
-    ):
+        cls,
+        directory: typing.Any,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        **search: typing.Any,
+    ) -> typing.Self:
         """Loads a ModelDirectory, for texts of these languages or its own.
 
         `search` are the other arguments, with paths as in
@@ -93,12 +110,12 @@ class ServedTranslator(tf.Module):
         )
 
     @property
-    def target_pieces(self):
+    def target_pieces(self) -> list[int] | None:
         """Ids of the tokens that translations may contain; None for all."""
         return self._graph.translator.target_pieces
 
-    def limits(self):
-        """Returns the settings and limits of the search, a dict."""
+    def limits(self) -> dict[str, typing.Any]:
+        """Returns the settings and limits of the search."""
         translator = self._graph.translator
         shortlist = translator.shortlist
         return {
@@ -112,7 +129,7 @@ class ServedTranslator(tf.Module):
             "quantization": translator.quantization,
         }
 
-    def signatures(self):
+    def signatures(self) -> dict[str, Callable[..., dict[str, Tensor]]]:
         """Returns the signatures: dict, name to tf.function."""
         signatures = {
             "serving_default": self.translate,
@@ -129,14 +146,16 @@ class ServedTranslator(tf.Module):
         return signatures
 
     @_text_signature("text")
-    def translate(self, text):
+    def translate(self, text: Tensor) -> dict[str, Tensor]:
         """The signature `serving_default`; empty text scores 0."""
         source, truncated = self._encode(text)
         outputs = self._graph.n_best(source, 1, search=self._search)
         return _best(outputs) | {"truncated": truncated}
 
     @_text_signature("text", "source_language", "target_language")
-    def translate_languages(self, text, source_language, target_language):
+    def translate_languages(
+        self, text: Tensor, source_language: Tensor, target_language: Tensor
+    ) -> dict[str, Tensor]:
         """The signature `translate_languages`.
 
         Tags that a text begins with have precedence. A language that the model
@@ -160,7 +179,9 @@ class ServedTranslator(tf.Module):
         ],
         autograph=False,
     )
-    def translate_with_terms(self, text, source_terms, target_terms):
+    def translate_with_terms(
+        self, text: Tensor, source_terms: Tensor, target_terms: Tensor
+    ) -> dict[str, Tensor]:
         """The signature `translate_with_terms`.
 
         Empty text scores 0; a text whose terms cannot be spelled -1e9.
@@ -182,7 +203,7 @@ class ServedTranslator(tf.Module):
         return outputs | {"truncated": truncated}
 
     @_text_signature("text")
-    def n_best(self, text):
+    def n_best(self, text: Tensor) -> dict[str, Tensor]:
         """The signature `n_best`; empty text has one result."""
         source, truncated = self._encode(text)
         outputs = self._graph.n_best(
@@ -191,14 +212,14 @@ class ServedTranslator(tf.Module):
         return outputs | {"truncated": truncated}
 
     @_text_signature("text")
-    def align(self, text):
+    def align(self, text: Tensor) -> dict[str, Tensor]:
         """The signature `align`; padding and empty text have "" and 0."""
         text = add_tags(text, self._tags, self.languages)
         source, truncated = self._graph.encode(text)
         return self._graph.align(source, text) | {"truncated": truncated}
 
     @_text_signature("text", "translation")
-    def score(self, text, translation):
+    def score(self, text: Tensor, translation: Tensor) -> dict[str, Tensor]:
         """The signature `score`; long translations are truncated.
 
         Empty text scores 0 with an empty translation, else -1e9.
@@ -216,7 +237,7 @@ class ServedTranslator(tf.Module):
         }
 
     @tf.function(input_signature=[_IDS], autograph=False)
-    def tokens(self, ids):
+    def tokens(self, ids: Tensor) -> dict[str, Tensor]:
         """The signature `tokens`; ids outside the vocabulary are unknown."""
         known = (ids >= 0) & (ids < self.config.encoder_vocabulary_size)
         source, truncated = truncate_ids(
@@ -231,7 +252,7 @@ class ServedTranslator(tf.Module):
         return {"ids": trim(tokens), "scores": scores, "truncated": truncated}
 
     @_text_signature("text")
-    def lengths(self, text):
+    def lengths(self, text: Tensor) -> dict[str, Tensor]:
         """The signature `lengths`: of texts as sources and translations."""
         source = add_tags(text, self._tags, self.languages)
         found, others = (

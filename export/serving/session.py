@@ -9,7 +9,10 @@ import importlib.util
 import os
 import pathlib
 import tempfile
+import typing
+from collections.abc import Mapping
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
 # Otherwise TensorFlow would import Keras, which a server does not have.
@@ -51,7 +54,7 @@ class ServerSession:
          'translation': array([b'Bonjour.'], dtype=object)}
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str | os.PathLike):
         _load_text_operations()
         self._session = tf.compat.v1.Session(graph=tf.Graph())
         with (
@@ -63,7 +66,9 @@ class ServerSession:
             )
         self.signatures = read_signatures(meta_graph)
 
-    def run(self, signature, inputs):
+    def run(
+        self, signature: str, inputs: Mapping[str, typing.Any]
+    ) -> dict[str, np.ndarray]:
         """Runs a signature.
 
         Takes a dict of names to arrays or nested lists, with text as bytes or
@@ -89,7 +94,7 @@ class ServerSession:
         }
         return self._session.run(fetches, feeds)
 
-    def close(self):
+    def close(self) -> None:
         """Frees the model; requests in progress are cancelled."""
         self._session.close()
 
@@ -119,7 +124,7 @@ def _path_without_wildcards(path):
         yield link
 
 
-def read_meta_graph(version):
+def read_meta_graph(version: pathlib.Path) -> typing.Any:
     """Returns the MetaGraphDef of an exported version, without running it.
 
     Raises OSError or ValueError if it is missing or damaged.
@@ -133,8 +138,8 @@ def read_meta_graph(version):
     return meta_graph
 
 
-def read_signatures(meta_graph):
-    """Returns a MetaGraphDef's signatures, a dict sorted by name."""
+def read_signatures(meta_graph: typing.Any) -> dict[str, typing.Any]:
+    """Returns a MetaGraphDef's signatures, sorted by name."""
     return {
         name: signature
         for name, signature in sorted(meta_graph.signature_def.items())
@@ -142,7 +147,7 @@ def read_signatures(meta_graph):
     }
 
 
-def unsupported_operations(meta_graph):
+def unsupported_operations(meta_graph: typing.Any) -> list[str]:
     """Returns the sorted names of operations that a stock server cannot run.
 
     They include "_XlaMustCompile" if XLA must compile a function.

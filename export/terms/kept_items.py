@@ -1,6 +1,7 @@
 """Finds what translations should contain as it is, such as addresses."""
 
 import re
+from collections.abc import Collection
 
 from export.documents.items import ATOM, Kind
 from export.documents.patterns import ADDRESS, EMOJI, LETTER
@@ -30,12 +31,17 @@ _ITEM = re.compile(
 )
 
 
-def find_items(text, kinds, rare=(), finder=_FINDER):
+def find_items(
+    text: str,
+    kinds: Collection[str],
+    rare: Collection[str] = (),
+    finder: PlaceholderFinder = _FINDER,
+) -> dict[str, tuple[str, ...]]:
     """Returns the items of a text that the search can keep.
 
-    They are a dict of str to tuples of variants: numbers may have other marks
-    in a translation. Of the kind "rare" are the words and symbols in `rare`, of
-    "placeholders" what a PlaceholderFinder finds.
+    Each has its variants: numbers may have other marks in a translation. Of
+    the kind "rare" are the words and symbols in `rare`, of "placeholders" what
+    a PlaceholderFinder finds.
     """
     items = _find_all(text, kinds, rare, finder)
     # "|" separates variants.
@@ -47,7 +53,12 @@ def find_items(text, kinds, rare=(), finder=_FINDER):
     return dict(possible[:MAX_ITEMS])
 
 
-def find_changes(source, target, kinds, finder=_FINDER):
+def find_changes(
+    source: str,
+    target: str,
+    kinds: Collection[str],
+    finder: PlaceholderFinder = _FINDER,
+) -> list[str]:
     """Returns the items of a text that its translation has not as often.
 
     Those of the kind "rare", which are those of a vocabulary, are not checked.
@@ -85,7 +96,7 @@ def _count(text, variants):
     return len(re.findall(f"{before}(?:{'|'.join(written)}){after}", text))
 
 
-def words(text):
+def words(text: str) -> list[str]:
     """Returns the words and symbols of a text that may be rare."""
     found = _ITEM.finditer(text)
     return [match[0] for match in found if match.lastgroup == "rare"]

@@ -8,8 +8,10 @@ import functools
 import re
 import typing
 import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from export.common.errors import InputError
+from export.common.storage import AnyPath
 from export.documents.patterns import ADDRESS, NO_SPACES
 from export.documents.placeholder_finder import PlaceholderFinder
 from export.lines.files import read_lines
@@ -34,8 +36,8 @@ class Term(typing.NamedTuple):
     is_kept: bool = False
 
     @property
-    def variants(self):
-        """Variants of the target, a list."""
+    def variants(self) -> list[str]:
+        """Variants of the target."""
         return self.target.split("|")
 
 
@@ -43,7 +45,7 @@ class Terms:
     """Finds the terms of a sentence.
 
     Args:
-        pairs: pairs of source and target, str; variants of either side, such as
+        pairs: pairs of source and target; variants of either side, such as
             inflections, are separated by "|".
         name: where the pairs are from, for messages.
         keep: kinds of items that translations contain as the text has them:
@@ -57,7 +59,13 @@ class Terms:
     PlaceholderFinder does.
     """
 
-    def __init__(self, pairs=(), name="terms", keep=(), placeholders=()):
+    def __init__(
+        self,
+        pairs: Iterable[tuple[str, str]] = (),
+        name: str = "terms",
+        keep: Collection[str] = (),
+        placeholders: Iterable[str] = (),
+    ):
         self.name, self.keep = name, frozenset(keep)
         self.placeholders = PlaceholderFinder(placeholders)
         if not self.keep <= {*KINDS}:
@@ -65,7 +73,8 @@ class Terms:
                 f"Expected kinds of text to keep among {', '.join(KINDS)}, got "
                 f"{', '.join(keep)}."
             )
-        self._targets, self._lines = {}, {}
+        self._targets: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._lines: dict[tuple[str, ...], int] = {}
         for number, (source, target) in enumerate(pairs, 1):
             sources, targets = map(_split_variants, (source, target))
             for side, variants in ("source", sources), ("target", targets):
@@ -86,7 +95,12 @@ class Terms:
         self._sizes = sorted({len(key) // 2 for key in self._targets})
 
     @classmethod
-    def from_file(cls, path, keep=(), placeholders=()):
+    def from_file(
+        cls,
+        path: "str | AnyPath",
+        keep: Collection[str] = (),
+        placeholders: Iterable[str] = (),
+    ) -> typing.Self:
         """Reads a file of lines: source TAB target.
 
         Raises InputError if it cannot be read, or as the class does.
@@ -96,12 +110,12 @@ class Terms:
     def __bool__(self):
         return bool(self._targets or self.keep)
 
-    def find_changes(self, source, target):
+    def find_changes(self, source: str, target: str) -> list[str]:
         """Returns the kept items that a translation has not as often."""
         return find_changes(source, target, self.keep, self.placeholders)
 
-    def find(self, text, rare=()):
-        """Returns the Terms of a sentence, each once, as a list.
+    def find(self, text: str, rare: Collection[str] = ()) -> list[Term]:
+        """Returns the Terms of a sentence, each once.
 
         Terms are found as whole words, in the case in which they are given,
         and not within addresses that are kept. Of the kind "rare" are the words
@@ -110,7 +124,8 @@ class Terms:
         items = find_items(text, self.keep, rare, self.placeholders)
         if "urls" in self.keep:
             text = _ADDRESS.sub("\ufffc", text)
-        found, units = {}, _units(text)
+        found: dict[tuple[str, ...], str] = {}
+        units = _units(text)
         composed = [(_compose(unit), space) for unit, space in units]
         for size in self._sizes:
             for start in range(len(units) - size + 1):
@@ -128,17 +143,19 @@ class Terms:
             if not any(item in term.source for term in terms)
         ]
 
-    def targets(self):
+    def targets(self) -> Iterator[tuple[int, str]]:
         """Yields (line number, target variant) for all variants."""
         for key, targets in self._targets.items():
             for target in targets:
                 yield self._lines[key], target
 
 
-def request_inputs(sentences):
-    """Returns inputs of the signature `translate_with_terms`, a dict.
+def request_inputs(
+    sentences: Sequence[Sequence[Term]],
+) -> dict[str, list[list[str]]]:
+    """Returns inputs of the signature `translate_with_terms`.
 
-    `sentences` are lists of Term; all are padded to the longest with "".
+    All lists are padded to the longest with "".
     """
     width = max([1, *map(len, sentences)])
     padded = [
@@ -151,7 +168,7 @@ def request_inputs(sentences):
 
 
 @functools.cache
-def is_joined(character):
+def is_joined(character: str) -> bool:
     """Returns whether a character forms words with its neighbors.
 
     True for letters, their marks and digits, except in scripts without spaces.
@@ -160,7 +177,7 @@ def is_joined(character):
     return kind in "LMN" and not _NO_SPACE.match(character)
 
 
-def is_before_word(character):
+def is_before_word(character: str) -> bool:
     """Returns whether a word may follow a character without a space."""
     kind = unicodedata.category(character)
     is_mark = character in _BEFORE_WORDS or kind in ("Pd", "Ps", "Pi", "Sc")

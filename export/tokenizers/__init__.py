@@ -7,9 +7,10 @@ languages from a text.
 """
 
 import importlib.util
+import typing
 
 
-def splits_in_python():
+def splits_in_python() -> bool:
     """Whether texts are split in Python: on JAX or without tensorflow-text."""
     # Not at the top: clients need no Keras.
     import keras
@@ -20,7 +21,7 @@ def splits_in_python():
     )
 
 
-def load_tokenizer(vocabulary):
+def load_tokenizer(vocabulary: bytes) -> typing.Any:
     """Returns the tokenizers of a vocabulary's bytes for Keras' backend.
 
     Their attributes `source` and `target` are those of the sides. Raises

@@ -10,6 +10,7 @@ import functools
 import re
 import sys
 import unicodedata
+from collections.abc import Callable, Iterable
 
 from export.tokenizers.tags import SPACE
 
@@ -23,13 +24,13 @@ CODE_WORD = f"(?s).*[{_CODE}].*"
 _ANY_MARK = re.compile(ANY_MARK)
 
 
-def has_case_marks(pieces):
-    """Whether SentencePiece's pieces, an iterable of str, have the marks."""
+def has_case_marks(pieces: Iterable[str]) -> bool:
+    """Whether SentencePiece's pieces have the marks."""
     return {f"{SPACE}{mark}" for mark in CASE_MARKS}.issubset(pieces)
 
 
 @functools.cache
-def case_patterns():
+def case_patterns() -> tuple[tuple[str, str, str], ...]:
     """Returns (mark, regular expression) pairs of whole texts.
 
     For Python and RE2. The first text is of capitals, at least two, or of words
@@ -68,14 +69,14 @@ def _count(letters, count):
 
 
 @functools.cache
-def word_pattern():
+def word_pattern() -> str:
     """Returns the pattern of a word: text before a letter, the letter, rest."""
     letter = character_class("L.")
     return f"(?s)^([^{letter}]*)([{letter}]?)(.*)$"
 
 
-def mark_case(text, is_token):
-    """Returns a str with a mark and small letters if it matches a pattern.
+def mark_case(text: str, is_token: Callable[[str], bool]) -> str:
+    """Returns a text with a mark and small letters if it matches a pattern.
 
     A text for which the function `is_token` is true, such as the acronym "USA",
     stays as it is.
@@ -91,8 +92,8 @@ def mark_case(text, is_token):
     return text
 
 
-def restore_case(text):
-    """Returns a str of a mark and small letters as text in capitals."""
+def restore_case(text: str) -> str:
+    """Returns a mark and small letters as text in capitals."""
     mark, text = text[:1], _ANY_MARK.sub("", text)
     if mark not in CASE_MARKS:
         return text
@@ -117,7 +118,7 @@ def _compiled_patterns():
     ]
 
 
-def character_class(categories, excluded=""):
+def character_class(categories: str, excluded: str = "") -> str:
     """Returns the ranges, within [...], of characters of Unicode categories.
 
     `categories` is a regular expression such as "L[ul]"; `excluded` characters

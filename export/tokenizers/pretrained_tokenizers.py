@@ -17,19 +17,20 @@ from export.tokenizers.python_tokenizers import (
 )
 from export.tokenizers.tokenizer import Tokenizer
 from keras_transformer.config import END_ID, UNKNOWN_ID
+from keras_transformer.types import TensorLike
 
 
 class TokenizerPair(tf.Module):
     """A tokenizer for each side, `source` and `target`."""
 
-    def __init__(self, source, target):
+    def __init__(self, source: Tokenizer, target: Tokenizer):
         super().__init__(name="tokenizer_pair")
         self.source = source
         self.target = target
 
 
-def load_tokenizer(vocabulary):
-    """Returns the Tokenizer or TokenizerPair of a `vocabulary.model`'s bytes.
+def load_tokenizer(vocabulary: bytes) -> Tokenizer | TokenizerPair:
+    """Returns the tokenizers of a `vocabulary.model`'s bytes.
 
     Raises ValueError for other bytes.
     """
@@ -59,16 +60,18 @@ class VocabTokenizer(Tokenizer):
     and others that only split text, see `export.pretrained.vocabulary`.
     """
 
-    def __init__(self, proto):
+    def __init__(self, proto: bytes):
         super().__init__(proto)
         self.vocabulary_size = read_vocab_size(proto)
         self._is_text = tf.constant(text_piece_mask(proto))
 
-    def tokenize(self, text):
+    def tokenize(self, text: TensorLike) -> tf.RaggedTensor:
         """Tokenizes text; see `Tokenizer.tokenize`."""
         return self._look_up(self.split(text))
 
-    def tokenize_with_offsets(self, text):
+    def tokenize_with_offsets(
+        self, text: TensorLike
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         """Splits text into ids with their byte offsets."""
         pieces, *offsets = self._string_tokenizer.tokenize_with_offsets(text)
         return self._look_up(pieces), *offsets
@@ -94,18 +97,20 @@ class TaggedTokenizer(VocabTokenizer):
 
     # Not set in the constructor: TensorFlow would save it.
     @functools.cached_property
-    def languages(self):
+    def languages(self) -> tuple[str, ...]:  # type: ignore[override]
         """Codes of the languages that a source's tags may name."""
         return read_languages(self.proto)
 
-    def tokenize(self, text):
+    def tokenize(self, text: TensorLike) -> tf.RaggedTensor:
         """Splits text into ids."""
         tags, _, rest = self._split_tags(text)
         pieces = self._string_tokenizer.tokenize(rest)
         counts = self._count_tags(tags, pieces)
         return _prepend(self._tag_ids(tags), counts, self._look_up(pieces))
 
-    def tokenize_with_offsets(self, text):
+    def tokenize_with_offsets(
+        self, text: TensorLike
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         """Splits text into ids with their byte offsets."""
         tags, tag_ends, rest = self._split_tags(text)
         pieces, starts, ends = self._string_tokenizer.tokenize_with_offsets(
@@ -121,12 +126,12 @@ class TaggedTokenizer(VocabTokenizer):
             _prepend(tag_ends, counts, ends + rest_start),
         )
 
-    def has_token(self, tokens):
+    def has_token(self, tokens: TensorLike) -> tf.Tensor:
         """Returns which strings of any shape are tokens with an id."""
         ids = self._id_tokenizer.string_to_id(tokens)
         return (ids != UNKNOWN_ID) & (ids < self.vocabulary_size)
 
-    def split(self, text):
+    def split(self, text: TensorLike) -> tf.RaggedTensor:
         """Splits text into pieces."""
         tags, _, rest = self._split_tags(text)
         pieces = self._string_tokenizer.tokenize(rest)
@@ -198,7 +203,7 @@ def _split_tag(text):
 class OpusTokenizer(TaggedTokenizer):
     """A TaggedTokenizer with the normalization of OPUS-MT's scripts."""
 
-    def clean_text(self, text):
+    def clean_text(self, text: TensorLike) -> tf.Tensor:
         """Cleans the text and normalizes it; NUL becomes a space."""
         text = tf.strings.regex_replace(text, r"\x00", " ")
         text = super().clean_text(text)

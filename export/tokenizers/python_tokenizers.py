@@ -14,6 +14,7 @@ target's language; the ids begin with the target's (`TargetLanguageModel`).
 import functools
 import re
 import typing
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import sentencepiece
@@ -28,6 +29,9 @@ from export.tokenizers.letter_case import (
     restore_case,
 )
 from export.tokenizers.tags import SPACE, TAG, SourceTags, split_tags
+
+if typing.TYPE_CHECKING:
+    from keras_transformer.types import TensorLike
 
 # The normalization of OPUS-MT's scripts: full-width punctuation becomes ASCII,
 # control and unassigned characters become spaces, and spaces are collapsed, as
@@ -53,9 +57,9 @@ _BYTES = 2
 
 
 class PythonTokenizer(SourceTags):
-    """Text to ids and back by the SentencePiece model `proto`, bytes."""
+    """Text to ids and back by the SentencePiece model `proto`."""
 
-    def __init__(self, proto):
+    def __init__(self, proto: bytes):
         self.proto = proto
         self._processor = sentencepiece.SentencePieceProcessor(
             model_proto=proto
@@ -64,12 +68,12 @@ class PythonTokenizer(SourceTags):
         pieces = map(self.id_to_token, range(self.vocabulary_size))
         self._has_case_marks = has_case_marks(pieces)
 
-    def tokens(self, text):
-        """Returns the tokens of a text, list of str, without the end token."""
+    def tokens(self, text: str) -> list[str]:
+        """Returns the tokens of a text, without the end token."""
         return self._processor.id_to_piece(self.ids(text)[:-1])
 
-    def ids(self, text):
-        """Returns a list of int, with the end id."""
+    def ids(self, text: str) -> list[int]:
+        """Returns the ids of a text, with the end id."""
         text = text.replace("\0", "")
         if self._has_case_marks:
             text = mark_case(text, self._is_token)
@@ -79,25 +83,25 @@ class PythonTokenizer(SourceTags):
         token_id = self._processor.piece_to_id(SPACE + text)
         return token_id != self._processor.unk_id()
 
-    def text(self, ids):
-        """Returns the text of ids, a list of int, without special ids.
+    def text(self, ids: list[int] | list[str]) -> str:
+        """Returns the text of ids, without special ids.
 
-        Tokens, a list of str, are joined too. Bytes that are not UTF-8 become
+        Tokens are joined too. Bytes that are not UTF-8 become
         U+FFFD.
         """
         text = self._processor.decode(ids)
         return restore_case(text) if self._has_case_marks else text
 
-    def id_to_token(self, token_id):
+    def id_to_token(self, token_id: int) -> str:
         """Returns the token of one id, such as "▁the"."""
         return self._processor.id_to_piece(token_id)
 
-    def encode(self, texts):
-        """Tokenizes a list of str to a list of int32 arrays with end ids."""
+    def encode(self, texts: Iterable[str]) -> list[np.ndarray]:
+        """Tokenizes texts to int32 arrays with end ids."""
         return [np.array(self.ids(text), np.int32) for text in texts]
 
-    def decode(self, ids):
-        """Joins int32 [B, T] ids; returns a list of str."""
+    def decode(self, ids: "TensorLike") -> list[str]:
+        """Joins int32 [B, T] ids to texts."""
         return [self.text(row) for row in np.asarray(ids).tolist()]
 
 
@@ -105,11 +109,15 @@ class PythonVocabTokenizer(PythonTokenizer):
     """The VocabTokenizer of `pretrained_tokenizers` without TensorFlow.
 
     A text may begin with `num_tags` tags, as in TaggedTokenizer and
-    LanguagePairTokenizer. `normalize` is a function from str to str, applied
-    first.
+    LanguagePairTokenizer. `normalize` is applied first.
     """
 
-    def __init__(self, proto, num_tags=0, normalize=str):
+    def __init__(
+        self,
+        proto: bytes,
+        num_tags: int = 0,
+        normalize: Callable[[str], str] = str,
+    ):
         super().__init__(proto)
         self._is_text = text_piece_mask(proto)
         self.vocabulary_size = read_vocab_size(proto)
@@ -117,8 +125,8 @@ class PythonVocabTokenizer(PythonTokenizer):
         self.languages = read_languages(proto) if num_tags else ()
         self._normalize = normalize
 
-    def ids(self, text):
-        """Returns a list of int with the end id; a leading tag is one id."""
+    def ids(self, text: str) -> list[int]:
+        """Returns ids with the end id; a leading tag is one id."""
         processor, unknown_id = self._processor, self._processor.unk_id()
         tags, text = split_tags(self._normalize(text), self.num_tags)
         ids = []
@@ -137,21 +145,21 @@ class PythonVocabTokenizer(PythonTokenizer):
         return [*tag_ids, *ids, processor.eos_id()]
 
 
-def read_languages(proto):
+def read_languages(proto: bytes) -> tuple[str, ...]:
     """Returns the sorted codes of the tags in a Vocabulary's `proto`."""
     return tuple(sorted(find_tags(proto)))
 
 
-def find_tags(proto):
-    """Returns the ids of the tags in a Vocabulary's `proto`, a dict by code."""
+def find_tags(proto: bytes) -> dict[str, int]:
+    """Returns the ids of the tags in a Vocabulary's `proto`, by code."""
     model = sentencepiece_model.ModelProto.FromString(proto)
     pieces = model.pieces[: model.trainer_spec.vocab_size]
     tags = (re.fullmatch(TAG, each.piece) for each in pieces)
     return {tag[1][2:-2]: i for i, tag in enumerate(tags) if tag}
 
 
-def text_piece_mask(proto):
-    """Returns a list of bool: for each id whether text may contain it.
+def text_piece_mask(proto: bytes) -> list[bool]:
+    """Returns for each id whether text may contain it.
 
     False for ids of V and above, control tokens, and tags, which are allowed
     only at the beginning of a source.
@@ -172,8 +180,8 @@ class PythonTokenizerPair(typing.NamedTuple):
     target: PythonTokenizer
 
 
-def load_python_tokenizers(vocabulary):
-    """Returns the PythonTokenizerPair of a vocabulary.
+def load_python_tokenizers(vocabulary: bytes) -> PythonTokenizerPair:
+    """Returns the tokenizers of a vocabulary.
 
     Raises ValueError for bytes that are not a SentencePiece model.
     """
@@ -185,25 +193,26 @@ def load_python_tokenizers(vocabulary):
     )
 
 
-def load_python_source_tokenizer(proto):
-    """Returns the PythonTokenizer for sources of a pretrained model."""
+def load_python_source_tokenizer(proto: bytes) -> PythonVocabTokenizer:
+    """Returns the tokenizer for sources of a pretrained model."""
     kind = read_kind(proto)
     if kind not in ("", OPUS_MT, LANGUAGE_PAIR):
         raise ValueError(f"There is no kind of sources {kind!r}.")
+    normalize: Callable[[str], str]
     normalize = normalize_opus if kind == OPUS_MT else str
     num_tags = 2 if kind == LANGUAGE_PAIR else 1
     return PythonVocabTokenizer(proto, num_tags, normalize)
 
 
-def normalize_opus(text):
-    """Normalizes a str as OPUS-MT's scripts do."""
+def normalize_opus(text: str) -> str:
+    """Normalizes a text as OPUS-MT's scripts do."""
     for pattern, replacement in opus_rules():
         text = re.sub(pattern, replacement, text)
     return text
 
 
 @functools.cache
-def opus_rules():
+def opus_rules() -> tuple[tuple[str, str], ...]:
     """Returns (regular expression, replacement) pairs for Python and RE2."""
     # Perl's \p{C} without line feeds, as ranges: RE2's has no unassigned
     # characters, and knows another version of Unicode. Text has no surrogates.
@@ -216,12 +225,12 @@ def opus_rules():
     )
 
 
-def join_vocabularies(source, target):
-    """Joins two SentencePiece models to the bytes of a vocabulary."""
+def join_vocabularies(source: bytes, target: bytes) -> bytes:
+    """Joins two SentencePiece models to a vocabulary."""
     return source + _encode_field(_TARGET_FIELD, target)
 
 
-def split_vocabulary(vocabulary):
+def split_vocabulary(vocabulary: bytes) -> tuple[bytes, bytes]:
     """Returns the SentencePiece models of source and target.
 
     A joint vocabulary is returned twice. Other bytes raise ValueError.
@@ -236,12 +245,12 @@ def split_vocabulary(vocabulary):
     return source, fields[_TARGET_FIELD]
 
 
-def add_kind(source, kind):
+def add_kind(source: bytes, kind: str) -> bytes:
     """Returns a source's model with its kind: OPUS_MT or LANGUAGE_PAIR."""
     return source + _encode_field(_KIND_FIELD, kind.encode("ascii"))
 
 
-def make_tagged_vocabulary(proto, num_tags):
+def make_tagged_vocabulary(proto: bytes, num_tags: int) -> bytes:
     """Returns a vocabulary whose sources begin with 1 or 2 tags.
 
     `proto` is a model of `train_vocabulary`, where tags are words.
@@ -256,25 +265,25 @@ def make_tagged_vocabulary(proto, num_tags):
     return join_vocabularies(source, target)
 
 
-def read_kind(source):
+def read_kind(source: bytes) -> str:
     """Returns what `add_kind` stored, or ""."""
     _, fields = _parse(source)
     return fields.get(_KIND_FIELD, b"").decode("ascii", "replace")
 
 
-def read_vocab_size(proto):
+def read_vocab_size(proto: bytes) -> int:
     """Returns V of a Vocabulary's `proto`; further pieces count as unknown."""
     model = sentencepiece_model.ModelProto.FromString(proto)
     return model.trainer_spec.vocab_size
 
 
-def has_byte_fallback(proto):
+def has_byte_fallback(proto: bytes) -> bool:
     """Returns whether characters without a token become byte tokens."""
     model = sentencepiece_model.ModelProto.FromString(proto)
     return model.trainer_spec.byte_fallback
 
 
-def has_crashing_piece(pieces):
+def has_crashing_piece(pieces: Iterable[str]) -> bool:
     """Returns whether a piece is empty or begins with NUL, which crashes."""
     return any(piece[:1] in ("", "\0") for piece in pieces)
 

@@ -15,25 +15,28 @@ class SourceTags:
 
     # Codes of the tags; 1 tag of the target's language, as in Marian, or 2 tags
     # of both, as in M2M-100 and NLLB-200.
-    languages, num_tags = (), 0
+    languages: tuple[str, ...] = ()
+    num_tags = 0
 
     @property
-    def has_both_tags(self):
+    def has_both_tags(self) -> bool:
         """Whether sources have 2 tags: the decoder gets the target's."""
         return self.num_tags == 2
 
 
 @functools.cache
-def tag_pattern(codes):
-    """Returns TAG for a tuple of codes only, also for RE2; () for any."""
+def tag_pattern(codes: tuple[str, ...]) -> str:
+    """Returns TAG for these codes only, also for RE2; () for any."""
     if not codes:
         return TAG
     return rf"[\t\n\f\r ]*(>>(?:{'|'.join(map(re.escape, codes))})<<)"
 
 
-def split_tags(text, num_tags, pattern=TAG):
+def split_tags(
+    text: str, num_tags: int, pattern: str = TAG
+) -> tuple[list[str], str]:
     """Returns up to `num_tags` tags that a text begins with, and the rest."""
-    tags = []
+    tags: list[str] = []
     while len(tags) < num_tags and (match := re.match(pattern, text)):
         tags.append(match[1])
         text = text[match.end() :]

@@ -2,7 +2,9 @@
 
 import copy
 import hashlib
+from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 from google.protobuf.message import DecodeError
@@ -21,6 +23,7 @@ from export.tokenizers.letter_case import (
 from export.tokenizers.python_tokenizers import has_crashing_piece
 from export.tokenizers.tags import SPACE, SourceTags
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.types import TensorLike
 
 # Of so few, Python marks capitals faster than operations one by one.
 _FEW_TEXTS = 100
@@ -40,7 +43,7 @@ class Tokenizer(SourceTags, tf.Module):
     # Itself: a TokenizerPair has one tokenizer for each side.
     source = target = property(lambda self: self)
 
-    def __init__(self, proto):
+    def __init__(self, proto: bytes):
         # In a SavedModel loaded in Python, tokenizers with the same name share
         # one model: the digest distinguishes models.
         digest = hashlib.sha256(proto).hexdigest()[:16]
@@ -114,7 +117,7 @@ class Tokenizer(SourceTags, tf.Module):
         self._string_tokenizer = copy.copy(self._id_tokenizer)
         self._string_tokenizer.out_type = tf.string
 
-    def restore_resources(self):
+    def restore_resources(self) -> int:
         """Reloads the model if `tf.random.set_seed` has cleared it.
 
         Returns the number of times that it was loaded: graphs of earlier ones
@@ -126,7 +129,7 @@ class Tokenizer(SourceTags, tf.Module):
             self._load_model()
         return self._num_loads
 
-    def clean_text(self, text):
+    def clean_text(self, text: TensorLike) -> tf.Tensor:
         """Replaces bytes that are not UTF-8 by U+FFFD; drops NUL and marks."""
         # Most normalizations of SentencePiece drop other control characters.
         text = tf.strings.unicode_transcode(
@@ -137,7 +140,7 @@ class Tokenizer(SourceTags, tf.Module):
             text = tf.strings.regex_replace(text, ANY_MARK, "")
         return text
 
-    def mark_case(self, text):
+    def mark_case(self, text: tf.Tensor) -> tf.Tensor:
         """Returns clean text, string [B], with capitals as marks.
 
         A text in capitals, or with a capital at each word, becomes a mark and
@@ -171,7 +174,7 @@ class Tokenizer(SourceTags, tf.Module):
             lambda: text,
         )
 
-    def tokenize(self, text):
+    def tokenize(self, text: TensorLike) -> tf.RaggedTensor:
         """Tokenizes text, string [B], to ragged int32 [B, None] with end ids.
 
         The text is one of `clean_text` or `mark_case`, here and in the next two
@@ -180,7 +183,9 @@ class Tokenizer(SourceTags, tf.Module):
         """
         return self._id_tokenizer.tokenize(text)
 
-    def tokenize_with_offsets(self, text):
+    def tokenize_with_offsets(
+        self, text: TensorLike
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         """Tokenizes text, string [B], to ids with their byte offsets.
 
         Returns the ids of `tokenize`, and start and end of each token in the
@@ -188,11 +193,11 @@ class Tokenizer(SourceTags, tf.Module):
         """
         return self._id_tokenizer.tokenize_with_offsets(text)
 
-    def split(self, text):
+    def split(self, text: TensorLike) -> tf.RaggedTensor:
         """Tokenizes text [B] to strings, ragged; unknown text is unchanged."""
         return self._string_tokenizer.tokenize(text)
 
-    def detokenize(self, ids):
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
         """Joins ids, int32 [B, T], to text, string [B].
 
         Skips pad, begin and end ids, and ids outside the vocabulary. Byte
@@ -204,21 +209,21 @@ class Tokenizer(SourceTags, tf.Module):
             text = tf.strings.regex_replace(text, self._added_space, "")
         return self._restore_case(text) if self._has_case_marks else text
 
-    def ids_to_tokens(self, ids):
+    def ids_to_tokens(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns the tokens of int32 ids; "<unk>" outside the vocabulary."""
         # Other ids would crash SentencePiece.
         is_valid = (ids >= 0) & (ids < self.vocabulary_size)
         ids = tf.where(is_valid, ids, UNKNOWN_ID)
         return self._id_tokenizer.id_to_string(ids)
 
-    def id_to_token(self, token_id):
+    def id_to_token(self, token_id: int) -> str:
         """Returns the token of one id, such as "▁the"."""
         self.restore_resources()
         token = self.ids_to_tokens(tf.constant(token_id))
         return token.numpy().decode("utf-8")
 
-    def encode(self, texts):
-        """Tokenizes a list of str eagerly to a list of int32 arrays."""
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Tokenizes texts eagerly to int32 arrays."""
         if isinstance(texts, (str, bytes)):
             raise TypeError("Expected a list of texts, not one text.")
         if not texts:
@@ -234,8 +239,8 @@ class Tokenizer(SourceTags, tf.Module):
         values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
         return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]
 
-    def decode(self, ids):
-        """Joins int32 [B, T] ids; returns a list of str."""
+    def decode(self, ids: TensorLike) -> list[str]:
+        """Joins int32 [B, T] ids to texts."""
         self.restore_resources()
         texts = self.detokenize(tf.convert_to_tensor(ids, tf.int32)).numpy()
         return [text.decode("utf-8") for text in texts]

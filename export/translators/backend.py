@@ -1,10 +1,17 @@
 """What a Translator runs: a model in this process, an export or a server."""
 
 import abc
+import typing
+from collections.abc import Sequence
 
 from export.common.errors import InputError
 from export.translators.batches import BATCH_TOKENS, NUM_THREADS
 from export.translators.languages import Languages
+from export.translators.translation import Sentence, Translation
+
+if typing.TYPE_CHECKING:
+    import keras_transformer as kt
+    from export.terms.terms import Term, Terms
 
 
 class Backend(abc.ABC):
@@ -24,56 +31,69 @@ class Backend(abc.ABC):
 
     name = ""
     batch_tokens = BATCH_TOKENS
-    batch_size = None
-    beam_size = 1
+    batch_size: int | None = None
+    beam_size: int | None = 1
     num_threads = NUM_THREADS
     languages = Languages()
     has_alignments = aligns_terms = True
+    # Of model directories alone.
+    model: typing.Any
+    tokenizer: typing.Any
 
     @abc.abstractmethod
-    def tokenize(self, texts):
-        """Returns a list of Sentence, with ids unless `search` reads texts."""
+    def tokenize(self, texts: Sequence[str]) -> list[Sentence]:
+        """Returns Sentences, with ids unless `search` reads texts."""
 
     @abc.abstractmethod
-    def search(self, sentences, n, align):
-        """Returns a list of possible Translations for each Sentence."""
+    def search(
+        self, sentences: Sequence[Sentence], n: int, align: bool
+    ) -> list[list[Translation]]:
+        """Returns the possible Translations of each Sentence."""
 
-    def select_languages(self, languages, source, target):
+    def select_languages(
+        self, languages: Languages, source: str | None, target: str | None
+    ) -> Languages:
         """Returns Languages with other codes; see `Languages.select`."""
         return languages.select(source, target)
 
-    def validate_terms(self, terms):
+    def validate_terms(self, terms: "Terms") -> None:
         """Raises InputError for Terms that no translation can contain."""
         raise InputError(
             f"{type(self).__name__} takes no terms: start the command with "
             "KERAS_BACKEND=tensorflow."
         )
 
-    def find_terms(self, terms, sentences):
-        """Returns the Terms of each Sentence, lists."""
+    def find_terms(
+        self, terms: "Terms", sentences: Sequence[Sentence]
+    ) -> "list[list[Term]]":
+        """Returns the Terms of each Sentence."""
         return [terms.find(sentence.text) for sentence in sentences]
 
-    def encode_prefixes(self, prefixes):
+    def encode_prefixes(self, prefixes: Sequence[str]) -> list[Sentence]:
         """Returns a Sentence for each, without the end id, as it is spelled."""
         raise InputError(
             "Only model directories take --prefixes, the beginnings of "
             "translations; omit them."
         )
 
-    def tokenize_targets(self, translations):
-        """Returns given translations as a list of Sentence."""
+    def tokenize_targets(self, translations: Sequence[str]) -> list[Sentence]:
+        """Returns given translations as Sentences."""
         raise self._unsupported_error("counts tokens of translations")
 
-    def score(self, sources, targets):
-        """Returns log-probabilities of targets, both lists of Sentence."""
+    def score(
+        self, sources: Sequence[Sentence], targets: Sequence[Sentence]
+    ) -> list[float]:
+        """Returns log-probabilities of targets."""
         raise self._unsupported_error("scores translations")
 
-    def sample(self, sentences, config):
-        """Returns a list of sampled Translations for each Sentence."""
+    def sample(
+        self, sentences: Sequence[Sentence], config: "kt.SamplingConfig | None"
+    ) -> list[list[Translation]]:
+        """Returns sampled Translations of each Sentence."""
         raise self._unsupported_error("samples translations")
 
-    def search_ids(self, sentences):
-        """Returns the best translations, a list of Sentence without texts."""
+    def search_ids(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """Returns the best translations, Sentences without texts."""
         raise self._unsupported_error("returns ids")
 
     def _unsupported_error(self, verb):

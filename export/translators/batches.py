@@ -1,11 +1,16 @@
 """Batches of similar lengths; limits, padding and validation of texts."""
 
 import contextlib
+import typing
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from export.common.errors import InputError
 from export.common.parallel import map_in_threads
+
+if typing.TYPE_CHECKING:
+    from keras_transformer.config import TransformerConfig
 
 # One batch computes matrix products while another runs single-threaded code.
 NUM_THREADS = 2
@@ -13,18 +18,20 @@ NUM_THREADS = 2
 MIN_PADDED_LENGTH = 16
 # Source tokens in a batch, padding included.
 BATCH_TOKENS = 2048
+# Gets the number of new results.
+OnProgress: typing.TypeAlias = Callable[[int], object] | None
 # Far above real text, but not above all: see `Tokenizer.tokenize`.
 _CHARACTERS_PER_TOKEN = 64
 
 
 def map_in_batches(
-    lengths,
-    batch_tokens,
-    function,
-    on_progress=None,
-    num_threads=NUM_THREADS,
-    batch_size=None,
-):
+    lengths: Sequence[int],
+    batch_tokens: int,
+    function: Callable[[list[int]], Iterable[typing.Any]],
+    on_progress: OnProgress = None,
+    num_threads: int = NUM_THREADS,
+    batch_size: int | None = None,
+) -> list[typing.Any]:
     """Maps sentences of these lengths in batches of `batch_by_length`.
 
     `function` is a thread-safe function of a list of sentence indices that
@@ -48,7 +55,11 @@ def map_in_batches(
     return results
 
 
-def parallel_map(function, items, num_threads=NUM_THREADS):
+def parallel_map(
+    function: Callable[[typing.Any], typing.Any],
+    items: Iterable[typing.Any],
+    num_threads: int = NUM_THREADS,
+) -> Generator[typing.Any, None, None]:
     """As `map_in_threads`; a single thread is the caller's.
 
     So that Ctrl-C acts at once.
@@ -56,10 +67,12 @@ def parallel_map(function, items, num_threads=NUM_THREADS):
     if num_threads == 1:
         return (function(item) for item in items)
     # Their results are small: no thread waits for the slowest of a few.
-    return map_in_threads(function, items, num_threads, pending_per_thread=100)
+    return map_in_threads(function, items, num_threads, pending_per_thread=100)  # type: ignore[return-value]
 
 
-def batch_by_length(lengths, batch_tokens, batch_size=None):
+def batch_by_length(
+    lengths: Sequence[int], batch_tokens: int, batch_size: int | None = None
+) -> Iterator[list[int]]:
     """Yields lists of sentence indices, the longest sentences first.
 
     `lengths` include the end id, so a length of 1 is a blank sentence, which is
@@ -75,7 +88,7 @@ def batch_by_length(lengths, batch_tokens, batch_size=None):
         start += size
 
 
-def next_power(number, least=1):
+def next_power(number: int, least: int = 1) -> int:
     """Returns the first power of 2 from `number` and `least` on.
 
     Sizes are padded to it, so that few shapes are compiled.
@@ -83,25 +96,29 @@ def next_power(number, least=1):
     return max(1 << (number - 1).bit_length(), least)
 
 
-def length_limits(config, max_source_tokens):
+def length_limits(
+    config: "TransformerConfig", max_source_tokens: int
+) -> tuple[int, int]:
     """Returns the maximum numbers of ids of a source and its translation."""
     source = truncation_limit(config, max_source_tokens)
     return source, truncation_limit(config, source + config.max_extra_tokens)
 
 
-def truncation_limit(config, max_tokens):
+def truncation_limit(config: "TransformerConfig", max_tokens: int) -> int:
     """Returns `max_tokens`, or the number of learned positions if lower."""
     if config.positions == "learned":
         return min(max_tokens, config.max_positions)
     return max_tokens
 
 
-def character_limit(max_tokens):
+def character_limit(max_tokens: int) -> int:
     """Returns the maximum number of characters of `max_tokens` tokens."""
     return _CHARACTERS_PER_TOKEN * max_tokens
 
 
-def pad_ids(rows, width=None):
+def pad_ids(
+    rows: Sequence[Sequence[int] | np.ndarray], width: int | None = None
+) -> np.ndarray:
     """Returns int arrays as one int32 [B, width], padded at the end."""
     width = width or max(map(len, rows))
     padded = np.zeros((len(rows), width), np.int32)
@@ -110,8 +127,8 @@ def pad_ids(rows, width=None):
     return padded
 
 
-def validate_texts(texts, name="texts"):
-    """Returns an iterable of str as a list.
+def validate_texts(texts: Iterable[str], name: str = "texts") -> list[str]:
+    """Returns texts as a list.
 
     Raises InputError, with the argument's `name`, for a single text or an item
     that is not a str of Unicode characters.

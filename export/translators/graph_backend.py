@@ -1,12 +1,14 @@
 """Runs a Keras model on TensorFlow for a Translator."""
 
 import threading
+import typing
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.terms.terms import request_inputs
+from export.terms.terms import Term, Terms, request_inputs
 from export.translators.batches import (
     BATCH_TOKENS,
     MIN_PADDED_LENGTH,
@@ -22,7 +24,16 @@ from export.translators.graph_translator import (
 from export.translators.model_backend import MAX_SOURCE_TOKENS, ModelBackend
 from export.translators.term_ops import find_sentence_terms, validate_targets
 from export.translators.text_graph import TextGraph
-from export.translators.translation import read_translations
+from export.translators.translation import (
+    Sentence,
+    Translation,
+    read_translations,
+)
+from keras_transformer.types import TransformerLike
+
+if typing.TYPE_CHECKING:
+    from export.tokenizers.pretrained_tokenizers import TokenizerPair
+    from export.tokenizers.tokenizer import Tokenizer
 
 _SPECS = {
     "source": IDS_SPEC,
@@ -54,13 +65,13 @@ class GraphBackend(ModelBackend):
 
     def __init__(
         self,
-        model,
-        tokenizer,
-        batch_tokens=BATCH_TOKENS,
-        max_source_tokens=None,
-        compiled=False,
-        num_threads=NUM_THREADS,
-        **search,
+        model: TransformerLike,
+        tokenizer: "Tokenizer | TokenizerPair",
+        batch_tokens: int = BATCH_TOKENS,
+        max_source_tokens: int | None = None,
+        compiled: bool = False,
+        num_threads: int = NUM_THREADS,
+        **search: typing.Any,
     ):
         self._text_graph = TextGraph(
             model, tokenizer, max_source_tokens or MAX_SOURCE_TOKENS, **search
@@ -76,12 +87,16 @@ class GraphBackend(ModelBackend):
         if compiled:
             disable_ynnpack()
             self._decoder = translator.new_decoder()
-        self._graphs, self._lock = {}, threading.Lock()
+        self._graphs: dict[tuple, Callable[..., typing.Any]] = {}
+        self._lock = threading.Lock()
         # The Terms that were validated.
-        self._terms = None
+        self._terms: Terms | None = None
 
-    def search(self, sentences, n, align):
+    def search(
+        self, sentences: Sequence[Sentence], n: int, align: bool
+    ) -> list[list[Translation]]:
         """See the base class."""
+        inputs: dict[str, typing.Any]
         inputs = {"source": pad_ids([each.ids for each in sentences])}
         if align:
             inputs["text"] = tf.constant([each.text for each in sentences])
@@ -91,7 +106,9 @@ class GraphBackend(ModelBackend):
             inputs |= request_inputs([each.terms for each in sentences])
         return read_translations(self._run(n, inputs), n)
 
-    def score(self, sources, targets):
+    def score(
+        self, sources: Sequence[Sentence], targets: Sequence[Sentence]
+    ) -> list[float]:
         """See the base class."""
         scores = self._graph("score", self._text_graph.score, 2 * [IDS_SPEC])(
             pad_ids([source.ids for source in sources]),
@@ -99,12 +116,14 @@ class GraphBackend(ModelBackend):
         )
         return scores.numpy().tolist()
 
-    def sample(self, sentences, config):
+    def sample(
+        self, sentences: Sequence[Sentence], config: kt.SamplingConfig | None
+    ) -> list[list[Translation]]:
         """See the base class."""
         config = config or kt.SamplingConfig()
         sample = self._graph(
             config,
-            lambda *inputs: self._text_graph.sample(*inputs, config),
+            lambda *inputs: self._text_graph.sample(*inputs, config),  # type: ignore[call-arg]
             [IDS_SPEC, tf.TensorSpec([None], tf.int32)],
         )
         outputs = sample(
@@ -114,7 +133,7 @@ class GraphBackend(ModelBackend):
         outputs = {name: each.numpy() for name, each in outputs.items()}
         return read_translations(outputs, outputs["scores"].shape[1])
 
-    def validate_terms(self, terms):
+    def validate_terms(self, terms: Terms) -> None:
         """See the base class."""
         if terms is self._terms:
             return
@@ -131,7 +150,9 @@ class GraphBackend(ModelBackend):
         validate_targets(self.tokenizer.target, terms)
         self._terms = terms
 
-    def find_terms(self, terms, sentences):
+    def find_terms(
+        self, terms: Terms, sentences: Sequence[Sentence]
+    ) -> list[list[Term]]:
         """See the base class."""
         return find_sentence_terms(self.tokenizer, terms, sentences)
 

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 import typing
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -11,10 +12,13 @@ import keras_transformer as kt
 from export.translators.int8 import quantize_model
 from export.translators.text_ops import trim
 from keras_transformer.decoding.alignment import gather_alignments
+from keras_transformer.decoding.output_vocabulary import LexicalShortlist
+from keras_transformer.decoding.sampling import SamplingResult
 from keras_transformer.decoding.translate import (
     output_capacity,
     output_limits,
 )
+from keras_transformer.types import Tensor, TransformerLike
 
 IDS_SPEC = tf.TensorSpec([None, None], tf.int32)
 _YNNPACK_FLAG = "--xla_cpu_experimental_ynn_fusion_type"
@@ -67,13 +71,13 @@ class GraphTranslator:
 
     def __init__(
         self,
-        model,
-        min_length=1,
-        max_output_tokens=None,
-        target_pieces=None,
-        shortlist=None,
-        quantization=None,
-        **search,
+        model: TransformerLike,
+        min_length: int = 1,
+        max_output_tokens: int | None = None,
+        target_pieces: Sequence[int] | None = None,
+        shortlist: LexicalShortlist | None = None,
+        quantization: str | None = None,
+        **search: typing.Any,
     ):
         self.config = model.config.with_search(**search)
         self._search_config = kt.BeamSearchConfig.from_config(
@@ -87,8 +91,9 @@ class GraphTranslator:
         self.int8_weights = quantize_model(model) if quantization else []
         self.model = model
         self._max_output_tokens = max_output_tokens
-        self.target_pieces, self.shortlist = None, shortlist
-        self._output_vocabulary = shortlist
+        self.target_pieces: list[int] | None = None
+        self.shortlist = shortlist
+        self._output_vocabulary: typing.Any = shortlist
         if target_pieces is not None:
             self._output_vocabulary = kt.OutputVocabulary.fixed(
                 target_pieces, self.config.vocabulary_size
@@ -104,15 +109,15 @@ class GraphTranslator:
 
     def search(
         self,
-        source,
-        prefix=(),
-        terms=(),
-        copied_terms=(),
-        word_edges=None,
-        n_best=0,
-        align=False,
-        decoder=None,
-    ):
+        source: Tensor,
+        prefix: Tensor = (),
+        terms: Tensor = (),
+        copied_terms: Tensor = (),
+        word_edges: kt.WordEdges | None = None,
+        n_best: int = 0,
+        align: bool = False,
+        decoder: typing.Any = None,
+    ) -> SearchOutput:
         """Finds the best translations.
 
         Args:
@@ -180,11 +185,13 @@ class GraphTranslator:
             log_probs = kt.token_log_probs(self.model, source, target)
         return SearchOutput(tokens, scores, alignments, log_probs)
 
-    def new_decoder(self):
+    def new_decoder(self) -> typing.Any:
         """Returns a decoder that all calls of `search` can share."""
         return self.search_model.beam_decoder(self.config.beam_size)
 
-    def sample(self, source, seeds, config):
+    def sample(
+        self, source: Tensor, seeds: Tensor, config: kt.SamplingConfig
+    ) -> SamplingResult:
         """Samples translations; see `kt.sample_ids`."""
         return kt.sample_ids(
             self.model,
@@ -202,7 +209,7 @@ class GraphTranslator:
             return limits
         return tf.minimum(limits, self._max_output_tokens)
 
-    def score(self, source, target):
+    def score(self, source: Tensor, target: Tensor) -> Tensor:
         """Returns the log-probabilities of given ids, float32 [B]."""
         return kt.score_ids(self.model, source, target)
 
@@ -226,7 +233,9 @@ class InPlaceKVCache(kt.KVCache):
     __slots__ = ()
 
     @staticmethod
-    def scatter_update(cache, indices, rows, overwrite):
+    def scatter_update(
+        cache: Tensor, indices: Tensor, rows: Tensor, overwrite: bool
+    ) -> Tensor:
         """See `kt.KVCache.scatter_update`."""
 
         def add(cache, rows):
@@ -240,7 +249,11 @@ class InPlaceKVCache(kt.KVCache):
         return add(cache, rows)
 
 
-def trace_once(function, *signature, **options):
+def trace_once(
+    function: Callable[..., typing.Any],
+    *signature: typing.Any,
+    **options: typing.Any,
+) -> Callable[..., typing.Any]:
     """Returns a thread-safe tf.function that is traced at its first call only.
 
     `signature` has a tf.TensorSpec, or a tuple of them, for each argument of
@@ -254,7 +267,7 @@ def trace_once(function, *signature, **options):
     return lambda *arguments: concrete_function()(*arguments)
 
 
-def disable_ynnpack():
+def disable_ynnpack() -> None:
     """Makes XLA compute matrix products with Eigen, not with YNNPACK.
 
     For the 4 rows of a beam YNNPACK takes 1.5 times as long

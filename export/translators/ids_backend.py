@@ -3,6 +3,9 @@
 On JAX, and on TensorFlow without tensorflow-text.
 """
 
+import typing
+from collections.abc import Callable, Sequence
+
 import keras
 import numpy as np
 
@@ -19,9 +22,17 @@ from export.translators.model_backend import (
     ModelBackend,
     model_for_tokenizer,
 )
-from export.translators.translation import drop_impossible
+from export.translators.translation import (
+    Sentence,
+    Translation,
+    drop_impossible,
+)
 from keras_transformer.config import END_ID
 from keras_transformer.decoding.translate import output_limits
+from keras_transformer.types import TransformerLike
+
+if typing.TYPE_CHECKING:
+    from export.translators.languages import Tokenizers
 
 
 class IdsBackend(ModelBackend):
@@ -46,12 +57,12 @@ class IdsBackend(ModelBackend):
 
     def __init__(
         self,
-        model,
-        tokenizer,
-        batch_tokens=BATCH_TOKENS,
-        max_source_tokens=None,
-        min_length=1,
-        **search,
+        model: TransformerLike,
+        tokenizer: "Tokenizers",
+        batch_tokens: int = BATCH_TOKENS,
+        max_source_tokens: int | None = None,
+        min_length: int = 1,
+        **search: typing.Any,
     ):
         config = model.config.with_search(**search)
         super().__init__(tokenizer, config, max_source_tokens)
@@ -67,7 +78,9 @@ class IdsBackend(ModelBackend):
     def _search_best(self, sentences):
         return self._search_ids(sentences)[0][:, 0]
 
-    def search(self, sentences, n, align):
+    def search(
+        self, sentences: Sequence[Sentence], n: int, align: bool
+    ) -> list[list[Translation]]:
         """See the base class."""
         if align:
             raise InputError(
@@ -104,7 +117,9 @@ class IdsBackend(ModelBackend):
         return result.tokens, result.scores
 
 
-def compile_for_model(model, function):
+def compile_for_model(
+    model: TransformerLike, function: Callable[..., typing.Any]
+) -> Callable[..., typing.Any]:
     """Compiles a function of ids with the current weights of a model.
 
     It runs on one device, also if several have copies of the weights. The model
@@ -128,7 +143,9 @@ def compile_for_model(model, function):
     return call
 
 
-def pad_to_powers(rows, limit):
+def pad_to_powers(
+    rows: Sequence[Sequence[int] | np.ndarray], limit: int
+) -> np.ndarray:
     """Pads rows of ids to int32 [B, S]: few shapes, each compiled once.
 
     B and S are powers of 2, or S is `limit`; the rows that are added are blank.

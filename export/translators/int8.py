@@ -7,6 +7,7 @@ float32.
 """
 
 import math
+import typing
 
 import keras
 import numpy as np
@@ -18,6 +19,7 @@ from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.ids import as_ids, look_up
 from keras_transformer.layers.base import Projection, flatten_layers
 from keras_transformer.layers.embedding import SharedEmbedding
+from keras_transformer.types import Tensor, TensorLike, TransformerLike
 
 NOT_SUPPORTED = (
     "Sums of int8 products are not exact on this processor, which lacks "
@@ -31,7 +33,7 @@ _LARGEST = 127
 _SMALLEST_RANGE = np.float32(1e-30)
 
 
-def quantize_model(model):
+def quantize_model(model: TransformerLike) -> list[keras.Variable]:
     """Replaces the matrices of a Transformer or Ensemble, in place.
 
     The model then works within tf.functions only. Returns the new variables, a
@@ -42,7 +44,7 @@ def quantize_model(model):
         raise InputError(NOT_SUPPORTED)
     models = model.models if isinstance(model, Ensemble) else [model]
     # A shared embedding is the value of several attributes.
-    replaced = {}
+    replaced: dict[typing.Any, typing.Any] = {}
     for layer in (each for model in models for each in flatten_layers(model)):
         if layer.quantization_mode:
             raise InputError(
@@ -65,7 +67,7 @@ class Int8Matrix:
         ranges: float32 variable [m], the largest magnitude of each column.
     """
 
-    def __init__(self, matrix):
+    def __init__(self, matrix: TensorLike):
         columns = np.asarray(matrix, "float32").T
         if not np.isfinite(columns).all():
             raise InputError("Expected finite weights, got NaN or infinity.")
@@ -74,7 +76,7 @@ class Int8Matrix:
         self.values = _constant("values", values.astype("int8"))
         self.ranges = _constant("ranges", ranges)
 
-    def multiply(self, inputs):
+    def multiply(self, inputs: Tensor) -> Tensor:
         """Returns x W, float32 [..., m], for x, float32 [..., n].
 
         A row with NaN or infinity gives NaN.
@@ -93,7 +95,7 @@ class Int8Matrix:
             middle = tf.unstack(tf.shape(inputs)[1:-1])
         return tf.reshape(product * ranges, [-1, *middle, product.shape[1]])
 
-    def take(self, ids):
+    def take(self, ids: Tensor) -> Tensor:
         """Returns columns of W, float32 [..., n], at ids [...]."""
         values = look_up(self.values, ids, "id", dtype="float32")
         return values * (tf.gather(self.ranges, ids) / _LARGEST)[..., None]
@@ -112,7 +114,7 @@ def _free_variable(layer, name):
 class Int8Projection:
     """A Projection with an Int8Matrix; frees the projection's kernel."""
 
-    def __init__(self, projection):
+    def __init__(self, projection: Projection):
         self._matrix = Int8Matrix(ops.convert_to_numpy(projection.kernel))
         self._bias = projection.bias
         self.split = projection.split
@@ -123,7 +125,7 @@ class Int8Projection:
             self._matrix.ranges,
         ]
 
-    def __call__(self, inputs, training=False):
+    def __call__(self, inputs: Tensor, training: bool = False) -> Tensor:
         """See `Projection.call`; for inference only."""
         return _add(self._matrix.multiply(inputs), self._bias)
 
@@ -131,7 +133,7 @@ class Int8Projection:
 class Int8Embedding:
     """A SharedEmbedding with an Int8Matrix; frees its matrix."""
 
-    def __init__(self, embedding):
+    def __init__(self, embedding: SharedEmbedding):
         matrix = ops.convert_to_numpy(embedding.embeddings).T
         self._matrix = Int8Matrix(matrix)
         self._scale = math.sqrt(embedding.d_model)
@@ -140,22 +142,24 @@ class Int8Embedding:
         _free_variable(embedding, "embeddings")
         self.weights = [self._matrix.values, self._matrix.ranges]
 
-    def __call__(self, ids):
+    def __call__(self, ids: TensorLike) -> Tensor:
         """See `SharedEmbedding.call`."""
         return self._matrix.take(as_ids(ids)) * self._scale
 
-    def projection(self):
+    def projection(self) -> None:
         """Returns None, since `logits` needs no other matrix."""
 
-    def logits(self, states, projection=None):
+    def logits(
+        self, states: Tensor, projection: Tensor | None = None
+    ) -> Tensor:
         """See `SharedEmbedding.logits`."""
         return _add(self._matrix.multiply(states), self.bias)
 
-    def new_projection(self, output_matrix):
+    def new_projection(self, output_matrix: Tensor) -> Int8Projection:
         """See `SharedEmbedding.new_projection`."""
         return Int8Projection(self._embedding.new_projection(output_matrix))
 
-    def output_matrix(self, ids=None):
+    def output_matrix(self, ids: Tensor | None = None) -> Tensor:
         """See `SharedEmbedding.output_matrix`."""
         if ids is None:
             ids = ops.arange(self._embedding.vocabulary_size)
@@ -169,7 +173,7 @@ class Int8Embedding:
 _INT8_CLASSES = {Projection: Int8Projection, SharedEmbedding: Int8Embedding}
 
 
-def is_supported():
+def is_supported() -> bool:
     """Returns whether models can be quantized on this machine."""
     try:
         return bool(multiplies_exactly())
@@ -178,7 +182,7 @@ def is_supported():
 
 
 @tf.function
-def multiplies_exactly():
+def multiplies_exactly() -> Tensor:
     """Returns whether sums of the largest products are exact: bool [].
 
     Without VNNI or AMX, oneDNN adds pairs of products in 16 bits.

@@ -7,12 +7,21 @@ import typing
 from export.common.errors import InputError
 from export.tokenizers.tags import split_tags, tag_pattern
 
+if typing.TYPE_CHECKING:
+    from export.tokenizers.pretrained_tokenizers import TokenizerPair
+    from export.tokenizers.python_tokenizers import PythonTokenizerPair
+    from export.tokenizers.tokenizer import Tokenizer
+
+    Tokenizers: typing.TypeAlias = (
+        Tokenizer | TokenizerPair | PythonTokenizerPair
+    )
+
 # The code of ISO 639-2 for several languages, those of a mixture.
 SEVERAL_LANGUAGES = "mul"
 _NUM_EXAMPLES = 5
 
 
-def base_code(language):
+def base_code(language: str) -> str:
     """Returns the language of a code with a country or script: pt of pt_BR."""
     return re.split("[-_]", language)[0].lower()
 
@@ -35,12 +44,17 @@ class Languages(typing.NamedTuple):
     target: str | None = None
 
     @property
-    def tag_sides(self):
+    def tag_sides(self) -> tuple[str, ...]:
         """The sides that tags name: (), ("target",), ("source", "target")."""
         return ("source", "target")[2 - self.num_tags :]
 
     @classmethod
-    def from_tokenizer(cls, tokenizer, source=None, target=None):
+    def from_tokenizer(
+        cls,
+        tokenizer: "Tokenizers",
+        source: str | None = None,
+        target: str | None = None,
+    ) -> typing.Self:
         """Returns those of a vocabulary, by default for these two."""
         codes, num_tags = tokenizer.source.languages, tokenizer.source.num_tags
         if len(codes) < 2:
@@ -48,7 +62,9 @@ class Languages(typing.NamedTuple):
         return cls(codes, num_tags, source, target)
 
     @classmethod
-    def from_directory(cls, directory, tokenizer):
+    def from_directory(
+        cls, directory: typing.Any, tokenizer: "Tokenizers"
+    ) -> typing.Self:
         """Returns those of a ModelDirectory, whose Tokenizer is given."""
         codes = directory.read_languages()
         return cls.from_tokenizer(
@@ -56,7 +72,9 @@ class Languages(typing.NamedTuple):
             *(None if each == SEVERAL_LANGUAGES else each for each in codes),
         )
 
-    def select(self, source=None, target=None):
+    def select(
+        self, source: str | None = None, target: str | None = None
+    ) -> typing.Self:
         """Returns a copy for texts of other languages; None for no change.
 
         Case and "_" instead of "-" do not matter, as in BCP 47. Raises
@@ -91,7 +109,7 @@ class Languages(typing.NamedTuple):
         spellings = {_fold(each): each for each in known if each}
         return spellings.get(_fold(code), code)
 
-    def tag(self, text):
+    def tag(self, text: str) -> str:
         """Returns a text with the tags of its languages.
 
         Tags that it begins with stay; of two, a single one is the target's.
@@ -103,21 +121,21 @@ class Languages(typing.NamedTuple):
         # Without a space, so that words keep their numbers.
         return "".join([*self.tags(self.num_tags - len(given)), text])
 
-    def split(self, text):
-        """Returns the tags that a text begins with, a list, and the rest.
+    def split(self, text: str) -> tuple[list[str], str]:
+        """Returns the tags that a text begins with, and the rest.
 
         What looks like a tag, but has no code of the model, is text.
         """
         return split_tags(text, self.num_tags, tag_pattern(self.codes))
 
-    def for_text(self, text):
+    def for_text(self, text: str) -> tuple[typing.Self, str]:
         """Returns a copy for the tags that a text begins with, and the rest."""
         tags, rest = self.split(text)
         codes = [self.source, self.target][: 2 - len(tags)]
-        source, target = *codes, *(tag[2:-2] for tag in tags)
+        source, target = *codes, *(tag[2:-2] for tag in tags)  # type: ignore[misc]
         return self._replace(source=source, target=target), rest
 
-    def tags(self, count=None):
+    def tags(self, count: int | None = None) -> list[str]:
         """Returns the first `count` tags of a text; None for all of them.
 
         Raises InputError if a language is unknown.

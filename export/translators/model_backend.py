@@ -1,7 +1,11 @@
 """What backends with a model in this process share: text to ids and back."""
 
+import typing
+from collections.abc import Sequence
+
 import numpy as np
 
+import keras_transformer as kt
 from export.translators.backend import Backend
 from export.translators.batches import (
     character_limit,
@@ -12,6 +16,12 @@ from export.translators.languages import Languages
 from export.translators.translation import Sentence, UnknownCharacterError
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
 from keras_transformer.decoding.target_language import with_target_language
+from keras_transformer.types import TransformerLike
+
+if typing.TYPE_CHECKING:
+    from export.tokenizers.python_tokenizers import PythonTokenizer
+    from export.tokenizers.tokenizer import Tokenizer
+    from export.translators.languages import Tokenizers
 
 MAX_SOURCE_TOKENS = 512
 
@@ -26,7 +36,12 @@ class ModelBackend(Backend):
             included; 512 by default.
     """
 
-    def __init__(self, tokenizer, config, max_source_tokens=None):
+    def __init__(
+        self,
+        tokenizer: "Tokenizers",
+        config: kt.TransformerConfig,
+        max_source_tokens: int | None = None,
+    ):
         self.tokenizer = tokenizer
         self.languages = Languages.from_tokenizer(tokenizer)
         self.max_source_tokens = max_source_tokens or MAX_SOURCE_TOKENS
@@ -34,27 +49,27 @@ class ModelBackend(Backend):
         self._config = config
 
     @property
-    def source_limit(self):
+    def source_limit(self) -> int:
         """`max_source_tokens`, at most the number of learned positions."""
         return truncation_limit(self._config, self.max_source_tokens)
 
     @property
-    def target_limit(self):
+    def target_limit(self) -> int:
         """Maximum number of ids of a translation, the end id included."""
         longest = self.source_limit + self._config.max_extra_tokens
         return truncation_limit(self._config, longest)
 
-    def tokenize(self, texts):
+    def tokenize(self, texts: Sequence[str]) -> list[Sentence]:
         """See the base class."""
         return encode_texts(self.tokenizer.source, texts, self.source_limit)
 
-    def tokenize_targets(self, translations):
+    def tokenize_targets(self, translations: Sequence[str]) -> list[Sentence]:
         """See the base class."""
         return encode_texts(
             self.tokenizer.target, translations, self.target_limit
         )
 
-    def encode_prefixes(self, prefixes):
+    def encode_prefixes(self, prefixes: Sequence[str]) -> list[Sentence]:
         """See the base class."""
         sentences = self.tokenize_targets(prefixes)
         for index, sentence in enumerate(sentences):
@@ -75,7 +90,7 @@ class ModelBackend(Backend):
             for sentence, text in zip(sentences, texts)
         ]
 
-    def search_ids(self, sentences):
+    def search_ids(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """See the base class."""
         rows = (row[row != PAD_ID] for row in self._search_best(sentences))
         return [Sentence("", row, len(row), False) for row in rows]
@@ -85,8 +100,10 @@ class ModelBackend(Backend):
         raise self._unsupported_error("returns ids")
 
 
-def encode_texts(tokenizer, texts, limit):
-    """Encodes a list of str to Sentences of at most `limit` ids."""
+def encode_texts(
+    tokenizer: "Tokenizer | PythonTokenizer", texts: Sequence[str], limit: int
+) -> list[Sentence]:
+    """Encodes texts to Sentences of at most `limit` ids."""
     max_characters = character_limit(limit)
     # As by `clean_text` of the Tokenizer.
     cleaned = [text.replace("\0", "") for text in texts]
@@ -101,7 +118,9 @@ def encode_texts(tokenizer, texts, limit):
     return sentences
 
 
-def model_for_tokenizer(model, tokenizer):
+def model_for_tokenizer(
+    model: TransformerLike, tokenizer: "Tokenizers"
+) -> TransformerLike:
     """Returns the model that decodes the ids of a tokenizer's sources."""
     if tokenizer.source.has_both_tags:
         return with_target_language(model)

@@ -10,14 +10,23 @@ import gzip
 import itertools
 import pathlib
 import re
+import typing
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import sentencepiece
 
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
+from export.common.storage import AnyPath
 from export.lines.files import read_lines
 from export.tokenizers.letter_case import CASE_MARKS
+
+if typing.TYPE_CHECKING:
+    import keras_transformer as kt
+    from export.tokenizers.python_tokenizers import PythonTokenizer
+    from export.tokenizers.tokenizer import Tokenizer
+    from export.translators.languages import Tokenizers
 
 # Relative to an export's folder.
 TARGET_PIECES_FILE = pathlib.PurePath("assets.extra", "target_pieces.txt")
@@ -36,7 +45,11 @@ _COPY_PROBABILITY = 0.01
 _BYTE_TOKEN = "<0x[0-9A-F]{2}>"
 
 
-def load_output_vocabulary(search, tokenizer, config):
+def load_output_vocabulary(
+    search: Mapping[str, typing.Any],
+    tokenizer: "Tokenizers",
+    config: "kt.TransformerConfig",
+) -> dict[str, typing.Any]:
     """Returns the flags of a search, a dict, as GraphTranslator's arguments.
 
     The paths of the flags `target_pieces`, a list, and `shortlist` become a
@@ -59,7 +72,9 @@ def load_output_vocabulary(search, tokenizer, config):
     return arguments
 
 
-def collect_target_pieces(tokenizer, paths):
+def collect_target_pieces(
+    tokenizer: "Tokenizer | PythonTokenizer", paths: "Sequence[str | AnyPath]"
+) -> list[int]:
     """Returns the sorted ids of the tokens in text files.
 
     Tokens of one character or one byte, and the marks of capitals, are always
@@ -94,7 +109,9 @@ def collect_target_pieces(tokenizer, paths):
     ]
 
 
-def format_target_pieces(ids, tokenizer):
+def format_target_pieces(
+    ids: Iterable[int], tokenizer: "Tokenizer | PythonTokenizer"
+) -> str:
     """Returns the text of an export's file, with one id and token per line."""
     tokens = token_names(tokenizer)
     # A line break in a token would end the line.
@@ -102,7 +119,7 @@ def format_target_pieces(ids, tokenizer):
     return "\n".join([*lines, ""])
 
 
-def read_target_pieces(version):
+def read_target_pieces(version: pathlib.Path) -> list[int]:
     """Returns the ids in an export's file; InputError if it is not valid."""
     path = version / TARGET_PIECES_FILE
     try:
@@ -116,7 +133,12 @@ def read_target_pieces(version):
         ) from None
 
 
-def read_shortlist(path, tokenizer, config, size=None):
+def read_shortlist(
+    path: "str | AnyPath",
+    tokenizer: "Tokenizers",
+    config: "kt.TransformerConfig",
+    size: int | None = None,
+) -> "kt.OutputVocabulary":
     """Reads a shortlist file, plain or .gz, as a kt.OutputVocabulary.
 
     Raises InputError if the file is not valid or of another model, or if `size`
@@ -133,6 +155,7 @@ def read_shortlist(path, tokenizer, config, size=None):
     source_ids = _ids_by_token(tokenizer.source)
     target_ids = _ids_by_token(tokenizer.target)
     pairs, pair_probabilities = [], []
+    probability: typing.Any
     frequencies = np.zeros(config.vocabulary_size, np.float32)
     for number, line in enumerate(read_lines(path, verbatim=True), 1):
         try:
@@ -171,14 +194,14 @@ def read_shortlist(path, tokenizer, config, size=None):
     )
 
 
-def copy_shortlist(path, target_path):
+def copy_shortlist(path: "str | AnyPath", target_path: pathlib.Path) -> None:
     """Copies a shortlist file, plain or .gz, as .gz."""
     with gzip.open(target_path, "wt", encoding="utf-8", newline="\n") as stream:
         for line in read_lines(path, verbatim=True):
             stream.write(f"{line}\n")
 
 
-def token_names(tokenizer):
+def token_names(tokenizer: "Tokenizer | PythonTokenizer") -> list[str]:
     """Returns the tokens of a Tokenizer in the order of their ids."""
     processor = _load_processor(tokenizer)
     return [*map(processor.IdToPiece, range(tokenizer.vocabulary_size))]

@@ -9,16 +9,25 @@ import functools
 import math
 import shlex
 import subprocess
+import typing
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from export.common.errors import InputError
+from export.translators.translation import Translation
+
+Reranker: typing.TypeAlias = Callable[
+    [Sequence[str], Sequence[Sequence[Translation]]], list[list[Translation]]
+]
 
 # Those of chrF (Popović 2015).
 _MAX_ORDER, _BETA = 6, 2.0
 
 
-def rerank_by_mbr(texts, rows):
+def rerank_by_mbr(
+    texts: Sequence[str], rows: Sequence[Sequence[Translation]]
+) -> list[list[Translation]]:
     """Returns lists of Translations, those most like the others first.
 
     `rows` has the Translations of each of `texts`, which are not used. Equal
@@ -30,7 +39,7 @@ def rerank_by_mbr(texts, rows):
     ]
 
 
-def expected_chrf(texts):
+def expected_chrf(texts: Sequence[str]) -> np.ndarray:
     """Returns the mean chrF of each text beside all texts, float64 [N].
 
     As sacreBLEU computes it for sentences, from 0 to 1.
@@ -72,7 +81,7 @@ def _chrf_matrix(texts):
     return (1 + _BETA**2) * precision * recall / np.maximum(weighted, 1e-16)
 
 
-def rerank_by_command(command):
+def rerank_by_command(command: str) -> Reranker:
     """Returns a function like `rerank_by_mbr`, with the scores of a command.
 
     The command, a str, reads lines "text TAB translation" and writes a line

@@ -3,13 +3,23 @@
 The functions define_* define flags for the module that calls them.
 """
 
+import typing
+from collections.abc import Iterable
+
 from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
 from export.terms.terms import Terms
 from export.translators.batches import BATCH_TOKENS
-from export.translators.reranking import rerank_by_command, rerank_by_mbr
+from export.translators.reranking import (
+    Reranker,
+    rerank_by_command,
+    rerank_by_mbr,
+)
+
+if typing.TYPE_CHECKING:
+    from export.translators.translator import Translator
 
 # Copied from keras_transformer, which takes seconds to import.
 MAX_BEAMS, MAX_EXTRA_TOKENS = 1_000, 100_000
@@ -31,13 +41,13 @@ FLAGS = flags.FLAGS
 flags.disclaim_key_flags()
 
 
-def read_given_flags(names):
-    """Returns the values of the flags that are set, a dict by name."""
+def read_given_flags(names: Iterable[str]) -> dict[str, typing.Any]:
+    """Returns the values of the flags that are set, by name."""
     values = {name: FLAGS[name].value for name in names}
     return {name: each for name, each in values.items() if each is not None}
 
 
-def define_beam_size():
+def define_beam_size() -> None:
     """Defines --beam_size."""
     flags.DEFINE_integer(
         "beam_size",
@@ -49,7 +59,7 @@ def define_beam_size():
     )
 
 
-def define_max_extra_tokens():
+def define_max_extra_tokens() -> None:
     """Defines --max_extra_tokens."""
     flags.DEFINE_integer(
         "max_extra_tokens",
@@ -61,7 +71,7 @@ def define_max_extra_tokens():
     )
 
 
-def define_search():
+def define_search() -> None:
     """Defines the flags in SEARCH."""
     define_beam_size()
     define_max_extra_tokens()
@@ -110,7 +120,7 @@ def define_search():
     command.mark_flags_as_finite("alpha", "repetition_penalty")
 
 
-def define_sampling():
+def define_sampling() -> None:
     """Defines the flags in SAMPLING."""
     flags.DEFINE_float(
         "temperature",
@@ -136,7 +146,7 @@ def define_sampling():
     command.mark_flags_as_finite("temperature", "top_p")
 
 
-def define_target_pieces():
+def define_target_pieces() -> None:
     """Defines --target_pieces."""
     flags.DEFINE_multi_string(
         "target_pieces",
@@ -147,7 +157,7 @@ def define_target_pieces():
     )
 
 
-def define_shortlist():
+def define_shortlist() -> None:
     """Defines the flags in SHORTLIST."""
     flags.DEFINE_string(
         "shortlist",
@@ -163,7 +173,7 @@ def define_shortlist():
     )
 
 
-def define_quantization():
+def define_quantization() -> None:
     """Defines --quantization."""
     flags.DEFINE_enum(
         "quantization",
@@ -175,7 +185,7 @@ def define_quantization():
     )
 
 
-def define_model_search():
+def define_model_search() -> None:
     """Defines the flags in MODEL_SEARCH."""
     define_search()
     define_target_pieces()
@@ -183,7 +193,7 @@ def define_model_search():
     define_quantization()
 
 
-def define_languages():
+def define_languages() -> None:
     """Defines the flags in LANGUAGES."""
     for name, role in zip(LANGUAGES, ("the texts", "the translations")):
         flags.DEFINE_string(
@@ -194,12 +204,12 @@ def define_languages():
         )
 
 
-def select_languages(translator):
+def select_languages(translator: "Translator") -> "Translator":
     """Returns a Translator for the flags in LANGUAGES."""
     return translator.for_languages(*(FLAGS[name].value for name in LANGUAGES))
 
 
-def define_ensemble_mean():
+def define_ensemble_mean() -> None:
     """Defines --ensemble_mean."""
     flags.DEFINE_enum(
         "ensemble_mean",
@@ -209,7 +219,7 @@ def define_ensemble_mean():
     )
 
 
-def define_reranking():
+def define_reranking() -> None:
     """Defines the flags of `read_reranking`."""
     flags.DEFINE_enum(
         "rerank",
@@ -226,7 +236,7 @@ def define_reranking():
     )
 
 
-def read_reranking():
+def read_reranking() -> Reranker | None:
     """Returns the function of --rerank or --rerank_command, or None."""
     if FLAGS.rerank and FLAGS.rerank_command:
         raise InputError(
@@ -238,7 +248,7 @@ def read_reranking():
     return rerank_by_mbr if FLAGS.rerank else None
 
 
-def define_terms():
+def define_terms() -> None:
     """Defines the flags of `read_terms`."""
     flags.DEFINE_string(
         "terms",
@@ -264,7 +274,7 @@ def define_terms():
     )
 
 
-def read_terms():
+def read_terms() -> Terms | None:
     """Returns the Terms of --terms, --keep and --placeholder, or None."""
     if FLAGS.terms:
         return Terms.from_file(FLAGS.terms, FLAGS.keep, FLAGS.placeholder)
@@ -273,7 +283,7 @@ def read_terms():
     return None
 
 
-def define_batch_tokens():
+def define_batch_tokens() -> None:
     """Defines --batch_tokens."""
     flags.DEFINE_integer(
         "batch_tokens",

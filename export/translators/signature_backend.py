@@ -1,11 +1,21 @@
 """Runs the signatures of an export or server for a Translator."""
 
+import typing
+from collections.abc import Callable, Collection, Sequence
+
 import numpy as np
 
 from export.common.errors import InputError
-from export.terms.terms import request_inputs
+from export.terms.terms import Terms, request_inputs
 from export.translators.backend import Backend
-from export.translators.translation import Sentence, read_translations
+from export.translators.translation import (
+    Sentence,
+    Translation,
+    read_translations,
+)
+
+# Arrays by name, with a row per text.
+Outputs: typing.TypeAlias = dict[str, np.ndarray]
 
 
 class SignatureBackend(Backend):
@@ -23,11 +33,19 @@ class SignatureBackend(Backend):
 
     aligns_terms = False
 
-    def __init__(self, run, signatures=None, name="", **attributes):
+    def __init__(
+        self,
+        run: Callable[[str, dict[str, typing.Any]], Outputs],
+        signatures: Collection[str] | None = None,
+        name: str = "",
+        **attributes: typing.Any,
+    ):
         self._run, self._signatures, self.name = run, signatures, name
         vars(self).update(attributes)
 
-    def run(self, signature, texts, **inputs):
+    def run(
+        self, signature: str, texts: Sequence[str], **inputs: typing.Any
+    ) -> Outputs:
         """Returns a signature's outputs; `inputs` are others than `text`."""
         if self._signatures is not None and signature not in self._signatures:
             raise InputError(
@@ -36,7 +54,7 @@ class SignatureBackend(Backend):
             )
         return self._run(signature, {"text": texts, **inputs})
 
-    def validate_terms(self, terms):
+    def validate_terms(self, terms: Terms) -> None:
         """See the base class."""
         if "rare" in terms.keep:
             raise InputError(
@@ -44,7 +62,7 @@ class SignatureBackend(Backend):
                 "others to --keep, or use the model directory."
             )
 
-    def tokenize(self, texts):
+    def tokenize(self, texts: Sequence[str]) -> list[Sentence]:
         """See the base class."""
         if self._signatures is None:
             return [
@@ -53,7 +71,7 @@ class SignatureBackend(Backend):
             ]
         return self._count_tokens(texts, "")
 
-    def tokenize_targets(self, translations):
+    def tokenize_targets(self, translations: Sequence[str]) -> list[Sentence]:
         """See the base class."""
         return self._count_tokens(translations, "translation_")
 
@@ -75,7 +93,9 @@ class SignatureBackend(Backend):
             for text, *each in zip(texts, lengths, truncated.tolist())
         ]
 
-    def score(self, sources, targets):
+    def score(
+        self, sources: Sequence[Sentence], targets: Sequence[Sentence]
+    ) -> list[float]:
         """See the base class."""
         outputs = self.run(
             "score",
@@ -84,7 +104,9 @@ class SignatureBackend(Backend):
         )
         return outputs["score"].tolist()
 
-    def search(self, sentences, n, align):
+    def search(
+        self, sentences: Sequence[Sentence], n: int, align: bool
+    ) -> list[list[Translation]]:
         """See the base class."""
         texts = [sentence.text for sentence in sentences]
         terms = [sentence.terms for sentence in sentences]

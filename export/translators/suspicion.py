@@ -48,7 +48,9 @@ _SCRIPTS = {
 }
 
 
-def find_suspicion(text, translation, language=None):
+def find_suspicion(
+    text: str, translation: str, language: str | None = None
+) -> str:
     """Returns why a translation may be wrong, "" if nothing is known.
 
     "short" and "long" have half or twice the letters of the text; "repeating"

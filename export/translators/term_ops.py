@@ -1,6 +1,8 @@
 """Terms inside a graph: the tokens of targets, and terms of sentences."""
 
 import functools
+import typing
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -8,10 +10,16 @@ import keras_transformer as kt
 from export.common.errors import InputError
 from export.documents.patterns import NO_SPACES
 from export.terms.kept_items import words
-from export.terms.terms import is_before_word, is_joined
+from export.terms.terms import Term, Terms, is_before_word, is_joined
 from export.tokenizers import sentencepiece_model
 from export.translators.text_ops import WHITE_SPACE
+from export.translators.translation import Sentence
 from keras_transformer.config import END_ID, UNKNOWN_ID
+from keras_transformer.types import Tensor
+
+if typing.TYPE_CHECKING:
+    from export.tokenizers.pretrained_tokenizers import TokenizerPair
+    from export.tokenizers.tokenizer import Tokenizer
 
 # Text before a term, so that it is split as within a sentence; also its tokens.
 _CONTEXT = "'"
@@ -21,7 +29,7 @@ _CONNECTORS = "./:-_@=&#,"
 _CONTEXT_TOKENS = (_CONTEXT, "▁" + _CONTEXT, "<0x27>", "<unk>")
 
 
-def word_edges(tokenizer):
+def word_edges(tokenizer: "Tokenizer") -> kt.WordEdges | None:
     """Returns the kt.WordEdges of a Tokenizer's tokens.
 
     None if its tokens have spaces at their ends, as no terms can be found then.
@@ -46,8 +54,12 @@ def word_edges(tokenizer):
     )
 
 
-def find_sentence_terms(tokenizers, terms, sentences):
-    """Returns the Terms of each Sentence, lists.
+def find_sentence_terms(
+    tokenizers: "Tokenizer | TokenizerPair",
+    terms: Terms,
+    sentences: Sequence[Sentence],
+) -> list[list[Term]]:
+    """Returns the Terms of each Sentence.
 
     Of kept items it returns only what the vocabulary can spell. `tokenizers` is
     a Tokenizer or TokenizerPair.
@@ -105,9 +117,9 @@ def _byte_ids(proto):
     )
 
 
-def validate_targets(tokenizer, terms):
+def validate_targets(tokenizer: "Tokenizer", terms: Terms) -> None:
     """Raises InputError for Terms with targets that tokens cannot spell."""
-    targets = [*terms.targets()]
+    targets: typing.Any = [*terms.targets()]
     if not targets:
         return
     lines, targets = zip(*targets)
@@ -122,7 +134,9 @@ def validate_targets(tokenizer, terms):
             )
 
 
-def tokenize_terms(tokenizer, targets):
+def tokenize_terms(
+    tokenizer: "Tokenizer", targets: Tensor
+) -> tuple[Tensor, Tensor]:
     """Tokenizes terms, string [B, C], variants separated by "|", "" for none.
 
     Returns `Constraints.terms`, int32 [B, C, A, L], which has each variant as
@@ -148,7 +162,7 @@ def tokenize_terms(tokenizer, targets):
     return tf.reshape(ids, shape), tf.reshape(is_wrong, [batch, count])
 
 
-def find_copies(sources, targets):
+def find_copies(sources: Tensor, targets: Tensor) -> Tensor:
     """Returns which targets have their source as first variant.
 
     All are string [B, C]; returns boolean [B, C].
@@ -158,7 +172,7 @@ def find_copies(sources, targets):
     )
 
 
-def find_terms(text, terms):
+def find_terms(text: Tensor, terms: Tensor) -> Tensor:
     """Returns which terms, string [B, C], texts [B] have: boolean [B, C].
 
     As `Terms.find`; "" is no term.

@@ -1,14 +1,17 @@
 """Text to translations inside a TensorFlow graph."""
 
 import functools
+import typing
+from collections.abc import Callable
 
 import tensorflow as tf
 
 # Needed by the tokenizers, and named if it is missing.
 import tensorflow_text  # noqa: F401
 
+import keras_transformer as kt
 from export.translators.batches import character_limit, length_limits
-from export.translators.graph_translator import GraphTranslator
+from export.translators.graph_translator import GraphTranslator, SearchOutput
 from export.translators.model_backend import model_for_tokenizer
 from export.translators.term_ops import (
     find_copies,
@@ -26,6 +29,11 @@ from export.translators.text_ops import (
 )
 from export.translators.translation import IMPOSSIBLE_SCORE
 from keras_transformer.config import PAD_ID
+from keras_transformer.types import Tensor, TensorLike, TransformerLike
+
+if typing.TYPE_CHECKING:
+    from export.tokenizers.pretrained_tokenizers import TokenizerPair
+    from export.tokenizers.tokenizer import Tokenizer
 
 
 class TextGraph:
@@ -47,7 +55,13 @@ class TextGraph:
         target_limit: maximum number of ids of a translation.
     """
 
-    def __init__(self, model, tokenizer, max_source_tokens, **search):
+    def __init__(
+        self,
+        model: TransformerLike,
+        tokenizer: "Tokenizer | TokenizerPair",
+        max_source_tokens: int,
+        **search: typing.Any,
+    ):
         self.tokenizer = tokenizer
         model = model_for_tokenizer(model, tokenizer)
         self.translator = GraphTranslator(model, **search)
@@ -57,32 +71,38 @@ class TextGraph:
 
     # Not in the constructor, since it takes time.
     @functools.cached_property
-    def word_edges(self):
+    def word_edges(self) -> kt.WordEdges | None:
         """The kt.WordEdges of the target's tokens; None without them."""
         return word_edges(self.tokenizer.target)
 
-    def encode(self, text):
+    def encode(self, text: Tensor) -> tuple[Tensor, Tensor]:
         """Returns ids, int32 [B, S], and which rows were truncated, bool [B].
 
         `text`, string [B], has its tags.
         """
         return _encode(self.tokenizer.source, text, self.source_limit)
 
-    def encode_target(self, translation):
+    def encode_target(self, translation: Tensor) -> tuple[Tensor, Tensor]:
         """Returns ids and which rows were truncated, as `encode`."""
         return _encode(self.tokenizer.target, translation, self.target_limit)
 
-    def count_tokens(self, text):
+    def count_tokens(self, text: Tensor) -> dict[str, Tensor]:
         """Returns lengths before truncation, limits and `truncated`, a dict."""
         return _count_tokens(self.tokenizer.source, text, self.source_limit)
 
-    def count_target_tokens(self, translation):
+    def count_target_tokens(self, translation: Tensor) -> dict[str, Tensor]:
         """Returns lengths of translations, as `count_tokens`."""
         return _count_tokens(
             self.tokenizer.target, translation, self.target_limit
         )
 
-    def search(self, source, n, search=None, **options):
+    def search(
+        self,
+        source: Tensor,
+        n: TensorLike,
+        search: Callable[..., SearchOutput] | None = None,
+        **options: typing.Any,
+    ) -> tuple[Tensor, Tensor, SearchOutput]:
         """Returns the n best tokens, scores, and the SearchOutput.
 
         `search` is a function like `GraphTranslator.search`, the default, and
@@ -95,12 +115,16 @@ class TextGraph:
         scores = tf.where(has_text[:, None], output.scores[:, :n], blank_scores)
         return tokens, scores, output
 
-    def n_best(self, source, n, **options):
+    def n_best(
+        self, source: Tensor, n: TensorLike, **options: typing.Any
+    ) -> dict[str, Tensor]:
         """Returns `translations`, string [B, n], and `scores`, a dict."""
         tokens, scores, _ = self.search(source, n, **options)
         return {"translations": self.decode(tokens), "scores": scores}
 
-    def align(self, source, text, **options):
+    def align(
+        self, source: Tensor, text: Tensor, **options: typing.Any
+    ) -> dict[str, Tensor]:
         """Returns the best translations with tokens, words and attention.
 
         `text` are the texts of `source` with their tags.
@@ -133,7 +157,9 @@ class TextGraph:
             ),
         }
 
-    def constrain(self, source_terms, target_terms, n):
+    def constrain(
+        self, source_terms: Tensor, target_terms: Tensor, n: int
+    ) -> tuple[dict[str, typing.Any], Tensor]:
         """Returns options of a search for terms, and bool [B].
 
         `target_terms`, string [B, C], is "" where a text lacks the source's
@@ -154,7 +180,7 @@ class TextGraph:
         }
         return options, ~tf.reduce_any(is_wrong, axis=1)
 
-    def score(self, source, target):
+    def score(self, source: Tensor, target: Tensor) -> Tensor:
         """Returns log-probabilities of given ids, float32 [B].
 
         A blank source scores 0 with a blank target, else -1e9.
@@ -163,7 +189,9 @@ class TextGraph:
         score = self.translator.score(source, target)
         return tf.where(has_tokens(source), score, blank_score)
 
-    def sample(self, source, seeds, config):
+    def sample(
+        self, source: Tensor, seeds: Tensor, config: kt.SamplingConfig
+    ) -> dict[str, Tensor]:
         """Returns `translations` and log-probabilities as `scores`, a dict."""
         samples = self.translator.sample(source, seeds, config)
         return {
@@ -171,7 +199,7 @@ class TextGraph:
             "scores": samples.log_probs,
         }
 
-    def decode(self, tokens):
+    def decode(self, tokens: Tensor) -> Tensor:
         """Returns the texts of int32 [B, N, T], string [B, N]."""
         batch, n, length = tf.unstack(tf.shape(tokens))
         texts = self.tokenizer.target.detokenize(
@@ -180,7 +208,7 @@ class TextGraph:
         return tf.reshape(texts, [batch, n])
 
 
-def has_tokens(ids):
+def has_tokens(ids: Tensor) -> Tensor:
     """Returns which rows of ids have more than the end id, bool [B]."""
     return tf.math.count_nonzero(ids, axis=1) > 1
 

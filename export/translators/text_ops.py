@@ -5,11 +5,19 @@ word. Tokens and words are matched by the number of visible characters before
 them. Characters that the tokenizer drops, and white space, are not visible.
 """
 
+import typing
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from export.tokenizers.tags import TAG, tag_pattern
 from export.translators.batches import character_limit
+from export.translators.languages import Languages
 from keras_transformer.config import END_ID, PAD_ID
+from keras_transformer.types import Tensor, TensorLike
+
+if typing.TYPE_CHECKING:
+    from export.tokenizers.tokenizer import Tokenizer
 
 # The white space of `str.split` for RE2, whose \s is ASCII only.
 _SPACES = r"\p{Z}\t-\r\x{1c}-\x{1f}\x{85}"
@@ -20,7 +28,7 @@ _CONTINUATION_BYTE = "<0x[89AB][0-9A-F]>"
 _WHITE_SPACE_OR_SYMBOL = rf"[{_SPACES}\x{{2581}}]+"
 
 
-def truncate_ids(ids, limit):
+def truncate_ids(ids: Tensor, limit: int) -> tuple[Tensor, Tensor]:
     """Truncates rows to at most `limit` ids; they still end with the end id.
 
     `ids` are a RaggedTensor int32 [B, None] or int32 [B, S] with padding.
@@ -38,7 +46,9 @@ def truncate_ids(ids, limit):
     return tf.where(too_long[:, None] & is_last, END_ID, truncated), too_long
 
 
-def truncate_text(tokenizer, text, limit):
+def truncate_text(
+    tokenizer: "Tokenizer", text: Tensor, limit: int
+) -> tuple[Tensor, Tensor]:
     """Truncates text, string [B], to `limit` characters of valid UTF-8.
 
     Also returns bool [B]: which rows were truncated.
@@ -48,7 +58,9 @@ def truncate_text(tokenizer, text, limit):
     return tf.strings.substr(text, 0, limit, unit="UTF8_CHAR"), too_long
 
 
-def add_tags(text, tags, languages):
+def add_tags(
+    text: Tensor, tags: Sequence[TensorLike], languages: Languages
+) -> Tensor:
     """Adds the tags of languages that a text, string [B], does not begin with.
 
     `tags` are a list of strings, scalar or [B]; the first ones are added.
@@ -65,26 +77,28 @@ def add_tags(text, tags, languages):
     return tagged
 
 
-def remove_tags(text, languages):
+def remove_tags(text: Tensor, languages: Languages) -> Tensor:
     """Removes the tags of Languages that a text, string [B], begins with."""
     tag = tag_pattern(languages.codes)
     pattern = f"^(?:{tag}){{0,{languages.num_tags}}}"
     return tf.strings.regex_replace(text, pattern, "", replace_global=False)
 
 
-def trim(tokens):
+def trim(tokens: Tensor) -> Tensor:
     """Drops the columns at the end of int32 [..., T] that are all padding."""
     is_token = tf.reshape(tokens != PAD_ID, [-1, tf.shape(tokens)[-1]])
     is_used = tf.reduce_any(is_token, axis=0)
     return tokens[..., : tf.math.count_nonzero(is_used, dtype=tf.int32)]
 
 
-def padded_ids_to_tokens(tokenizer, ids):
+def padded_ids_to_tokens(tokenizer: "Tokenizer", ids: TensorLike) -> Tensor:
     """Returns tokens, string [B, S]: "" for padding, "<unk>" if unknown."""
     return tf.where(ids == PAD_ID, "", tokenizer.ids_to_tokens(ids))
 
 
-def source_word_spans(tokenizer, text, ids, limit):
+def source_word_spans(
+    tokenizer: "Tokenizer", text: Tensor, ids: TensorLike, limit: int
+) -> Tensor:
     """Finds the words that the tokens of a text belong to.
 
     `text`, string [B], is not truncated; `ids` are its padded ids, int32
@@ -104,7 +118,7 @@ def source_word_spans(tokenizer, text, ids, limit):
     return _word_spans(ids, before[:, :length], after[:, :length], word_lengths)
 
 
-def exclude_tags(tokenizer, ids, spans):
+def exclude_tags(tokenizer: "Tokenizer", ids: Tensor, spans: Tensor) -> Tensor:
     """Sets the spans of the tags before a text to -1, so of no word.
 
     `ids` are int32 [B, S], and `spans` int32 [B, S, 2] of `source_word_spans`.
@@ -153,7 +167,7 @@ def _source_word_lengths(tokenizer, text, max_characters):
     return words.with_values(counts)
 
 
-def target_word_spans(tokenizer, ids):
+def target_word_spans(tokenizer: "Tokenizer", ids: TensorLike) -> Tensor:
     """Finds the words of the decoded text that tokens belong to.
 
     For padded ids, int32 [B, T], it returns int32 [B, T, 2] as in

@@ -2,6 +2,7 @@
 
 import dataclasses
 import typing
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -67,14 +68,14 @@ class SentencePair(typing.NamedTuple):
     target: Sentence
 
     @property
-    def length(self):
+    def length(self) -> int:
         """Number of ids of the longer side; 1 if the source is blank."""
         if self.source.length == 1:
             return 1
         return max(self.source.length, self.target.length)
 
     @property
-    def truncated(self):
+    def truncated(self) -> bool:
         """Whether a side is above the model's limit."""
         return self.source.truncated or self.target.truncated
 
@@ -82,7 +83,7 @@ class SentencePair(typing.NamedTuple):
 class UnknownCharacterError(ValueError):
     """`prefixes[index]` has a `character` that the vocabulary lacks."""
 
-    def __init__(self, index, character):
+    def __init__(self, index: int, character: str):
         super().__init__(
             f"prefixes[{index}] has {character!r} (U+{ord(character):04X}), "
             "which the vocabulary lacks; omit it."
@@ -91,7 +92,7 @@ class UnknownCharacterError(ValueError):
         self.character = character
 
 
-def impossible_error(sentence):
+def impossible_error(sentence: Sentence) -> InputError:
     """Returns the InputError for a Sentence without a translation."""
     if not sentence.terms:
         return damaged_weights_error("translation")
@@ -102,7 +103,7 @@ def impossible_error(sentence):
     )
 
 
-def damaged_weights_error(output):
+def damaged_weights_error(output: str) -> InputError:
     """Returns the InputError for a search that finds no output of any text."""
     return InputError(
         f"No {output} is possible: the model's weights must be damaged, "
@@ -111,8 +112,10 @@ def damaged_weights_error(output):
     )
 
 
-def read_translations(outputs, n=1):
-    """Returns a list of the possible Translations of each text, lists.
+def read_translations(
+    outputs: Mapping[str, np.ndarray], n: int = 1
+) -> list[list[Translation]]:
+    """Returns the possible Translations of each text.
 
     `outputs` is a dict of arrays, as `serving_default`, `n_best`, `align` and
     the other signatures that translate return it; at most `n` are read. Texts
@@ -125,7 +128,7 @@ def read_translations(outputs, n=1):
             outputs[name][:, None] for name in ("translation", "score")
         )
     count = len(texts)
-    words = [{}] * count
+    words: Iterable[Mapping[str, typing.Any]] = [{}] * count
     if "alignment" in outputs:
         names = "source_words", "target_words", "alignment", "token_log_probs"
         words = map(word_attributes, *(outputs[name] for name in names))
@@ -139,7 +142,12 @@ def read_translations(outputs, n=1):
     ]
 
 
-def drop_impossible(texts, scores, words=(), truncated=False):
+def drop_impossible(
+    texts: Sequence[str],
+    scores: Sequence[float],
+    words: typing.Any = (),
+    truncated: bool = False,
+) -> list[Translation]:
     """Returns the possible Translations of one sentence.
 
     `words` has the attributes of Translation about its words.
@@ -151,8 +159,13 @@ def drop_impossible(texts, scores, words=(), truncated=False):
     ]
 
 
-def word_attributes(source_words, target_words, attention, token_log_probs):
-    """Returns alignment and word_log_probs of a Translation, a dict.
+def word_attributes(
+    source_words: np.ndarray,
+    target_words: np.ndarray,
+    attention: np.ndarray,
+    token_log_probs: np.ndarray,
+) -> dict[str, typing.Any]:
+    """Returns alignment and word_log_probs of a Translation.
 
     See `word_alignment`; `token_log_probs` are float [T].
     """
@@ -165,8 +178,10 @@ def word_attributes(source_words, target_words, attention, token_log_probs):
     }
 
 
-def word_log_probs(target_words, token_log_probs):
-    """Returns the log-probability of each word, a tuple; see above."""
+def word_log_probs(
+    target_words: np.ndarray, token_log_probs: np.ndarray
+) -> tuple[float, ...]:
+    """Returns the log-probability of each word; see above."""
     sums = [0.0] * (target_words.max(initial=-1) + 1)
     for (first, last), log_prob in zip(
         target_words.tolist(), token_log_probs.tolist()
@@ -176,7 +191,9 @@ def word_log_probs(target_words, token_log_probs):
     return tuple(sums)
 
 
-def word_alignment(source_words, target_words, attention):
+def word_alignment(
+    source_words: np.ndarray, target_words: np.ndarray, attention: np.ndarray
+) -> tuple[tuple[int, int], ...]:
     """Aligns the words of each target token to those it attends to most.
 
     `source_words`, int32 [S, 2], and `target_words`, int32 [T, 2], are from

@@ -1,16 +1,32 @@
 """Translates, scores and samples lists of texts, whatever runs the model."""
 
 import dataclasses
+import typing
+from collections.abc import Callable, Iterable, Sequence
 
 from export.documents.document import translate_documents
-from export.translators.batches import map_in_batches, validate_texts
+from export.translators.backend import Backend
+from export.translators.batches import (
+    OnProgress,
+    map_in_batches,
+    validate_texts,
+)
+from export.translators.languages import Languages
 from export.translators.suspicion import find_suspicion
 from export.translators.translation import (
     BLANK,
     IMPOSSIBLE_SCORE,
+    Sentence,
     SentencePair,
+    Translation,
     impossible_error,
 )
+
+if typing.TYPE_CHECKING:
+    import keras_transformer as kt
+    from export.terms.terms import Terms
+    from export.translators.languages import Tokenizers
+    from keras_transformer.types import TransformerLike
 
 
 class Translator:
@@ -25,12 +41,18 @@ class Translator:
         languages: Languages of the texts; None for the backend's.
     """
 
-    def __init__(self, backend, languages=None):
+    def __init__(self, backend: Backend, languages: Languages | None = None):
         self.backend = backend
         self.languages = languages or backend.languages
 
     @classmethod
-    def from_model(cls, model, tokenizer, languages=None, **settings):
+    def from_model(
+        cls,
+        model: "TransformerLike",
+        tokenizer: "Tokenizers",
+        languages: Languages | None = None,
+        **settings: typing.Any,
+    ) -> typing.Self:
         """Returns the translator of a Transformer or kt.Ensemble.
 
         `tokenizer` is that of its vocabulary, from `load_tokenizer`; `settings`
@@ -43,27 +65,29 @@ class Translator:
         if splits_in_python():
             from export.translators.ids_backend import IdsBackend as ModelClass
         else:
-            from export.translators.graph_backend import (
+            from export.translators.graph_backend import (  # type: ignore[assignment]
                 GraphBackend as ModelClass,
             )
         return cls(ModelClass(model, tokenizer, **settings), languages)
 
     @property
-    def model(self):
+    def model(self) -> "TransformerLike":
         """The Transformer or kt.Ensemble of a model directory."""
         return self.backend.model
 
     @property
-    def tokenizer(self):
+    def tokenizer(self) -> "Tokenizers":
         """The tokenizer of a model directory."""
         return self.backend.tokenizer
 
     @property
-    def beam_size(self):
+    def beam_size(self) -> int | None:
         """Maximum number of translations of a sentence; None if unknown."""
         return self.backend.beam_size
 
-    def for_languages(self, source=None, target=None):
+    def for_languages(
+        self, source: str | None = None, target: str | None = None
+    ) -> typing.Self:
         """Returns a copy for texts of these languages; None for no change.
 
         A text that begins with tags, such as >>fra<<, has the languages of its
@@ -74,8 +98,14 @@ class Translator:
         )
         return type(self)(self.backend, languages)
 
-    def translate(self, texts, on_progress=None, prefixes=None, terms=None):
-        """Translates a list of str, one sentence each, to Translations.
+    def translate(
+        self,
+        texts: Iterable[str],
+        on_progress: OnProgress = None,
+        prefixes: Iterable[str] | None = None,
+        terms: "Terms | None" = None,
+    ) -> list[Translation]:
+        """Translates texts, one sentence each.
 
         `prefixes` has the beginning of each translation, "" for none; its last
         word may continue, and it is truncated to the maximum length of a
@@ -88,10 +118,17 @@ class Translator:
         rows = self.n_best(texts, 1, on_progress, prefixes, terms)
         return [translations[0] for translations in rows]
 
-    def n_best(self, texts, n, on_progress=None, prefixes=None, terms=None):
+    def n_best(
+        self,
+        texts: Iterable[str],
+        n: int,
+        on_progress: OnProgress = None,
+        prefixes: Iterable[str] | None = None,
+        terms: "Terms | None" = None,
+    ) -> list[list[Translation]]:
         """Finds the n best translations of each sentence; see `translate`.
 
-        Returns a list of lists of Translation, best first; fewer than n if
+        Returns the Translations of each, best first; fewer than n if
         fewer are possible. Two may have the same text in different tokens.
         Scores include the prefix's probability. Raises ValueError if n is above
         `beam_size`, or if texts and prefixes differ in number.
@@ -104,7 +141,13 @@ class Translator:
         sentences = self._sentences(texts, prefixes)
         return self.search(sentences, n, on_progress, terms)
 
-    def align(self, texts, on_progress=None, prefixes=None, terms=None):
+    def align(
+        self,
+        texts: Iterable[str],
+        on_progress: OnProgress = None,
+        prefixes: Iterable[str] | None = None,
+        terms: "Terms | None" = None,
+    ) -> list[Translation]:
         """Translates with word alignments and confidence; see `translate`.
 
         Each token of a translation is aligned to the source token with the
@@ -114,8 +157,10 @@ class Translator:
         rows = self.search(sentences, 1, on_progress, terms, align=True)
         return [translations[0] for translations in rows]
 
-    def find_suspicions(self, texts, translations):
-        """Returns why translations, a list of str, may be wrong, a list of str.
+    def find_suspicions(
+        self, texts: Iterable[str], translations: Iterable[str]
+    ) -> list[str]:
+        """Returns why each translation may be wrong, "" if nothing is known.
 
         See `find_suspicion`; a model with tags reads languages from those of a
         text.
@@ -130,14 +175,14 @@ class Translator:
 
     def translate_document(
         self,
-        text,
-        format="text",
-        on_progress=None,
-        terms=None,
-        keep_elements=(),
-        on_change=None,
-    ):
-        """Translates a whole document, a str; returns a str.
+        text: str,
+        format: str = "text",
+        on_progress: OnProgress = None,
+        terms: "Terms | None" = None,
+        keep_elements: Sequence[str] = (),
+        on_change: Callable[[int, str], object] | None = None,
+    ) -> str:
+        """Translates a whole document.
 
         Everything but its sentences stays as it is. The `format` is "text",
         with paragraphs, lists and line ends, or "html" or "xml", whose inline
@@ -154,7 +199,13 @@ class Translator:
             self, texts, format, on_progress, terms, keep_elements, on_change
         )[0]
 
-    def sample(self, texts, seeds, config=None, on_progress=None):
+    def sample(
+        self,
+        texts: Iterable[str],
+        seeds: Iterable[int],
+        config: "kt.SamplingConfig | None" = None,
+        on_progress: OnProgress = None,
+    ) -> list[list[Translation]]:
         """Samples translations of each sentence.
 
         `seeds` has an int from 0 to 2**31 - 1 for each sentence, whose samples
@@ -172,8 +223,10 @@ class Translator:
             on_progress,
         )
 
-    def score(self, texts, translations):
-        """Returns a list of the log-probabilities of given translations.
+    def score(
+        self, texts: Iterable[str], translations: Iterable[str]
+    ) -> list[float]:
+        """Returns the log-probabilities of given translations.
 
         They have no length penalty and include the end id. Sources are
         truncated as in `translate`, translations to their maximum length. With
@@ -181,8 +234,8 @@ class Translator:
         """
         return self.score_pairs(self.pairs(texts, translations))
 
-    def score_pairs(self, pairs):
-        """Scores a list of SentencePair; see `score`."""
+    def score_pairs(self, pairs: Sequence[SentencePair]) -> list[float]:
+        """Scores pairs; see `score`."""
         scores = self._map_batches(
             lambda batch: self.backend.score(*zip(*batch)), pairs
         )
@@ -193,7 +246,7 @@ class Translator:
             for pair, score in zip(pairs, scores)
         ]
 
-    def translate_to_pairs(self, texts):
+    def translate_to_pairs(self, texts: Iterable[str]) -> list[SentencePair]:
         """Translates to SentencePairs with ids; blank texts to the end id."""
         sentences = self.sentences(texts)
         targets = self._map_batches(self.backend.search_ids, sentences)
@@ -203,8 +256,10 @@ class Translator:
             for sentence, target in zip(sentences, targets)
         ]
 
-    def normalize_prefixes(self, prefixes, keep_long=True):
-        r"""Returns prefixes as the vocabulary spells them, a list of str.
+    def normalize_prefixes(
+        self, prefixes: Iterable[str], keep_long: bool = True
+    ) -> list[str]:
+        r"""Returns prefixes as the vocabulary spells them.
 
         For example, "\ufb01" becomes "fi", and spaces become single, with none
         at the ends. A prefix above the maximum length of a translation is
@@ -218,18 +273,20 @@ class Translator:
             for prefix, sentence in zip(prefixes, sentences)
         ]
 
-    def sentences(self, texts):
-        """Returns a list of Sentence for a list of str, with their tags."""
+    def sentences(self, texts: Iterable[str]) -> list[Sentence]:
+        """Returns texts as Sentences, with their tags."""
         texts = validate_texts(texts)
         return self.backend.tokenize([*map(self.languages.tag, texts)])
 
-    def target_sentences(self, translations):
-        """Returns given translations, a list of str, as a list of Sentence."""
+    def target_sentences(self, translations: Iterable[str]) -> list[Sentence]:
+        """Returns given translations as Sentences."""
         translations = validate_texts(translations, "translations")
         return self.backend.tokenize_targets(translations)
 
-    def pairs(self, texts, translations):
-        """Returns texts and translations as a list of SentencePair."""
+    def pairs(
+        self, texts: Iterable[str], translations: Iterable[str]
+    ) -> list[SentencePair]:
+        """Returns texts and translations as SentencePairs."""
         sources = self.sentences(texts)
         targets = self.target_sentences(translations)
         return [
@@ -248,7 +305,14 @@ class Translator:
             for sentence, prefix in zip(sentences, encoded, strict=True)
         ]
 
-    def search(self, sentences, n, on_progress=None, terms=None, align=False):
+    def search(
+        self,
+        sentences: Sequence[Sentence],
+        n: int,
+        on_progress: OnProgress = None,
+        terms: "Terms | None" = None,
+        align: bool = False,
+    ) -> list[list[Translation]]:
         """Finds the n best translations of Sentences; see `n_best`."""
         if terms is not None:
             sentences = self._add_terms(sentences, terms)

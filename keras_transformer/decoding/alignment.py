@@ -4,20 +4,28 @@ Letters: B sentences, S source length, T steps, K beams, M hypotheses.
 """
 
 import typing
+from collections.abc import Callable
 
 from keras import ops, tree
 
 from keras_transformer.config import PAD_ID
+from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.decoding.beam_search import shift_right
+from keras_transformer.decoding.ensemble import EnsembleDecoder
 from keras_transformer.ids import arange, as_ids, bound_ids, nan_unless
+from keras_transformer.types import Tensor, TensorLike, TransformerLike
 
 
 class AlignmentTrace(typing.NamedTuple):
     """Tokens and attention of every beam at every step of a search."""
 
-    tokens: typing.Any  # int32 [B, T, K], the input token of each beam
-    parents: typing.Any  # int32 [B, T, K], the beam that each continues
-    attention: typing.Any  # float32 [B, T, K * S], the alignment of each beam
+    tokens: Tensor  # int32 [B, T, K], the input token of each beam
+    parents: Tensor  # int32 [B, T, K], the beam that each continues
+    attention: Tensor  # float32 [B, T, K * S], the alignment of each beam
+
+
+# The decoder's state and the trace.
+_State: typing.TypeAlias = tuple[typing.Any, AlignmentTrace]
 
 
 class TracingDecoder:
@@ -27,12 +35,22 @@ class TracingDecoder:
     `alignment` is `Transformer.alignment` of the decoder's model.
     """
 
-    def __init__(self, decoder, max_length, alignment):
+    def __init__(
+        self,
+        decoder: BeamDecoder | EnsembleDecoder,
+        max_length: int | Tensor,
+        alignment: Callable[[typing.Any], Tensor],
+    ):
         self._decoder = decoder
         self._max_length = max_length
         self._alignment = alignment
 
-    def start(self, source, capacity, memory=None):
+    def start(
+        self,
+        source: TensorLike,
+        capacity: int | Tensor,
+        memory: typing.Any = None,
+    ) -> _State:
         """Returns the state: the decoder's and an empty trace."""
         batch, length = ops.shape(source)
         steps, beams = self._max_length, self._decoder.beam_size
@@ -41,7 +59,9 @@ class TracingDecoder:
         trace = AlignmentTrace(zeros, zeros, attention)
         return self._decoder.start(source, capacity, memory), trace
 
-    def step(self, tokens, parents, index, state):
+    def step(
+        self, tokens: Tensor, parents: Tensor, index: Tensor, state: _State
+    ) -> tuple[Tensor, _State]:
         """Runs one step; see `beam_search`."""
         decoder_state, trace = state
         logits, decoder_state, scores = self._decoder.step(
@@ -68,13 +88,13 @@ class TracingDecoder:
         )
         return logits, (decoder_state, trace)
 
-    def extend_cache(self, state, capacity):
+    def extend_cache(self, state: _State, capacity: int | Tensor) -> _State:
         """Returns the state with capacity for more steps."""
         decoder_state, trace = state
         return self._decoder.extend_cache(decoder_state, capacity), trace
 
 
-def gather_alignments(trace, tokens):
+def gather_alignments(trace: AlignmentTrace, tokens: Tensor) -> Tensor:
     """Returns the alignments of hypotheses from the trace of their search.
 
     `tokens` are M hypotheses per sentence, int32 [B, M, T], with at most as
@@ -122,7 +142,12 @@ def _find_beams(trace, tokens):
     return beams
 
 
-def force_align(model, source, target, layer=None):
+def force_align(
+    model: TransformerLike,
+    source: TensorLike,
+    target: TensorLike,
+    layer: int | None = None,
+) -> Tensor:
     """Aligns given translations with their sources: float32 [B, T, S].
 
     Takes a Transformer, or an Ensemble for the mean of its models; int32 [B, S]
@@ -134,7 +159,9 @@ def force_align(model, source, target, layer=None):
     return model.alignment(scores, layer)
 
 
-def attention_scores(model, source, target):
+def attention_scores(
+    model: TransformerLike, source: TensorLike, target: TensorLike
+) -> dict[str, typing.Any]:
     """Returns the attention of every head for given translations.
 
     See `Transformer.attention`, and `force_align` for the ids. Row t of

@@ -10,7 +10,9 @@ from keras import ops, tree
 from keras_transformer.decoding.candidates import gather_beams
 from keras_transformer.ids import arange
 from keras_transformer.layers.attention import KVCache
+from keras_transformer.layers.embedding import SharedEmbedding
 from keras_transformer.layers.masks import padding_mask
+from keras_transformer.types import Tensor, TensorLike, TransformerLike
 
 
 class DecoderState(typing.NamedTuple):
@@ -21,9 +23,9 @@ class DecoderState(typing.NamedTuple):
     """
 
     cross_attention_caches: typing.Any  # keys and values of each layer
-    memory_mask: typing.Any  # boolean [B, 1, S]
+    memory_mask: Tensor  # boolean [B, 1, S]
     self_attention_caches: typing.Any  # KVCache of each layer, never reordered
-    ancestry: typing.Any  # boolean [B, K, cache length, K]
+    ancestry: Tensor  # boolean [B, K, cache length, K]
     output: typing.Any = ()  # from `prepare` of the output layer
     target_language: typing.Any = ()  # int32 [B, 1], see `target_language`
 
@@ -34,19 +36,19 @@ class FullOutputLayer:
     The output layers of an `OutputVocabulary` also have a state and local ids.
     """
 
-    def __init__(self, embedding):
+    def __init__(self, embedding: SharedEmbedding):
         self._embedding = embedding
         self._projection = embedding.projection()
 
-    def prepare(self, source):
+    def prepare(self, source: TensorLike) -> tuple[()]:
         """Returns the state for each sentence: none."""
         return ()
 
-    def to_vocabulary_ids(self, tokens, prepared):
+    def to_vocabulary_ids(self, tokens: Tensor, prepared: typing.Any) -> Tensor:
         """Returns the vocabulary ids of int32 [B, K] tokens: the same."""
         return tokens
 
-    def logits(self, states, prepared):
+    def logits(self, states: Tensor, prepared: typing.Any) -> Tensor:
         """Returns logits, float32 [B, K, V], for states, float [B, K, D]."""
         return self._embedding.logits(states, self._projection)
 
@@ -61,7 +63,13 @@ class BeamDecoder:
     the slots of one window, which are overwritten.
     """
 
-    def __init__(self, model, beam_size, cache=KVCache, output_layer=None):
+    def __init__(
+        self,
+        model: TransformerLike,
+        beam_size: int,
+        cache: type[KVCache] = KVCache,
+        output_layer: typing.Any = None,
+    ):
         self.beam_size = beam_size
         self.cache_class = cache
         self._model = model
@@ -69,7 +77,12 @@ class BeamDecoder:
             model.output_embedding
         )
 
-    def start(self, source, capacity, memory=None):
+    def start(
+        self,
+        source: TensorLike,
+        capacity: int | Tensor,
+        memory: Tensor | None = None,
+    ) -> DecoderState:
         """Returns the DecoderState before the first step.
 
         `capacity` is the number of steps to allocate, an int or int32 scalar;
@@ -93,8 +106,13 @@ class BeamDecoder:
         )
 
     def step(
-        self, tokens, parents, index, state, return_attention_scores=False
-    ):
+        self,
+        tokens: Tensor,
+        parents: Tensor,
+        index: Tensor,
+        state: DecoderState,
+        return_attention_scores: bool = False,
+    ) -> tuple[typing.Any, ...]:
         """Decodes the newest token of each beam; see `beam_search`.
 
         Returns logits, float32 [B, K, V], and the DecoderState; if requested
@@ -128,7 +146,9 @@ class BeamDecoder:
         """Returns the decoder's input and the state; subclasses change it."""
         return self._model.embed_target(ids, positions), state
 
-    def extend_cache(self, state, capacity):
+    def extend_cache(
+        self, state: DecoderState, capacity: int | Tensor
+    ) -> DecoderState:
         """Returns the state with capacity for more steps; see `start`."""
         self._validate_capacity(capacity)
         length = self._model.decoder.cache_length(capacity)
@@ -152,7 +172,9 @@ class BeamDecoder:
             )
 
 
-def update_ancestry(ancestry, parents, cache_index):
+def update_ancestry(
+    ancestry: Tensor, parents: Tensor, cache_index: Tensor
+) -> Tensor:
     """Gives each beam its parent's past and its own newest slot."""
     inherited = gather_beams(ancestry, parents)
     newest = arange(ops.shape(ancestry)[2]) == cache_index

@@ -8,11 +8,13 @@ B sentences, K beams, V vocabulary, T capacity for tokens.
 import functools
 import math
 import typing
+from collections.abc import Callable
 
 from keras import ops, tree
 
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID
 from keras_transformer.decoding.candidates import (
+    Candidates,
     best_candidates,
     block_repetition,
     forced_candidates,
@@ -23,6 +25,7 @@ from keras_transformer.decoding.search_config import (
     IMPOSSIBLE,
     LEAST_POSSIBLE,
     BeamSearchConfig,
+    Constraints,
     is_unset,
     prepare_constraints,
 )
@@ -32,6 +35,12 @@ from keras_transformer.decoding.terms import (
     prepare_terms,
 )
 from keras_transformer.ids import arange, as_ids, bound_ids, nan_unless
+from keras_transformer.types import Tensor, TensorLike
+
+# Tokens, parents, index and state to logits and state; see `beam_search`.
+StepFunction: typing.TypeAlias = Callable[
+    [Tensor, Tensor, Tensor, typing.Any], tuple[Tensor, typing.Any]
+]
 
 
 class BeamSearchResult(typing.NamedTuple):
@@ -45,33 +54,39 @@ class BeamSearchResult(typing.NamedTuple):
         state: state of `step` when the sentence stopped.
     """
 
-    tokens: typing.Any
-    scores: typing.Any
+    tokens: Tensor
+    scores: Tensor
     state: typing.Any
 
 
 class BeamSearchState(typing.NamedTuple):
     """The search between two steps; live beams are unfinished hypotheses."""
 
-    index: typing.Any  # int32 scalar, tokens produced so far
-    constraints: typing.Any  # Constraints
-    live_tokens: typing.Any  # int32 [B, K, T]
-    live_log_probs: typing.Any  # float32 [B, K], best first
-    parents: typing.Any  # int32 [B, K], the beam that each continues
-    finished_tokens: typing.Any  # int32 [B, K, T], the best of all so far
-    finished_scores: typing.Any  # float32 [B, K], best first
-    stopped: typing.Any  # boolean [B]; all other sentences are running
+    index: Tensor  # int32 scalar, tokens produced so far
+    constraints: Constraints
+    live_tokens: Tensor  # int32 [B, K, T]
+    live_log_probs: Tensor  # float32 [B, K], best first
+    parents: Tensor  # int32 [B, K], the beam that each continues
+    finished_tokens: Tensor  # int32 [B, K, T], the best of all so far
+    finished_scores: Tensor  # float32 [B, K], best first
+    stopped: Tensor  # boolean [B]; all other sentences are running
     grammar_state: typing.Any  # or TermState of each live beam, [B, K, ...]
     step_state: typing.Any  # state of `step`, such as a DecoderState
 
-    def result(self, state):
+    def result(self, state: typing.Any) -> BeamSearchResult:
         """Returns the BeamSearchResult with this state."""
         is_nan = ops.isnan(self.live_log_probs)
         scores = ops.where(is_nan, math.nan, self.finished_scores)
         return BeamSearchResult(self.finished_tokens, scores, state)
 
 
-def beam_search(step, state, constraints, max_length, config=None):
+def beam_search(
+    step: StepFunction,
+    state: typing.Any,
+    constraints: Constraints | TensorLike,
+    max_length: int | Tensor,
+    config: BeamSearchConfig | None = None,
+) -> BeamSearchResult:
     """Finds the hypotheses with the highest penalized log-probability.
 
     Each step considers the 2K best candidates of the K live beams. Candidates
@@ -93,9 +108,6 @@ def beam_search(step, state, constraints, max_length, config=None):
         constraints: Constraints, or just their `max_lengths`.
         max_length: T, an int or int32 scalar.
         config: BeamSearchConfig; None for its defaults.
-
-    Returns:
-        BeamSearchResult.
     """
     config = config or BeamSearchConfig()
     search = start_search(config, constraints, max_length, state)
@@ -105,7 +117,12 @@ def beam_search(step, state, constraints, max_length, config=None):
     return search.result(search.step_state)
 
 
-def run_search(step, search, condition, config):
+def run_search(
+    step: StepFunction,
+    search: BeamSearchState,
+    condition: Callable[[BeamSearchState], Tensor],
+    config: BeamSearchConfig,
+) -> BeamSearchState:
     """Repeats a step while a function of the BeamSearchState is true."""
 
     def advance(search):
@@ -119,7 +136,12 @@ def run_search(step, search, condition, config):
     return search
 
 
-def start_search(config, constraints, max_length, step_state):
+def start_search(
+    config: BeamSearchConfig,
+    constraints: Constraints | TensorLike,
+    max_length: int | Tensor,
+    step_state: typing.Any,
+) -> BeamSearchState:
     """Returns the BeamSearchState before the first step."""
     constraints, states = prepare_constraints(constraints, config, max_length)
     batch = ops.shape(constraints.max_lengths)[0]
@@ -154,7 +176,12 @@ def start_search(config, constraints, max_length, step_state):
     )
 
 
-def advance_search(config, search, logits, step_state):
+def advance_search(
+    config: BeamSearchConfig,
+    search: BeamSearchState,
+    logits: Tensor,
+    step_state: typing.Any,
+) -> BeamSearchState:
     """Returns the search after a step with these logits and this state."""
     constraints, length = search.constraints, search.index + 1
     candidates = constrained_candidates(config, search, logits)
@@ -200,7 +227,9 @@ def advance_search(config, search, logits, step_state):
     )
 
 
-def constrained_candidates(config, search, logits):
+def constrained_candidates(
+    config: BeamSearchConfig, search: BeamSearchState, logits: Tensor
+) -> Candidates:
     """Returns the Candidates that the constraints allow: logits [B, K, V]."""
     constraints, length = search.constraints, search.index + 1
     too_short = allowed = terms = None
@@ -252,19 +281,25 @@ def constrained_candidates(config, search, logits):
     )
 
 
-def shift_right(tokens):
+def shift_right(tokens: Tensor) -> Tensor:
     """Returns the decoder's input for int32 [..., T] output tokens."""
     begin = ops.full_like(tokens[..., :1], BEGIN_ID)
     return ops.concatenate([begin, tokens[..., :-1]], axis=-1)
 
 
-def last_tokens(tokens, index):
+def last_tokens(tokens: Tensor, index: Tensor) -> Tensor:
     """Returns `shift_right(tokens)` at step `index`: int32 [B, K]."""
     previous = ops.take(tokens, ops.maximum(index - 1, 0), axis=2)
     return ops.where(index > 0, previous, BEGIN_ID)
 
 
-def should_stop(config, length, constraints, best_live, finished_scores):
+def should_stop(
+    config: BeamSearchConfig,
+    length: Tensor,
+    constraints: Constraints,
+    best_live: Tensor,
+    finished_scores: Tensor,
+) -> Tensor:
     """Returns whether sentences meet `config.stop_criterion`: boolean [B].
 
     Those with terms wait only for `n_best`. `best_live` is float32 [B].
@@ -288,6 +323,6 @@ def should_stop(config, length, constraints, best_live, finished_scores):
     return enough | ~(best_live > LEAST_POSSIBLE)
 
 
-def is_running(search, capacity):
+def is_running(search: BeamSearchState, capacity: int | Tensor) -> Tensor:
     """Returns whether a sentence is running and `capacity` is not reached."""
     return (search.index < capacity) & ~ops.all(search.stopped)

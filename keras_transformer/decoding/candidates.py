@@ -5,12 +5,15 @@ Letters: B sentences, K beams, V vocabulary.
 
 import math
 import typing
+from collections.abc import Callable, Sequence
 
 from keras import ops, tree
 
 from keras_transformer.config import END_ID, PAD_ID
 from keras_transformer.decoding.search_config import IMPOSSIBLE
+from keras_transformer.decoding.terms import TermBeams
 from keras_transformer.ids import arange, bound_ids, nan_unless
+from keras_transformer.types import Tensor
 
 # Logits per group in `_grouped_top_k`: nearly optimal for 10,000 to 40,000.
 _GROUP_SIZE = 32
@@ -19,24 +22,24 @@ _GROUP_SIZE = 32
 class Candidates(typing.NamedTuple):
     """The best continuations of the live beams, all [B, K]."""
 
-    tokens: typing.Any  # int32, of the K best that do not end, best first
-    parents: typing.Any  # int32, the live beams that they continue
-    log_probs: typing.Any  # float32
-    end_log_probs: typing.Any  # float32, of each live beam if it ends now
-    may_end: typing.Any  # boolean, whether its end is among the best candidates
+    tokens: Tensor  # int32, of the K best that do not end, best first
+    parents: Tensor  # int32, the live beams that they continue
+    log_probs: Tensor  # float32
+    end_log_probs: Tensor  # float32, of each live beam if it ends now
+    may_end: Tensor  # boolean, whether its end is among the best candidates
 
 
 def best_candidates(
-    logits,
-    live_log_probs,
-    end_rank,
-    suppress_tokens=(),
-    too_short=None,
-    allowed=None,
-    terms=None,
-    normalizer=None,
-    block=None,
-):
+    logits: Tensor,
+    live_log_probs: Tensor,
+    end_rank: int,
+    suppress_tokens: Sequence[int] = (),
+    too_short: Tensor | None = None,
+    allowed: Tensor | None = None,
+    terms: TermBeams | None = None,
+    normalizer: Tensor | None = None,
+    block: Callable[[Tensor], Tensor] | None = None,
+) -> Candidates:
     """Returns the best Candidates for logits [B, K, V] and live beams [B, K].
 
     A beam may end if its end is among the `end_rank` best, at most 2K, and its
@@ -110,7 +113,9 @@ def best_candidates(
     )
 
 
-def penalize_repetition(log_probs, tokens, index, penalty):
+def penalize_repetition(
+    log_probs: Tensor, tokens: Tensor, index: Tensor, penalty: float
+) -> Tensor:
     """Returns log-probabilities, times `penalty` those of repeated tokens.
 
     `log_probs` are float32 [B, K, V], `tokens`, int32 [B, K, T], those of each
@@ -123,7 +128,9 @@ def penalize_repetition(log_probs, tokens, index, penalty):
     return _set_columns(log_probs, repeated, penalty * values)
 
 
-def block_repetition(logits, tokens, index, size):
+def block_repetition(
+    logits: Tensor, tokens: Tensor, index: Tensor, size: int
+) -> Tensor:
     """Returns logits without tokens that would repeat `size` tokens.
 
     Takes float32 [B, K, V]; for the others see `penalize_repetition`.
@@ -146,7 +153,7 @@ def block_repetition(logits, tokens, index, size):
     )
 
 
-def count_repetitions(tokens, size):
+def count_repetitions(tokens: Tensor, size: int) -> Tensor:
     """Returns how often the most frequent `size` tokens occur, int32 [B].
 
     `tokens` are int32 [B, T], each row padded at its end.
@@ -175,7 +182,12 @@ def _set_columns(matrix, columns, values):
     return ops.reshape(matrix, (batch, beams, size))
 
 
-def forced_candidates(logits, live_log_probs, tokens, allowed=None):
+def forced_candidates(
+    logits: Tensor,
+    live_log_probs: Tensor,
+    tokens: Tensor,
+    allowed: Tensor | None = None,
+) -> Candidates:
     """Returns Candidates that continue the first beam with int32 [B] tokens."""
     logits = ops.cast(logits, "float32")
     normalizer = ops.logsumexp(logits, axis=-1)
@@ -222,7 +234,7 @@ def _grouped_top_k(logits, count):
     return values, group * width + indices % width
 
 
-def gather_beams(nest, parents):
+def gather_beams(nest: typing.Any, parents: Tensor) -> typing.Any:
     """Selects parent beams, int32 [B, K], in a nest of [B, K, ...]."""
 
     def gather(values):

@@ -1,11 +1,16 @@
 """Ensembles: models that decode together."""
 
 import math
+import typing
+from collections.abc import Sequence
 
+import keras
 from keras import ops
 
 from keras_transformer.config import validate_choice
+from keras_transformer.decoding.beam_decoder import BeamDecoder, DecoderState
 from keras_transformer.layers.attention import KVCache
+from keras_transformer.types import Tensor, TensorLike, TransformerLike
 
 MEANS = ("log_probabilities", "probabilities")
 
@@ -23,7 +28,9 @@ class Ensemble:
             distributions) or "probabilities".
     """
 
-    def __init__(self, models, mean="log_probabilities"):
+    def __init__(
+        self, models: Sequence[TransformerLike], mean: str = "log_probabilities"
+    ):
         if not models:
             raise ValueError("An ensemble needs at least one model.")
         validate_choice("mean", mean, MEANS)
@@ -49,20 +56,22 @@ class Ensemble:
             )
 
     @property
-    def num_given_tokens(self):
+    def num_given_tokens(self) -> int:
         """See `BeamSearchConfig`."""
         return self.models[0].num_given_tokens
 
     @property
-    def weights(self):
+    def weights(self) -> list[keras.Variable]:
         """The variables of all models, a list."""
         return [weight for model in self.models for weight in model.weights]
 
-    def __call__(self, inputs):
+    def __call__(self, inputs: dict[str, TensorLike]) -> Tensor:
         """Returns logits of the mean distribution: [B, T, V]."""
         return _mean_logits([model(inputs) for model in self.models], self.mean)
 
-    def attention(self, inputs):
+    def attention(
+        self, inputs: dict[str, TensorLike]
+    ) -> dict[str, list[list[Tensor]]]:
         """Returns a dict as `Transformer.attention`, of lists over models."""
         scores = [model.attention(inputs) for model in self.models]
         return {
@@ -70,7 +79,9 @@ class Ensemble:
             for name in scores[0]
         }
 
-    def alignment(self, weights, layer=None):
+    def alignment(
+        self, weights: Sequence[Sequence[Tensor]], layer: int | None = None
+    ) -> Tensor:
         """Returns the models' mean alignment; see `Transformer.alignment`."""
         alignments = [
             model.alignment(model_weights, layer)
@@ -78,11 +89,13 @@ class Ensemble:
         ]
         return ops.mean(ops.stack(alignments), axis=0)
 
-    def encode(self, source):
+    def encode(self, source: TensorLike) -> tuple[Tensor, ...]:
         """Returns a tuple with each model's encoder output."""
         return tuple(model.encode(source) for model in self.models)
 
-    def beam_decoder(self, beam_size, cache=KVCache):
+    def beam_decoder(
+        self, beam_size: int, cache: type[KVCache] = KVCache
+    ) -> "EnsembleDecoder":
         """Returns the EnsembleDecoder; see `Transformer.beam_decoder`."""
         decoders = [
             model.beam_decoder(beam_size, cache) for model in self.models
@@ -93,13 +106,18 @@ class Ensemble:
 class EnsembleDecoder:
     """Several BeamDecoders with the interface of one."""
 
-    def __init__(self, decoders, mean):
+    def __init__(self, decoders: Sequence[BeamDecoder], mean: str):
         self.beam_size = decoders[0].beam_size
         self.cache_class = decoders[0].cache_class
         self._mean = mean
         self._decoders = decoders
 
-    def start(self, source, capacity, memory=None):
+    def start(
+        self,
+        source: TensorLike,
+        capacity: int | Tensor,
+        memory: Sequence[Tensor] | None = None,
+    ) -> tuple[DecoderState, ...]:
         """Returns a tuple of the decoders' states."""
         memories = memory or [None] * len(self._decoders)
         return tuple(
@@ -108,8 +126,13 @@ class EnsembleDecoder:
         )
 
     def step(
-        self, tokens, parents, index, states, return_attention_scores=False
-    ):
+        self,
+        tokens: Tensor,
+        parents: Tensor,
+        index: Tensor,
+        states: Sequence[DecoderState],
+        return_attention_scores: bool = False,
+    ) -> tuple[typing.Any, ...]:
         """Returns logits of the mean distribution; see `BeamDecoder.step`."""
         results = [
             decoder.step(tokens, parents, index, state, return_attention_scores)
@@ -119,7 +142,9 @@ class EnsembleDecoder:
         logits, states, *scores = zip(*results)
         return _mean_logits(logits, self._mean), states, *scores
 
-    def extend_cache(self, states, capacity):
+    def extend_cache(
+        self, states: Sequence[DecoderState], capacity: int | Tensor
+    ) -> tuple[DecoderState, ...]:
         """Returns the states with capacity for more steps."""
         return tuple(
             decoder.extend_cache(state, capacity)

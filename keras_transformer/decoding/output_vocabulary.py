@@ -10,17 +10,21 @@ exponentials is estimated from the mean and covariance of their embeddings.
 import abc
 import functools
 import math
+import typing
+from collections.abc import Callable, Iterable
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
+from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.ids import arange, as_ids, bound_ids
 from keras_transformer.kernels import linear
 from keras_transformer.layers.attention import KVCache
 from keras_transformer.loss import MIN_POSSIBLE_LOGIT
+from keras_transformer.types import Tensor, TensorLike, TransformerLike
 
 # The special ids, 0 to 3, are in every subset and unchanged.
 _NUM_SPECIAL = END_ID + 1
@@ -41,16 +45,23 @@ class OutputVocabulary(abc.ABC):
     """
 
     @staticmethod
-    def fixed(ids, vocabulary_size):
+    def fixed(ids: Iterable[int], vocabulary_size: int) -> "FixedVocabulary":
         """Returns a FixedVocabulary; see there."""
         return FixedVocabulary(ids, vocabulary_size)
 
     @staticmethod
-    def shortlist(targets, probabilities, frequencies, size):
+    def shortlist(
+        targets: TensorLike,
+        probabilities: TensorLike,
+        frequencies: TensorLike,
+        size: int,
+    ) -> "LexicalShortlist":
         """Returns a LexicalShortlist; see there."""
         return LexicalShortlist(targets, probabilities, frequencies, size)
 
-    def restrict(self, model):
+    def restrict(
+        self, model: TransformerLike
+    ) -> "ReducedVocabularyModel | Ensemble":
         """Returns a ReducedVocabularyModel, or an Ensemble of several.
 
         A model with another vocabulary size, or a shortlist of the whole
@@ -59,7 +70,7 @@ class OutputVocabulary(abc.ABC):
         return replace_output_layer(model, self._output_layer)
 
     @abc.abstractmethod
-    def to_vocabulary_ids(self, local_ids, source):
+    def to_vocabulary_ids(self, local_ids: Tensor, source: Tensor) -> Tensor:
         """Returns int32 [B, ...] ids for the search's source ids [B, S].
 
         For ids outside their vocabularies see `bound_ids`; these give -1.
@@ -70,7 +81,9 @@ class OutputVocabulary(abc.ABC):
         """Returns an output layer; for its methods see `FullOutputLayer`."""
 
 
-def replace_output_layer(model, new_layer):
+def replace_output_layer(
+    model: TransformerLike, new_layer: Callable[[TransformerLike], typing.Any]
+) -> "ReducedVocabularyModel | Ensemble":
     """Returns the model, or each of an Ensemble, with `new_layer(model)`."""
     if isinstance(model, Ensemble):
         models = [
@@ -88,7 +101,7 @@ class ReducedVocabularyModel:
     tokens: its logit is the log of the estimated sum of their exponentials.
     """
 
-    def __init__(self, model, output_layer):
+    def __init__(self, model: TransformerLike, output_layer: typing.Any):
         self.config = model.config
         self.num_given_tokens = model.num_given_tokens
         self.encode = model.encode
@@ -97,7 +110,9 @@ class ReducedVocabularyModel:
         self._model = model
         self._output_layer = output_layer
 
-    def beam_decoder(self, beam_size, cache=KVCache):
+    def beam_decoder(
+        self, beam_size: int, cache: type[KVCache] = KVCache
+    ) -> BeamDecoder:
         """Returns the decoder; see `Transformer.beam_decoder`."""
         return self._model.beam_decoder(beam_size, cache, self._output_layer)
 
@@ -109,7 +124,7 @@ class FixedVocabulary(OutputVocabulary):
     ascending int32 array [V'], has the vocabulary id of each local id.
     """
 
-    def __init__(self, ids, vocabulary_size):
+    def __init__(self, ids: Iterable[int], vocabulary_size: int):
         all_ids = np.arange(vocabulary_size)
         allowed = np.union1d(np.fromiter(ids, int), all_ids[:_NUM_SPECIAL])
         outside = np.setdiff1d(allowed, all_ids)
@@ -122,7 +137,9 @@ class FixedVocabulary(OutputVocabulary):
         self.ids = np.union1d(allowed, added).astype(np.int32)
         self.vocabulary_size = vocabulary_size
 
-    def to_vocabulary_ids(self, local_ids, source=None):
+    def to_vocabulary_ids(
+        self, local_ids: Tensor, source: Tensor | None = None
+    ) -> Tensor:
         """Returns the vocabulary ids of int32 local ids of any shape."""
         return _take_inside(local_ids, len(self.ids), self._take)
 
@@ -188,7 +205,13 @@ class LexicalShortlist(OutputVocabulary):
         size: L, number of tokens per sentence, above that of special ids.
     """
 
-    def __init__(self, targets, probabilities, frequencies, size):
+    def __init__(
+        self,
+        targets: TensorLike,
+        probabilities: TensorLike,
+        frequencies: TensorLike,
+        size: int,
+    ):
         targets, probabilities = np.asarray(targets), np.asarray(probabilities)
         self.vocabulary_size = len(frequencies)
         if targets.ndim != 2 or targets.shape != probabilities.shape:
@@ -218,7 +241,7 @@ class LexicalShortlist(OutputVocabulary):
             _constant("frequencies", frequencies),
         ]
 
-    def sentence_ids(self, source):
+    def sentence_ids(self, source: TensorLike) -> Tensor:
         """Returns each sentence's subset, ascending ids: int32 [B, L]."""
         size = self.source_vocabulary_size
         source, is_inside = bound_ids(as_ids(source), size, "source id")
@@ -238,7 +261,7 @@ class LexicalShortlist(OutputVocabulary):
         ids = ops.sort(ops.cast(ids, "int32"), axis=-1)
         return ops.where(ops.all(is_inside, axis=1, keepdims=True), ids, -1)
 
-    def to_vocabulary_ids(self, local_ids, source):
+    def to_vocabulary_ids(self, local_ids: Tensor, source: Tensor) -> Tensor:
         """Returns the vocabulary ids; see `OutputVocabulary`."""
         ids = self.sentence_ids(source)
         return _take_inside(
@@ -317,7 +340,7 @@ class ExcludedTokensEstimate:
     It keeps only the mean and covariance of their embeddings, float64 [n, D].
     """
 
-    def __init__(self, embeddings):
+    def __init__(self, embeddings: np.ndarray):
         mean = embeddings.mean(axis=0)
         centered = embeddings - mean
         self.weights = [
@@ -326,12 +349,12 @@ class ExcludedTokensEstimate:
         ]
         self._log_count = math.log(len(embeddings))
 
-    def logit(self, states):
+    def logit(self, states: Tensor) -> Tensor:
         """Returns the estimate, float32 [..., 1], for float32 [..., D]."""
         mean = ops.sum(states * self.weights[0], axis=-1, keepdims=True)
         return mean + self.spread(states)
 
-    def spread(self, states):
+    def spread(self, states: Tensor) -> Tensor:
         """Returns the estimate minus the mean logit: float32 [..., 1].
 
         For n normally distributed logits it is log n + variance / 2. Above a

@@ -23,6 +23,7 @@ from keras_transformer.decoding.search_config import (
 )
 from keras_transformer.decoding.translate import output_limits
 from keras_transformer.ids import arange
+from keras_transformer.types import Tensor, TensorLike, TransformerLike
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,19 +63,26 @@ class SamplingResult(typing.NamedTuple):
         log_probs: float32 [B, N].
     """
 
-    tokens: typing.Any
-    log_probs: typing.Any
+    tokens: Tensor
+    log_probs: Tensor
 
 
 class _SamplingState(typing.NamedTuple):
-    index: typing.Any  # int32 scalar, tokens sampled so far
-    tokens: typing.Any  # int32 [B, N, T]
-    log_probs: typing.Any  # float32 [B, N]
-    finished: typing.Any  # boolean [B, N]
+    index: Tensor  # int32 scalar, tokens sampled so far
+    tokens: Tensor  # int32 [B, N, T]
+    log_probs: Tensor  # float32 [B, N]
+    finished: Tensor  # boolean [B, N]
     decoder_state: typing.Any  # DecoderState, with N beams
 
 
-def sample_ids(model, source, max_length, seeds, config=None, max_lengths=None):
+def sample_ids(
+    model: TransformerLike,
+    source: TensorLike,
+    max_length: int | Tensor,
+    seeds: Tensor,
+    config: SamplingConfig | None = None,
+    max_lengths: TensorLike | None = None,
+) -> SamplingResult:
     """Samples translations of a batch; returns a SamplingResult.
 
     Args:
@@ -160,7 +168,7 @@ def _sample_tokens(logits, uniform_noise, config):
     return ops.cast(sampled[..., 0], "int32")
 
 
-def hash_to_uniform(*integers):
+def hash_to_uniform(*integers: TensorLike) -> Tensor:
     """Hashes int32 tensors to uniform float32 multiples of 2^-24 in [0, 1)."""
     bits = 0
     for each in integers:

@@ -22,6 +22,7 @@ from keras_transformer.config import (
     validate_choice,
     validate_range,
 )
+from keras_transformer.types import Tensor, TensorLike
 
 # Represents log 0. Finite, so that sums and comparisons stay finite: sums with
 # it are below half of it, the log-probabilities of possible hypotheses above.
@@ -43,10 +44,10 @@ class Grammar(typing.Protocol):
     [B, K, ...], which the search gathers with the beams.
     """
 
-    def allowed(self, state):
+    def allowed(self, state: typing.Any) -> Tensor:
         """Returns which tokens, or the end, may follow: boolean [B, K, V]."""
 
-    def advance(self, state, tokens):
+    def advance(self, state: typing.Any, tokens: Tensor) -> typing.Any:
         """Returns the state after int32 [B, K] tokens.
 
         Tokens may be forbidden in impossible beams, whose state is not used.
@@ -70,11 +71,11 @@ class WordEdges:
 
     def __init__(
         self,
-        joins_previous,
-        joins_next,
-        precedes_word,
-        joins_copies=None,
-        connects=None,
+        joins_previous: TensorLike,
+        joins_next: TensorLike,
+        precedes_word: TensorLike,
+        joins_copies: TensorLike | None = None,
+        connects: TensorLike | None = None,
     ):
         self.joins_previous = np.asarray(joins_previous, "bool")
         self.joins_next = np.asarray(joins_next, "bool")
@@ -112,7 +113,7 @@ class Constraints(typing.NamedTuple):
             hypothesis with two tokens of one continues it to its end.
     """
 
-    max_lengths: typing.Any
+    max_lengths: TensorLike
     min_lengths: typing.Any = ()
     prefix: typing.Any = ()
     grammar: typing.Any = ()
@@ -193,24 +194,28 @@ class BeamSearchConfig:
         validate_choice("length_penalty", self.length_penalty, PENALTIES)
 
     @classmethod
-    def from_config(cls, config, **fields):
+    def from_config(
+        cls, config: TransformerConfig, **fields: typing.Any
+    ) -> typing.Self:
         """Creates it from a TransformerConfig, and other fields."""
         own = {name: getattr(config, name) for name in SEARCH_FIELDS}
         return cls(**own, **fields)
 
     @property
-    def end_rank(self):
+    def end_rank(self) -> int:
         """Number of best candidates among which a beam may end."""
         is_exact = self.stop_criterion == "exact"
         return 2 * self.beam_size if is_exact else self.beam_size
 
-    def penalty(self, length):
+    def penalty(self, length: TensorLike) -> Tensor:
         """Returns the divisor of a log-probability; see `length_penalty`."""
         length = length + self.num_given_tokens
         return length_penalty(length, self.alpha, self.length_penalty)
 
 
-def length_penalty(length, alpha, formula="gnmt"):
+def length_penalty(
+    length: TensorLike, alpha: float, formula: str = "gnmt"
+) -> Tensor:
     """Returns the divisor that makes scores of different lengths comparable.
 
     It is float32 [...] for int32 [...] lengths, which include the end id:
@@ -223,7 +228,9 @@ def length_penalty(length, alpha, formula="gnmt"):
     return ops.power(length, alpha)
 
 
-def validate_ranges_and_tokens(config, **ranges):
+def validate_ranges_and_tokens(
+    config: typing.Any, **ranges: tuple[float, float | None]
+) -> None:
     """Validates numbers of a frozen dataclass, and its `suppress_tokens`.
 
     They become Python numbers. `ranges` has (least, most) for each name.
@@ -236,12 +243,16 @@ def validate_ranges_and_tokens(config, **ranges):
     object.__setattr__(config, name, tuple(ids))
 
 
-def is_unset(constraint):
+def is_unset(constraint: typing.Any) -> bool:
     """Returns whether a constraint is ()."""
     return isinstance(constraint, tuple) and not constraint
 
 
-def prepare_constraints(constraints, config, max_length):
+def prepare_constraints(
+    constraints: Constraints | TensorLike,
+    config: BeamSearchConfig,
+    max_length: int | Tensor,
+) -> tuple[Constraints, typing.Any]:
     """Returns Constraints as tensors, and the initial state of the grammar.
 
     Raises ValueError if only one of the grammar and its state is given, or of
@@ -283,7 +294,9 @@ def prepare_constraints(constraints, config, max_length):
     return constraints, state
 
 
-def clip_lengths(name, values, max_length):
+def clip_lengths(
+    name: str, values: TensorLike, max_length: int | Tensor
+) -> Tensor:
     """Returns lengths of any integer dtype as int32, 1 to `max_length`."""
     if not ops.is_tensor(values):
         values = np.asarray(values)

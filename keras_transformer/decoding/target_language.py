@@ -6,6 +6,8 @@ language is the first id of a source, before what the encoder gets, so that all
 functions of ids work, and outputs have the translation only.
 """
 
+import typing
+
 from keras import ops
 
 from keras_transformer.config import BEGIN_ID, PAD_ID
@@ -13,9 +15,12 @@ from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.decoding.ensemble import Ensemble
 from keras_transformer.ids import arange
 from keras_transformer.layers.attention import KVCache
+from keras_transformer.types import Tensor, TensorLike, TransformerLike
 
 
-def with_target_language(model):
+def with_target_language(
+    model: TransformerLike,
+) -> "TargetLanguageModel | Ensemble":
     """Returns a TargetLanguageModel, or an Ensemble of several."""
     if isinstance(model, Ensemble):
         return Ensemble([*map(with_target_language, model.models)], model.mean)
@@ -33,7 +38,7 @@ class TargetLanguageModel:
     # See `BeamSearchConfig`.
     num_given_tokens = 1
 
-    def __init__(self, model):
+    def __init__(self, model: TransformerLike):
         self._model = model
         self.config = model.config
         if model.config.positions == "learned":
@@ -45,11 +50,13 @@ class TargetLanguageModel:
     def __getattr__(self, name):
         return getattr(self._model, name)
 
-    def __call__(self, inputs):
+    def __call__(self, inputs: dict[str, TensorLike]) -> Tensor:
         """Returns the logits after each token of the target: [B, T, V]."""
         return self._model(_shift_language(inputs))[:, 1:]
 
-    def attention(self, inputs):
+    def attention(
+        self, inputs: dict[str, TensorLike]
+    ) -> dict[str, list[Tensor]]:
         """Returns a dict as `Transformer.attention`.
 
         Of the decoder's keys the first stands for the begin id and language.
@@ -62,11 +69,16 @@ class TargetLanguageModel:
             "cross": [ops.roll(each[:, :, 1:], 1, 3) for each in kinds[2]],
         }
 
-    def encode(self, source):
+    def encode(self, source: TensorLike) -> Tensor:
         """Encodes ids [B, S] as float [B, S, D], the first at the end id's."""
         return ops.roll(self._model.encode(_drop_first(source)), 1, axis=1)
 
-    def beam_decoder(self, beam_size, cache=KVCache, output_layer=None):
+    def beam_decoder(
+        self,
+        beam_size: int,
+        cache: type[KVCache] = KVCache,
+        output_layer: typing.Any = None,
+    ) -> BeamDecoder:
         """Returns a BeamDecoder; see `Transformer.beam_decoder`."""
         return _TargetLanguageDecoder(self, beam_size, cache, output_layer)
 

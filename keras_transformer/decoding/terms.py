@@ -19,9 +19,12 @@ from keras_transformer.config import PAD_ID
 from keras_transformer.decoding.search_config import (
     IMPOSSIBLE,
     LEAST_POSSIBLE,
+    Constraints,
+    WordEdges,
     is_unset,
 )
 from keras_transformer.ids import arange
+from keras_transformer.types import Tensor
 
 # Above every number of tokens.
 _MANY = 1 << 24
@@ -30,25 +33,27 @@ _MANY = 1 << 24
 class TermPatterns(typing.NamedTuple):
     """The terms of each sentence, from `prepare_terms`."""
 
-    tokens: typing.Any  # int32 [B, C, A, L], -1 for padding
-    tokens_left: typing.Any  # int32 [B, C, A, L], number of tokens after each
-    is_within_word: typing.Any  # boolean [B, C, A, L], continues a word
-    is_attached: typing.Any  # boolean [B, C, A], begins without a space
-    ends_word: typing.Any  # boolean [B, C, A], ends with the end of a word
-    least_tokens: typing.Any  # int32 [B, C], tokens of the shortest alternative
-    is_copied: typing.Any  # boolean [B, C]
+    tokens: Tensor  # int32 [B, C, A, L], -1 for padding
+    tokens_left: Tensor  # int32 [B, C, A, L], number of tokens after each
+    is_within_word: Tensor  # boolean [B, C, A, L], continues a word
+    is_attached: Tensor  # boolean [B, C, A], begins without a space
+    ends_word: Tensor  # boolean [B, C, A], ends with the end of a word
+    least_tokens: Tensor  # int32 [B, C], tokens of the shortest alternative
+    is_copied: Tensor  # boolean [B, C]
 
 
 class TermState(typing.NamedTuple):
     """What a hypothesis has of its terms; [B] first, then [B, K]."""
 
-    matched: typing.Any  # boolean [B, C, A, L], whether it ends with tokens 0-l
-    is_met: typing.Any  # boolean [B, C]
-    is_pending: typing.Any  # boolean [B, C], met unless a word follows
-    may_attach: typing.Any  # boolean [B], whether a word follows without space
+    matched: Tensor  # boolean [B, C, A, L], whether it ends with tokens 0-l
+    is_met: Tensor  # boolean [B, C]
+    is_pending: Tensor  # boolean [B, C], met unless a word follows
+    may_attach: Tensor  # boolean [B], whether a word follows without space
 
 
-def prepare_terms(constraints, edges):
+def prepare_terms(
+    constraints: Constraints, edges: WordEdges
+) -> tuple[TermPatterns, TermState]:
     """Returns TermPatterns for Constraints, and the first TermState."""
     tokens = constraints.terms
     is_token = tokens != PAD_ID
@@ -93,11 +98,19 @@ class TermBeams:
             end id included.
     """
 
-    def __init__(self, edges, patterns, state, tokens_left):
+    def __init__(
+        self,
+        edges: WordEdges,
+        patterns: TermPatterns,
+        state: TermState,
+        tokens_left: Tensor,
+    ):
         self._edges, self._state = edges, state
         self._patterns, self._tokens_left = patterns, tokens_left
 
-    def add_tokens(self, logits, top_logits, top_tokens):
+    def add_tokens(
+        self, logits: Tensor, top_logits: Tensor, top_tokens: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Appends tokens that terms need to the best of each beam, [B, K, N].
 
         These are the next token of each alternative and, as a term ends with
@@ -130,11 +143,13 @@ class TermBeams:
         all_logits = ops.concatenate([top_logits, new_logits], axis=-1)
         return all_logits, ops.maximum(tokens, 0)
 
-    def may_end(self):
+    def may_end(self) -> Tensor:
         """Returns whether each beam has all its terms: boolean [B, K]."""
         return ops.all(self._is_met_at_edge(), axis=-1)
 
-    def select(self, log_probs, tokens, count):
+    def select(
+        self, log_probs: Tensor, tokens: Tensor, count: int
+    ) -> tuple[Tensor, Tensor]:
         """Selects candidates, tokens [B, K, N] with log-probs [B, K * N].
 
         Takes the best of each bank, then the second best, and so on; if all
@@ -246,7 +261,9 @@ class TermBeams:
         return state.is_met | state.is_pending | ops.any(complete, axis=-1)
 
 
-def advance_terms(edges, patterns, state, tokens):
+def advance_terms(
+    edges: WordEdges, patterns: TermPatterns, state: TermState, tokens: Tensor
+) -> TermState:
     """Returns the TermState after int32 [B, K] tokens."""
     patterns = _insert_axis(patterns)
     joins, connects = (

@@ -5,18 +5,22 @@ Letters: B sentences, S source length, T output length, K beams, V vocabulary.
 
 import dataclasses
 import functools
+import typing
 
 from keras import ops, tree
 
-from keras_transformer.config import PAD_ID
+from keras_transformer.config import PAD_ID, TransformerConfig
 from keras_transformer.decoding.alignment import TracingDecoder
+from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.decoding.beam_search import (
+    BeamSearchResult,
     is_running,
     run_search,
     shift_right,
     start_search,
 )
 from keras_transformer.decoding.candidates import count_repetitions
+from keras_transformer.decoding.ensemble import EnsembleDecoder
 from keras_transformer.decoding.search_config import (
     LEAST_POSSIBLE,
     BeamSearchConfig,
@@ -25,6 +29,7 @@ from keras_transformer.decoding.search_config import (
 from keras_transformer.ids import arange
 from keras_transformer.layers.attention import KVCache
 from keras_transformer.loss import LabelSmoothedCrossEntropy
+from keras_transformer.types import Tensor, TensorLike, TransformerLike
 
 # Maximum number of steps between removals of stopped sentences: few, so that
 # steps read few unfilled slots, but enough to make copying caches cheap.
@@ -39,18 +44,18 @@ _BUCKETS = (32, 64)
 
 
 def translate_ids(
-    model,
-    source,
-    max_length=None,
-    constraints=None,
-    config=None,
+    model: TransformerLike,
+    source: TensorLike,
+    max_length: int | Tensor | None = None,
+    constraints: Constraints | TensorLike | None = None,
+    config: BeamSearchConfig | None = None,
     *,
-    shrink_batch=False,
-    trace_alignments=False,
-    decoder=None,
-    memory=None,
-    cache=KVCache,
-):
+    shrink_batch: bool = False,
+    trace_alignments: bool = False,
+    decoder: BeamDecoder | EnsembleDecoder | None = None,
+    memory: typing.Any = None,
+    cache: type[KVCache] = KVCache,
+) -> BeamSearchResult:
     """Translates a batch by beam search.
 
     By default the search runs in loops of fixed shapes, which XLA can compile,
@@ -86,12 +91,12 @@ def translate_ids(
         max_length = output_capacity(source, model.config, extra)
     if constraints is None:
         constraints = Constraints(output_limits(source, extra))
-    decoder = decoder or model.beam_decoder(config.beam_size, cache)
+    own: typing.Any = decoder or model.beam_decoder(config.beam_size, cache)
     if trace_alignments:
-        decoder = TracingDecoder(decoder, max_length, model.alignment)
+        own = TracingDecoder(own, max_length, model.alignment)
     search = functools.partial(
         _search_ids,
-        *(decoder, source, max_length, constraints),
+        *(own, source, max_length, constraints),
         memory=memory,
         shrink_batch=shrink_batch,
     )
@@ -206,7 +211,7 @@ def _select_sentences(search, rows):
     return selected._replace(index=search.index)
 
 
-def output_limits(source, extra_tokens):
+def output_limits(source: TensorLike, extra_tokens: int) -> Tensor:
     """Returns the maximum lengths of outputs, int32 [B].
 
     That is max(source length without the end id + extra, 1), and 1 for blank
@@ -217,7 +222,11 @@ def output_limits(source, extra_tokens):
     return ops.where(lengths > 0, ops.maximum(lengths + extra_tokens, 1), 1)
 
 
-def output_capacity(source, config, extra_tokens=None):
+def output_capacity(
+    source: TensorLike,
+    config: TransformerConfig,
+    extra_tokens: int | None = None,
+) -> int | Tensor:
     """Returns T, the capacity for output tokens: S + extra tokens.
 
     It is at most the number of learned positions; an int, or an int32 scalar if
@@ -232,7 +241,9 @@ def output_capacity(source, config, extra_tokens=None):
     return minimum(capacity, config.max_positions)
 
 
-def score_ids(model, source, target):
+def score_ids(
+    model: TransformerLike, source: TensorLike, target: TensorLike
+) -> Tensor:
     """Returns the log-probabilities of given translations: float32 [B].
 
     For the ids see `force_align`; the end id is scored too.
@@ -240,7 +251,9 @@ def score_ids(model, source, target):
     return ops.sum(token_log_probs(model, source, target), axis=1)
 
 
-def token_log_probs(model, source, target):
+def token_log_probs(
+    model: TransformerLike, source: TensorLike, target: TensorLike
+) -> Tensor:
     """Returns the log-probability of each token, float32 [B, T]; 0 if padding.
 
     See `score_ids`, which returns their sums.

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 import typing
+from collections.abc import Callable
 
 import keras
 import numpy as np
@@ -26,6 +27,7 @@ from keras_transformer.layers.masks import (
     join_masks,
     validate_mask,
 )
+from keras_transformer.types import Shape, Tensor, TensorLike
 
 # Finite, so that a fully masked row has equal weights instead of NaN; large
 # enough that its exponential is 0 next to any real score. A NumPy scalar, since
@@ -38,7 +40,13 @@ _MASKED_SCORE = np.float32(-1e9)
 _VARIANCE = 0.5
 
 
-def scaled_dot_product_attention(queries, keys, values, mask=None, drop=None):
+def scaled_dot_product_attention(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor | None = None,
+    drop: Callable[[Tensor], Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V (formula 1).
 
     Takes float [..., Q, d_k], [..., M, d_k] and [..., M, d_v]; a boolean mask,
@@ -98,13 +106,13 @@ class MultiHeadAttention(SequenceLayer):
 
     def __init__(
         self,
-        num_heads,
-        key_dim,
-        value_dim=None,
-        dropout=0.0,
-        use_bias=True,
-        attention_window=0,
-        **kwargs,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        attention_window: int = 0,
+        **kwargs: typing.Any,
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -117,11 +125,13 @@ class MultiHeadAttention(SequenceLayer):
         validate_counts(self, "num_heads", "key_dim", "value_dim")
         if attention_window:
             validate_counts(self, "attention_window")
-        self.attention_weight_dropout = Dropout(
+        self.attention_weight_dropout: keras.layers.Layer = Dropout(
             dropout, dtype=self.dtype_policy, name="attention_weight_dropout"
         )
 
-    def build(self, query_shape, value_shape=None):
+    def build(
+        self, query_shape: Shape, value_shape: Shape | None = None
+    ) -> None:
         """Creates the weights, for cross-attention if given a value's shape."""
         self.require_width(query_shape)
         self.is_cross_attention = value_shape is not None
@@ -162,18 +172,18 @@ class MultiHeadAttention(SequenceLayer):
 
     def call(
         self,
-        query,
-        value=None,
-        attention_mask=None,
-        use_causal_mask=False,
-        cache=None,
-        cache_update_index=None,
-        training=False,
-        return_attention_scores=False,
-        mask=None,
-        query_mask=None,
-        value_mask=None,
-    ):
+        query: Tensor,
+        value: Tensor | None = None,
+        attention_mask: AttentionMask | TensorLike | None = None,
+        use_causal_mask: bool = False,
+        cache: "KVCache | tuple[Tensor, ...] | None" = None,
+        cache_update_index: Tensor | None = None,
+        training: bool = False,
+        return_attention_scores: bool = False,
+        mask: TensorLike | None = None,
+        query_mask: TensorLike | None = None,
+        value_mask: TensorLike | None = None,
+    ) -> Tensor | tuple:
         """Attends to the query itself, or to `value`.
 
         Args:
@@ -232,7 +242,7 @@ class MultiHeadAttention(SequenceLayer):
             if decoding:
                 # Only with a window can a step replace an earlier one.
                 overwrite = bool(self.attention_window)
-                cache = cache.update(
+                cache = cache.update(  # type: ignore[union-attr]
                     keys, values, cache_update_index, overwrite
                 )
                 keys, values = cache.read(beams=length)
@@ -263,7 +273,9 @@ class MultiHeadAttention(SequenceLayer):
             return outputs, scores, cache
         return (outputs, scores) if return_attention_scores else outputs
 
-    def project_memory(self, memory, training=False):
+    def project_memory(
+        self, memory: Tensor, training: bool = False
+    ) -> tuple[Tensor, ...]:
         """Returns cross-attention's cache: keys and values [B, H, M, d]."""
         fused = self.key_value(memory, training=training)
         return tuple(
@@ -298,11 +310,13 @@ class KVCache(typing.NamedTuple):
         values: float [B, H, steps, K * d_v].
     """
 
-    keys: typing.Any
-    values: typing.Any
+    keys: Tensor
+    values: Tensor
 
     @staticmethod
-    def scatter_update(cache, indices, rows, overwrite):
+    def scatter_update(
+        cache: Tensor, indices: Tensor, rows: Tensor, overwrite: bool
+    ) -> Tensor:
         """Writes rows [N, width] to a cache [N, steps, width].
 
         See `keras.ops.scatter_update`; `indices` are int32 [N, 2]. Unless
@@ -310,7 +324,9 @@ class KVCache(typing.NamedTuple):
         """
         return ops.scatter_update(cache, indices, rows)
 
-    def update(self, keys, values, index, overwrite):
+    def update(
+        self, keys: Tensor, values: Tensor, index: Tensor, overwrite: bool
+    ) -> typing.Self:
         """Writes [B, H, K, d] at step `index`; see `scatter_update`."""
         batch, num_heads, steps, _ = ops.shape(self.keys)
         count = batch * num_heads
@@ -330,7 +346,7 @@ class KVCache(typing.NamedTuple):
 
         return type(self)(write(self.keys, keys), write(self.values, values))
 
-    def read(self, beams):
+    def read(self, beams: int) -> tuple[Tensor, Tensor]:
         """Returns keys and values of all slots: float [B, H, steps * K, d]."""
 
         def split_beams(cache):

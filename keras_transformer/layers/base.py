@@ -3,6 +3,8 @@
 import itertools
 import math
 import random
+import typing
+from collections.abc import Callable, Sequence
 
 import keras
 import numpy as np
@@ -10,9 +12,10 @@ from keras import ops
 
 from keras_transformer.config import validate_range
 from keras_transformer.kernels import linear
+from keras_transformer.types import Shape, Tensor
 
 
-def flatten_layers(layer):
+def flatten_layers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     """Returns a Keras layer and all layers in its attributes, each once."""
     found, pending = {}, [layer]
     while pending:
@@ -31,14 +34,22 @@ class SequenceLayer(keras.layers.Layer):
     """Base of layers whose output has the shape of their first input."""
 
     # Names of the constructor's arguments, which are attributes too.
-    config_names = ()
+    config_names: tuple[str, ...] = ()
+    built: bool  # Of `keras.layers.Layer`.
 
-    def compute_output_shape(self, input_shape=None, *others, **named_shapes):
+    def compute_output_shape(
+        self,
+        input_shape: Shape | None = None,
+        *others: typing.Any,
+        **named_shapes: typing.Any,
+    ) -> Shape:
         """Returns the shape of the first input."""
         del others
         return tuple(input_shape or next(iter(named_shapes.values())))
 
-    def compute_output_spec(self, *args, **kwargs):
+    def compute_output_spec(
+        self, *args: typing.Any, **kwargs: typing.Any
+    ) -> typing.Any:
         """Returns KerasTensors of the outputs."""
         if not self.built:
             return super().compute_output_spec(*args, **kwargs)
@@ -46,7 +57,7 @@ class SequenceLayer(keras.layers.Layer):
         # Keras' Layer would call `compute_output_shape` instead.
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
-    def require_width(self, shape, width=None):
+    def require_width(self, shape: Shape, width: int | None = None) -> None:
         """Requires inputs [B, T, D] of one width, also in later calls."""
         actual = shape[-1] if len(shape) == 3 else None
         if actual is None or actual != (width or actual):
@@ -56,7 +67,7 @@ class SequenceLayer(keras.layers.Layer):
             )
         self.input_spec = keras.layers.InputSpec(ndim=3, axes={-1: shape[-1]})
 
-    def get_config(self):
+    def get_config(self) -> dict[str, typing.Any]:
         """Returns the constructor's arguments, unless quantized."""
         if any(layer.quantization_mode for layer in flatten_layers(self)):
             raise ValueError(
@@ -76,7 +87,13 @@ class Projection(keras.layers.Dense):
     LoRA is Keras' (`enable_lora`); all outputs share its first factor.
     """
 
-    def __init__(self, widths, variance=1.0, frozen_bias=None, **kwargs):
+    def __init__(
+        self,
+        widths: Sequence[int],
+        variance: float = 1.0,
+        frozen_bias: int | None = None,
+        **kwargs: typing.Any,
+    ):
         def draw(generator, shape):
             blocks = []
             for width in widths:
@@ -91,7 +108,7 @@ class Projection(keras.layers.Dense):
         self.variance = variance
         self.frozen_bias = frozen_bias
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         """Returns float [..., sum of widths] for float [..., n]."""
         bias, index = self.bias, self.frozen_bias
         if bias is not None and index is not None:
@@ -100,7 +117,7 @@ class Projection(keras.layers.Dense):
             bias = ops.concatenate(biases)
         return linear(inputs, self.kernel, bias, training)
 
-    def split(self, outputs):
+    def split(self, outputs: Tensor) -> list[Tensor]:
         """Splits the last axis into the outputs: list of float [..., width]."""
         if len(set(self.widths)) == 1:
             # Given indices, Keras computes sizes from them at each step.
@@ -108,7 +125,12 @@ class Projection(keras.layers.Dense):
         *ends, _ = itertools.accumulate(self.widths)
         return ops.split(outputs, ends, axis=-1)
 
-    def quantize(self, mode=None, type_check=True, **options):
+    def quantize(
+        self,
+        mode: str | None = None,
+        type_check: bool = True,
+        **options: typing.Any,
+    ) -> None:
         """Quantizes the kernel; `mode` is "int8", "int4" or "float8"."""
         if mode in ("gptq", "awq"):
             raise ValueError(
@@ -120,7 +142,9 @@ class Projection(keras.layers.Dense):
         super().quantize(mode, type_check=False, **options)
 
 
-def random_initializer(draw):
+def random_initializer(
+    draw: Callable[[np.random.Generator, tuple], np.ndarray],
+) -> Callable[..., Tensor]:
     """Returns an initializer with the same numbers on every backend.
 
     `draw` is given a NumPy generator and a shape. Its seed is drawn as Keras'
@@ -135,7 +159,7 @@ def random_initializer(draw):
     return initialize
 
 
-def normal_initializer(stddev):
+def normal_initializer(stddev: float) -> Callable[..., Tensor]:
     """Returns a `random_initializer` of numbers around 0."""
 
     def draw(generator, shape):
@@ -144,7 +168,7 @@ def normal_initializer(stddev):
     return random_initializer(draw)
 
 
-def validate_counts(layer, *names):
+def validate_counts(layer: keras.layers.Layer, *names: str) -> None:
     """Raises ValueError unless attributes are integers of at least 1."""
     for name in names:
         validate_range(name, getattr(layer, name), 1)

@@ -1,13 +1,18 @@
 """The decoder layer and the decoder stack: section 3.1."""
 
+import typing
+from collections.abc import Sequence
+
 import keras
 from keras import ops
 
 from keras_transformer.layers.attention import KVCache
+from keras_transformer.layers.masks import AttentionMask
 from keras_transformer.layers.transformer_layer import (
     TransformerLayer,
     TransformerStack,
 )
+from keras_transformer.types import Shape, Tensor, TensorLike
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -18,7 +23,7 @@ class DecoderLayer(TransformerLayer):
     3.2.3). For the arguments see `TransformerLayer`.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: typing.Any, **kwargs: typing.Any):
         super().__init__(*args, **kwargs)
         self.self_attention, self.self_attention_residual = self.new_attention(
             "self_attention", self.attention_window
@@ -30,7 +35,7 @@ class DecoderLayer(TransformerLayer):
             "feed_forward"
         )
 
-    def build(self, inputs_shape, memory_shape):
+    def build(self, inputs_shape: Shape, memory_shape: Shape) -> None:
         """Creates the weights for inputs [B, T, D] and a memory [B, S, D]."""
         self.require_width(inputs_shape)
         self.self_attention.build(inputs_shape)
@@ -43,16 +48,16 @@ class DecoderLayer(TransformerLayer):
 
     def call(
         self,
-        inputs,
-        memory=None,
-        attention_mask=None,
-        memory_mask=None,
-        self_attention_cache=None,
-        cross_attention_cache=None,
-        cache_update_index=None,
-        training=False,
-        return_attention_scores=False,
-    ):
+        inputs: Tensor,
+        memory: Tensor | None = None,
+        attention_mask: AttentionMask | TensorLike | None = None,
+        memory_mask: TensorLike | None = None,
+        self_attention_cache: KVCache | None = None,
+        cross_attention_cache: tuple[Tensor, ...] | None = None,
+        cache_update_index: Tensor | None = None,
+        training: bool = False,
+        return_attention_scores: bool = False,
+    ) -> Tensor | tuple:
         """Applies the layer to whole sequences, or to one decoding step.
 
         Args:
@@ -118,22 +123,22 @@ class Decoder(TransformerStack):
 
     layer_class = DecoderLayer
 
-    def build(self, inputs_shape, memory_shape):
+    def build(self, inputs_shape: Shape, memory_shape: Shape) -> None:
         """Creates the weights for inputs [B, T, D] and a memory [B, S, D]."""
         self.build_layers(inputs_shape, memory_shape)
 
     def call(
         self,
-        inputs,
-        memory=None,
-        attention_mask=None,
-        memory_mask=None,
-        self_attention_caches=None,
-        cross_attention_caches=None,
-        cache_update_index=None,
-        training=False,
-        return_attention_scores=False,
-    ):
+        inputs: Tensor,
+        memory: Tensor | None = None,
+        attention_mask: AttentionMask | TensorLike | None = None,
+        memory_mask: TensorLike | None = None,
+        self_attention_caches: Sequence[KVCache] | None = None,
+        cross_attention_caches: Sequence[tuple[Tensor, ...]] | None = None,
+        cache_update_index: Tensor | None = None,
+        training: bool = False,
+        return_attention_scores: bool = False,
+    ) -> Tensor | tuple:
         """Applies all layers; see `DecoderLayer.call`.
 
         The caches are from `initial_caches` or the previous step, and from
@@ -143,7 +148,8 @@ class Decoder(TransformerStack):
         decoding = cache_update_index is not None
         if decoding:
             # Steps reuse the slots of a window; see `cache_length`.
-            length = ops.shape(self_attention_caches[0].keys)[2]
+            caches: typing.Any = self_attention_caches
+            length = ops.shape(caches[0].keys)[2]
             cache_update_index = cache_update_index % length
         no_caches = [None] * self.num_layers
         outputs, extras_of_layers = inputs, []
@@ -171,14 +177,20 @@ class Decoder(TransformerStack):
         lists_of_extras = [list(each) for each in zip(*extras_of_layers)]
         return (outputs, *lists_of_extras) if lists_of_extras else outputs
 
-    def project_memory(self, memory):
+    def project_memory(self, memory: Tensor) -> tuple[tuple[Tensor, ...], ...]:
         """Returns each layer's cross-attention cache for a memory [B, S, D]."""
         return tuple(
             layer.cross_attention.project_memory(memory)
             for layer in self.layers
         )
 
-    def initial_caches(self, batch_size, steps, beams, cache_class=KVCache):
+    def initial_caches(
+        self,
+        batch_size: int | Tensor,
+        steps: int | Tensor,
+        beams: int,
+        cache_class: type[KVCache] = KVCache,
+    ) -> tuple[KVCache, ...]:
         """Returns N empty caches for K = `beams`."""
         shape = batch_size, self.num_heads, self.cache_length(steps)
 
@@ -190,7 +202,7 @@ class Decoder(TransformerStack):
             for _ in self.layers
         )
 
-    def cache_length(self, steps):
+    def cache_length(self, steps: int | Tensor) -> int | Tensor:
         """Returns the cache length for a number of steps.
 
         With a window of r no step attends to more than r earlier steps, so

@@ -1,6 +1,7 @@
 """Embeddings, the pre-softmax product and positions: sections 3.4 and 3.5."""
 
 import math
+import typing
 
 import keras
 import numpy as np
@@ -15,6 +16,7 @@ from keras_transformer.layers.base import (
     normal_initializer,
     validate_counts,
 )
+from keras_transformer.types import Shape, Tensor, TensorLike
 
 # Rows of the two tables of sinusoids: position = _FINE * coarse + fine.
 _FINE = 128
@@ -35,11 +37,11 @@ class SharedEmbedding(SequenceLayer):
 
     def __init__(
         self,
-        vocabulary_size,
-        d_model,
-        mask_zero=False,
-        output_bias=False,
-        **kwargs,
+        vocabulary_size: int,
+        d_model: int,
+        mask_zero: bool = False,
+        output_bias: bool = False,
+        **kwargs: typing.Any,
     ):
         super().__init__(**kwargs)
         # Autocast would round ids given as floats.
@@ -51,7 +53,7 @@ class SharedEmbedding(SequenceLayer):
         self.supports_masking = mask_zero
         validate_counts(self, "vocabulary_size", "d_model")
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Shape | None = None) -> None:
         """Creates the matrix [V, D], and any bias [V]."""
         # Without autocast, since logits are float32 under every policy.
         self.embeddings = self.add_weight(
@@ -70,7 +72,7 @@ class SharedEmbedding(SequenceLayer):
             )
         self.built = True
 
-    def call(self, ids):
+    def call(self, ids: TensorLike) -> Tensor:
         """Embeds ids [B, T], of any numeric dtype, as float [B, T, D]."""
         return look_up(
             self.embeddings,
@@ -80,11 +82,15 @@ class SharedEmbedding(SequenceLayer):
             dtype=self.compute_dtype,
         )
 
-    def compute_mask(self, ids, mask=None):
+    def compute_mask(
+        self, ids: TensorLike, mask: TensorLike | None = None
+    ) -> Tensor | None:
         """Returns True where an id is not 0: [B, T]; None without mask_zero."""
         return ops.not_equal(as_ids(ids), PAD_ID) if self.mask_zero else None
 
-    def logits(self, states, projection=None):
+    def logits(
+        self, states: Tensor, projection: Tensor | None = None
+    ) -> Tensor:
         """Returns logits, float32 [..., V], for states, float [..., D].
 
         The product runs in float32 under every dtype policy but float64, since
@@ -95,11 +101,11 @@ class SharedEmbedding(SequenceLayer):
             projection = self.projection()
         return linear(at_least_float32(states), projection, self.bias)
 
-    def projection(self):
+    def projection(self) -> Tensor:
         """Returns the matrix that `logits` multiplies by, float32 [D, V]."""
         return ops.transpose(at_least_float32(self.embeddings))
 
-    def output_matrix(self, ids=None):
+    def output_matrix(self, ids: Tensor | None = None) -> Tensor:
         """Returns a row per token: its embedding and, if any, its bias.
 
         The rows are float32 [V, D] or [V, D + 1], or those of int32 [...] ids.
@@ -117,7 +123,7 @@ class SharedEmbedding(SequenceLayer):
         bias = select_rows(self.bias)[..., None]
         return ops.concatenate([matrix, bias], axis=-1)
 
-    def new_projection(self, output_matrix):
+    def new_projection(self, output_matrix: np.ndarray) -> Projection:
         """Returns a Projection of states to logits of some tokens.
 
         `output_matrix` is an array with a row per token, as the method.
@@ -134,14 +140,14 @@ class SharedEmbedding(SequenceLayer):
             projection.bias.assign(output_matrix[:, -1])
         return projection
 
-    def append_bias_input(self, states):
+    def append_bias_input(self, states: Tensor) -> Tensor:
         """Casts to float32; appends a 1 to multiply any bias of a row."""
         states = ops.cast(states, "float32")
         if self.bias is None:
             return states
         return ops.concatenate([states, ops.ones_like(states[..., :1])], -1)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:  # type: ignore[override]
         """Returns the shape of the embedded ids."""
         return (*input_shape, self.d_model)
 
@@ -151,20 +157,24 @@ class PositionLayer(SequenceLayer):
 
     max_positions = _FINE * _COARSE
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: typing.Any):
         super().__init__(**kwargs)
         self.supports_masking = True
 
-    def call(self, inputs, positions=None):
+    def call(
+        self, inputs: Tensor, positions: TensorLike | None = None
+    ) -> Tensor:
         """Adds a vector for each position, int32 [B or 1, T], to [B, T, D]."""
         vectors = self.encode(self.resolve_positions(inputs, positions))
         return inputs + ops.cast(vectors, inputs.dtype)
 
-    def encode(self, positions):
+    def encode(self, positions: Tensor) -> Tensor:
         """Returns vectors, float [..., D], of int32 [...] positions."""
         raise NotImplementedError
 
-    def resolve_positions(self, inputs, positions):
+    def resolve_positions(
+        self, inputs: Tensor, positions: TensorLike | None
+    ) -> Tensor:
         """Returns positions as int32 [B or 1, T], 0 to T - 1 by default."""
         if positions is None:
             # Packed rows pass positions, and may be longer than the table.
@@ -192,21 +202,22 @@ class SinusoidalPositionEncoding(PositionLayer):
 
     config_names = ("rates",)
 
-    def __init__(self, rates="paper", **kwargs):
+    def __init__(self, rates: str = "paper", **kwargs: typing.Any):
         super().__init__(**kwargs)
         self.rates = validate_choice(
             "rates", rates, ("paper", "marian", "fairseq")
         )
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Creates the tables for [B, T, D]; there are no weights."""
         self.require_width(input_shape)
-        pairs, odd = divmod(input_shape[-1], 2)
+        width: typing.Any = input_shape[-1]
+        pairs, odd = divmod(width, 2)
         divisor = pairs if self.rates == "paper" else pairs - 1
         if odd or not divisor:
             even = "even" if self.rates == "paper" else "even, above 2"
             raise ValueError(
-                f"The width of sinusoids must be {even}, not {input_shape[-1]}."
+                f"The width of sinusoids must be {even}, not {width}."
             )
         rates = 10000.0 ** (-np.arange(pairs) / divisor)
         first = 2 if self.rates == "fairseq" else 0
@@ -216,7 +227,7 @@ class SinusoidalPositionEncoding(PositionLayer):
         self._coarse = np.pad(coarse, ((0, 1), (0, 0)), constant_values=np.nan)
         self.built = True
 
-    def encode(self, positions):
+    def encode(self, positions: Tensor) -> Tensor:
         """Encodes int32 [...] positions as float32 [..., D]."""
         positions, is_inside = bound_ids(
             positions, self.max_positions, "position"
@@ -247,21 +258,22 @@ class LearnedPositionEmbedding(PositionLayer):
 
     config_names = ("max_positions",)
 
-    def __init__(self, max_positions, **kwargs):
+    def __init__(self, max_positions: int, **kwargs: typing.Any):
         super().__init__(**kwargs)
         self.max_positions = max_positions
         validate_counts(self, "max_positions")
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Creates the table for [B, T, D]."""
         self.require_width(input_shape)
+        width: typing.Any = input_shape[-1]
         self.embeddings = self.add_weight(
             name="embeddings",
-            shape=(self.max_positions, input_shape[-1]),
-            initializer=normal_initializer(input_shape[-1] ** -0.5),
+            shape=(self.max_positions, width),
+            initializer=normal_initializer(width**-0.5),
         )
         self.built = True
 
-    def encode(self, positions):
+    def encode(self, positions: Tensor) -> Tensor:
         """Embeds int32 [...] positions as float [..., D]."""
         return look_up(self.embeddings, positions, "position")

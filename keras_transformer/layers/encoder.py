@@ -1,18 +1,22 @@
 """The encoder layer and the encoder stack: section 3.1."""
 
+import typing
+
 import keras
 
+from keras_transformer.layers.masks import AttentionMask
 from keras_transformer.layers.transformer_layer import (
     TransformerLayer,
     TransformerStack,
 )
+from keras_transformer.types import Shape, Tensor, TensorLike
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
 class EncoderLayer(TransformerLayer):
     """Self-attention and feed-forward network; see `TransformerLayer`."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: typing.Any, **kwargs: typing.Any):
         super().__init__(*args, **kwargs)
         self.self_attention, self.self_attention_residual = self.new_attention(
             "self_attention", self.attention_window
@@ -21,7 +25,7 @@ class EncoderLayer(TransformerLayer):
             "feed_forward"
         )
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Creates the weights for inputs [B, S, D]."""
         self.require_width(input_shape)
         self.self_attention.build(input_shape)
@@ -32,11 +36,11 @@ class EncoderLayer(TransformerLayer):
 
     def call(
         self,
-        inputs,
-        attention_mask=None,
-        training=False,
-        return_attention_scores=False,
-    ):
+        inputs: Tensor,
+        attention_mask: AttentionMask | TensorLike | None = None,
+        training: bool = False,
+        return_attention_scores: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Applies the layer to float [B, S, D].
 
         For `attention_mask` see MultiHeadAttention. With
@@ -66,17 +70,17 @@ class Encoder(TransformerStack):
 
     layer_class = EncoderLayer
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Creates the weights for inputs [B, S, D]."""
         self.build_layers(input_shape)
 
     def call(
         self,
-        inputs,
-        attention_mask=None,
-        training=False,
-        return_attention_scores=False,
-    ):
+        inputs: Tensor,
+        attention_mask: AttentionMask | TensorLike | None = None,
+        training: bool = False,
+        return_attention_scores: bool = False,
+    ) -> Tensor | tuple[Tensor, list[Tensor]]:
         """Applies all layers; scores are a list of N, as in `EncoderLayer`."""
         outputs, all_scores = inputs, []
         for layer in self.layers:

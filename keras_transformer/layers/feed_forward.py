@@ -1,5 +1,7 @@
 """Position-wise feed-forward networks: section 3.3."""
 
+import typing
+
 import keras
 
 from keras_transformer.kernels import Dropout
@@ -8,6 +10,7 @@ from keras_transformer.layers.base import (
     SequenceLayer,
     validate_counts,
 )
+from keras_transformer.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -22,7 +25,11 @@ class PositionwiseFeedForward(SequenceLayer):
     config_names = "intermediate_dim", "activation", "dropout"
 
     def __init__(
-        self, intermediate_dim, activation="relu", dropout=0.0, **kwargs
+        self,
+        intermediate_dim: int,
+        activation: str = "relu",
+        dropout: float = 0.0,
+        **kwargs: typing.Any,
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -38,17 +45,18 @@ class PositionwiseFeedForward(SequenceLayer):
             dropout, dtype=self.dtype_policy, name="inner_dropout"
         )
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Creates the weights for inputs [B, T, D]."""
         self.require_width(input_shape)
         self.inner_projection.build(input_shape)
+        width: typing.Any = input_shape[-1]
         self.output_projection = Projection(
-            [input_shape[-1]], dtype=self.dtype_policy, name="output_projection"
+            [width], dtype=self.dtype_policy, name="output_projection"
         )
         self.output_projection.build((*input_shape[:-1], self.intermediate_dim))
         self.built = True
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         """Maps float [B, T, D] to float [B, T, D]."""
         inner = self._activate(self.inner_projection(inputs, training=training))
         inner = self.inner_dropout(inner, training=training)

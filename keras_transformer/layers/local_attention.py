@@ -11,6 +11,8 @@ keys per block: L + 2r, or causal L + r.
 from keras import ops
 
 from keras_transformer.ids import arange
+from keras_transformer.layers.masks import AttentionMask
+from keras_transformer.types import Tensor
 
 # Smaller blocks have fewer masked keys but smaller products: 32 to 128 are
 # equally fast, forward and backward, for windows of 16 and 64.
@@ -22,7 +24,13 @@ _MIN_BLOCK_SIZE = 64
 _MIN_LENGTH_RATIO = 2
 
 
-def split_into_blocks(queries, keys, values, mask, window):
+def split_into_blocks(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: AttentionMask,
+    window: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Splits the inputs of scaled dot-product attention, if that is faster.
 
     Takes float [B, H, n, d], an AttentionMask and r. Returns queries, keys and
@@ -47,7 +55,7 @@ def split_into_blocks(queries, keys, values, mask, window):
     )
 
 
-def join_blocks(outputs, length):
+def join_blocks(outputs: Tensor, length: int | Tensor) -> Tensor:
     """Joins blocks [B, H, C, L, d] into [B, H, n, d]; keeps rank 4."""
     if len(outputs.shape) == 4:
         return outputs
@@ -57,7 +65,7 @@ def join_blocks(outputs, length):
     return ops.slice(outputs, (0, 0, 0, 0), (batch, heads, length, width))
 
 
-def block_size(length, window):
+def block_size(length: int | Tensor, window: int) -> int | Tensor:
     """Returns L, or n for short sequences, which are one block.
 
     L is a tensor if n is one, as in a TensorFlow graph. A symbolic dimension of

@@ -12,6 +12,7 @@ from keras import ops
 
 from keras_transformer.config import PAD_ID
 from keras_transformer.ids import arange
+from keras_transformer.types import Tensor, TensorLike
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,30 +29,34 @@ class AttentionMask:
         matrix: boolean [B, Q, Q] or [B, H, Q, Q]; None for everywhere.
     """
 
-    keys: typing.Any = None
-    segments: typing.Any = None
+    keys: Tensor | None = None
+    segments: Tensor | None = None
     causal: bool = False
-    matrix: typing.Any = None
+    matrix: Tensor | None = None
 
     @classmethod
-    def standardize(cls, mask, states):
+    def standardize(
+        cls, mask: "AttentionMask | TensorLike | None", states: Tensor
+    ) -> typing.Self:
         """Returns an AttentionMask for the `attention_mask` of a layer."""
         if mask is None or isinstance(mask, cls):
             return mask or cls()
-        mask = validate_mask(mask, states, states)
-        if any(size != 1 for size in mask.shape[1:-1]):
-            return cls(matrix=mask)
-        while len(mask.shape) > 2:
-            mask = mask[:, 0]
-        return cls(keys=mask)
+        keys: Tensor = validate_mask(mask, states, states)
+        if any(size != 1 for size in keys.shape[1:-1]):
+            return cls(matrix=keys)
+        while len(keys.shape) > 2:
+            keys = keys[:, 0]
+        return cls(keys=keys)
 
-    def with_keys(self, *masks):
+    def with_keys(self, *masks: Tensor | None) -> typing.Self:
         """Adds key masks, [B, Q] or None, to the conditions."""
-        masks = [mask for mask in (self.keys, *masks) if mask is not None]
-        keys = functools.reduce(ops.logical_and, masks) if masks else None
+        given = [mask for mask in (self.keys, *masks) if mask is not None]
+        keys = functools.reduce(ops.logical_and, given) if given else None
         return dataclasses.replace(self, keys=keys)
 
-    def materialize(self, length, window=0):
+    def materialize(
+        self, length: int | Tensor, window: int = 0
+    ) -> Tensor | None:
         """Returns the mask for Q = `length` positions: rank 4, or None."""
         positions = arange(length)
         distance = positions[:, None] - positions[None, :]
@@ -65,7 +70,9 @@ class AttentionMask:
         )
 
 
-def build_attention_masks(inputs):
+def build_attention_masks(
+    inputs: dict[str, Tensor],
+) -> dict[str, typing.Any]:
     """Returns the masks of a Transformer for its dict of inputs.
 
     `source` and `target` are AttentionMasks of self-attention; `memory`, of
@@ -89,27 +96,29 @@ def build_attention_masks(inputs):
     }
 
 
-def padding_mask(ids):
+def padding_mask(ids: TensorLike) -> Tensor:
     """Returns True where an id is not padding: [B, 1, M] for [B, M]."""
     return ops.expand_dims(ops.not_equal(ids, PAD_ID), 1)
 
 
-def segment_mask(query_segments, key_segments):
+def segment_mask(query_segments: Tensor, key_segments: Tensor) -> Tensor:
     """Returns where int32 [B, Q] and [B, M] are equal: boolean [B, Q, M]."""
     return ops.equal(query_segments[:, :, None], key_segments[:, None, :])
 
 
-def join_masks(*masks):
+def join_masks(*masks: Tensor | None) -> Tensor | None:
     """Returns where all masks are True: rank 4, or None.
 
     Masks are [B, M], [B, Q, M] or [B, H, Q, M], broadcastable to one another,
     or None, which allows everything.
     """
-    masks = [add_head_axis(mask) for mask in masks if mask is not None]
-    return functools.reduce(ops.logical_and, masks) if masks else None
+    given = [add_head_axis(mask) for mask in masks if mask is not None]
+    return functools.reduce(ops.logical_and, given) if given else None
 
 
-def validate_mask(mask, queries, keys):
+def validate_mask(
+    mask: TensorLike | None, queries: Tensor, keys: Tensor
+) -> Tensor | None:
     """Returns a mask as a boolean tensor of a checked shape.
 
     The mask is boolean or numeric, nonzero where a query may attend: [B, M], or
@@ -140,7 +149,7 @@ def validate_mask(mask, queries, keys):
     return ops.cast(mask, "bool")
 
 
-def add_head_axis(mask):
+def add_head_axis(mask: Tensor | None) -> Tensor | None:
     """Expands [B, M] or [B, Q, M] to the rank of [B, H, Q, M]; keeps None."""
     while mask is not None and len(mask.shape) < 4:
         mask = mask[:, None]

@@ -1,11 +1,14 @@
 """Base classes of the encoder and decoder, and residual connections."""
 
+import typing
+
 import keras
 
 from keras_transformer.kernels import Dropout, LayerNormalization
 from keras_transformer.layers.attention import MultiHeadAttention
 from keras_transformer.layers.base import SequenceLayer
 from keras_transformer.layers.feed_forward import PositionwiseFeedForward
+from keras_transformer.types import Shape, Tensor
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -22,7 +25,11 @@ class ResidualConnection(SequenceLayer):
     config_names = "normalize_first", "dropout", "epsilon"
 
     def __init__(
-        self, normalize_first=False, dropout=0.0, epsilon=1e-6, **kwargs
+        self,
+        normalize_first: bool = False,
+        dropout: float = 0.0,
+        epsilon: float = 1e-6,
+        **kwargs: typing.Any,
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -36,20 +43,24 @@ class ResidualConnection(SequenceLayer):
             dropout, dtype=self.dtype_policy, name="output_dropout"
         )
 
-    def build(self, inputs_shape, outputs_shape=None):
+    def build(
+        self, inputs_shape: Shape, outputs_shape: Shape | None = None
+    ) -> None:
         """Creates the weights; both shapes have the same width."""
         self.require_width(outputs_shape or inputs_shape, inputs_shape[-1])
         self.layer_norm.build(inputs_shape)
         self.output_dropout.build(inputs_shape)
         self.built = True
 
-    def normalize_input(self, inputs, training=False):
+    def normalize_input(self, inputs: Tensor, training: bool = False) -> Tensor:
         """Returns the sub-layer's input: float [B, T, D]."""
         if not self.normalize_first:
             return inputs
         return self.layer_norm(inputs, training=training)
 
-    def call(self, inputs, outputs, training=False):
+    def call(
+        self, inputs: Tensor, outputs: Tensor, training: bool = False
+    ) -> Tensor:
         """Adds the sub-layer's outputs to its inputs: float [B, T, D]."""
         total = inputs + self.output_dropout(outputs, training=training)
         if self.normalize_first:
@@ -75,7 +86,7 @@ class TransformerLayer(SequenceLayer):
         use_bias: whether attention projections have biases.
     """
 
-    config_names = (
+    config_names: tuple[str, ...] = (
         *("intermediate_dim", "num_heads", "key_dim", "value_dim"),
         *("activation", "dropout", "attention_dropout", "activation_dropout"),
         *("layer_norm_epsilon", "normalize_first", "attention_window"),
@@ -84,19 +95,19 @@ class TransformerLayer(SequenceLayer):
 
     def __init__(
         self,
-        intermediate_dim,
-        num_heads,
-        key_dim,
-        value_dim=None,
-        activation="relu",
-        dropout=0.0,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        layer_norm_epsilon=1e-6,
-        normalize_first=False,
-        attention_window=0,
-        use_bias=True,
-        **kwargs,
+        intermediate_dim: int,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        activation: str = "relu",
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+        layer_norm_epsilon: float = 1e-6,
+        normalize_first: bool = False,
+        attention_window: int = 0,
+        use_bias: bool = True,
+        **kwargs: typing.Any,
     ):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -113,7 +124,9 @@ class TransformerLayer(SequenceLayer):
         self.attention_window = attention_window
         self.use_bias = use_bias
 
-    def new_attention(self, name, attention_window=0):
+    def new_attention(
+        self, name: str, attention_window: int = 0
+    ) -> tuple[MultiHeadAttention, ResidualConnection]:
         """Returns a MultiHeadAttention and its ResidualConnection."""
         attention = MultiHeadAttention(
             self.num_heads,
@@ -127,7 +140,9 @@ class TransformerLayer(SequenceLayer):
         )
         return attention, self._new_residual(name)
 
-    def new_feed_forward(self, name):
+    def new_feed_forward(
+        self, name: str
+    ) -> tuple[PositionwiseFeedForward, ResidualConnection]:
         """Returns a PositionwiseFeedForward and its ResidualConnection."""
         feed_forward = PositionwiseFeedForward(
             self.intermediate_dim,
@@ -151,10 +166,12 @@ class TransformerLayer(SequenceLayer):
 class TransformerStack(TransformerLayer):
     """Base of encoder and decoder: N layers, and a final norm if pre-norm."""
 
-    layer_class = None
+    layer_class: type[TransformerLayer]
     config_names = "num_layers", *TransformerLayer.config_names
 
-    def __init__(self, num_layers, *args, **kwargs):
+    def __init__(
+        self, num_layers: int, *args: typing.Any, **kwargs: typing.Any
+    ):
         super().__init__(*args, **kwargs)
         self.num_layers = num_layers
         arguments = {
@@ -174,7 +191,7 @@ class TransformerStack(TransformerLayer):
                 name="final_norm",
             )
 
-    def build_layers(self, *shapes):
+    def build_layers(self, *shapes: Shape) -> None:
         """Builds all layers for inputs of these shapes."""
         self.require_width(shapes[0])
         for layer in self.layers:
@@ -183,7 +200,7 @@ class TransformerStack(TransformerLayer):
             self.final_norm.build(shapes[0])
         self.built = True
 
-    def normalize_output(self, outputs, training):
+    def normalize_output(self, outputs: Tensor, training: bool) -> Tensor:
         """Applies the final norm, if any, to the last layer's output."""
         if self.final_norm is None:
             return outputs

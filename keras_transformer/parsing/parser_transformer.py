@@ -10,7 +10,7 @@ import typing
 import keras
 from keras import ops
 
-from keras_transformer.config import END_ID, LARGEST_INT
+from keras_transformer.config import END_ID, LARGEST_INT, TransformerConfig
 from keras_transformer.decoding.beam_decoder import BeamDecoder, DecoderState
 from keras_transformer.ids import arange
 from keras_transformer.layers.attention import KVCache
@@ -19,6 +19,7 @@ from keras_transformer.layers.embedding import (
     SinusoidalPositionEncoding,
 )
 from keras_transformer.transformer import Transformer
+from keras_transformer.types import Shape, Tensor, TensorLike
 
 
 @keras.saving.register_keras_serializable("keras_transformer")
@@ -29,14 +30,20 @@ class WordPositionEncoding(PositionLayer):
     sides, so that a decoder that emits one tag per word finds the next word.
     """
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Creates the tables for [B, T, D]; there are no weights."""
         self.require_width(input_shape)
+        width: typing.Any = input_shape[-1]
         self._sinusoids = SinusoidalPositionEncoding(dtype=self.dtype_policy)
-        self._sinusoids.build((None, None, input_shape[-1] // 2))
+        self._sinusoids.build((None, None, width // 2))
         self.built = True
 
-    def call(self, inputs, positions=None, word_indices=None):
+    def call(
+        self,
+        inputs: Tensor,
+        positions: TensorLike | None = None,
+        word_indices: Tensor | None = None,
+    ) -> Tensor:
         """Adds vectors for positions and words to float [B, T, D]."""
         positions = self.resolve_positions(inputs, positions)
         positions = ops.broadcast_to(positions, ops.shape(word_indices))
@@ -45,12 +52,14 @@ class WordPositionEncoding(PositionLayer):
         )
         return inputs + ops.cast(vectors, inputs.dtype)
 
-    def encode(self, positions):
+    def encode(self, positions: Tensor) -> Tensor:
         """Encodes int32 [...] positions or indices as float32 [..., D / 2]."""
         return self._sinusoids.encode(positions)
 
 
-def source_word_indices(config, ids, positions=None):
+def source_word_indices(
+    config: TransformerConfig, ids: Tensor, positions: Tensor | None = None
+) -> Tensor:
     """Returns the index of each source token's word: int32 [B, S]."""
     # The end id counts as the word after the last, for a decoder that has
     # emitted a tag for every word.
@@ -58,12 +67,14 @@ def source_word_indices(config, ids, positions=None):
     return ops.maximum(_count_up_to(begins, positions) - 1, 0)
 
 
-def count_emitted_words(config, ids, positions=None):
+def count_emitted_words(
+    config: TransformerConfig, ids: Tensor, positions: Tensor | None = None
+) -> Tensor:
     """Returns the number of words up to each target token: int32 [B, T]."""
     return _count_up_to(is_word_token(config, ids), positions)
 
 
-def is_word_token(config, ids):
+def is_word_token(config: TransformerConfig, ids: Tensor) -> Tensor:
     """Returns whether target ids stand for a source word: boolean [...]."""
     return ids >= config.first_target_word_id
 
@@ -83,11 +94,11 @@ def _count_up_to(begins, positions):
 class WordStates(typing.NamedTuple):
     """The encoder's output, from which decoders read the next word."""
 
-    memory: typing.Any  # float [B, S, D], the encoder's output
-    word_indices: typing.Any  # int32 [B, S], from `source_word_indices`
-    mask: typing.Any  # boolean, broadcastable to [B, T, S], of attention
+    memory: Tensor  # float [B, S, D], the encoder's output
+    word_indices: Tensor  # int32 [B, S], from `source_word_indices`
+    mask: Tensor  # boolean, broadcastable to [B, T, S], of attention
 
-    def next_word_states(self, num_words):
+    def next_word_states(self, num_words: Tensor) -> Tensor:
         """Returns the mean state of word `num_words`, or 0s: [B, T, D]."""
         is_next = num_words[:, :, None] == self.word_indices[:, None, :]
         is_next = ops.logical_and(is_next, self.mask)
@@ -96,7 +107,9 @@ class WordStates(typing.NamedTuple):
         return ops.matmul(weights / num_tokens, self.memory)
 
 
-def new_transformer(config, **kwargs):
+def new_transformer(
+    config: TransformerConfig, **kwargs: typing.Any
+) -> Transformer:
     """Returns a ParserTransformer for word positions, else a Transformer."""
     if config.uses_word_positions:
         return ParserTransformer(config, **kwargs)
@@ -116,16 +129,27 @@ class ParserTransformer(Transformer):
     def _new_position_layer(self, name):
         return WordPositionEncoding(dtype=self.dtype_policy, name=name)
 
-    def embed_source(self, ids, positions=None, training=False):
+    def embed_source(
+        self,
+        ids: Tensor,
+        positions: Tensor | None = None,
+        training: bool = False,
+    ) -> Tensor:
         """Embeds ids, positions and word indices as float [B, S, D]."""
         word_indices = source_word_indices(self.config, ids, positions)
         embedded = self.source_embedding(ids)
         embedded = self.source_positions(embedded, positions, word_indices)
         return self.embedding_dropout(embedded, training=training)
 
-    def embed_target(
-        self, ids, positions=None, training=False, *, num_words, word_states
-    ):
+    def embed_target(  # type: ignore[override]
+        self,
+        ids: Tensor,
+        positions: Tensor | None = None,
+        training: bool = False,
+        *,
+        num_words: Tensor,
+        word_states: WordStates | tuple[()],
+    ) -> Tensor:
         """Embeds ids, positions and words as float [B, T, D].
 
         See `count_emitted_words` and `new_word_states`.
@@ -152,21 +176,32 @@ class ParserTransformer(Transformer):
             word_states=word_states,
         )
 
-    def new_word_states(self, memory, mask, source, positions=None):
+    def new_word_states(
+        self,
+        memory: Tensor,
+        mask: Tensor,
+        source: Tensor,
+        positions: Tensor | None = None,
+    ) -> WordStates | tuple[()]:
         """Returns WordStates; () unless `config.positions` is "next-word"."""
         if self.config.positions != "next-word":
             return ()
         word_indices = source_word_indices(self.config, source, positions)
         return WordStates(memory, word_indices, mask)
 
-    def beam_decoder(self, beam_size, cache=KVCache, output_layer=None):
+    def beam_decoder(
+        self,
+        beam_size: int,
+        cache: type[KVCache] = KVCache,
+        output_layer: typing.Any = None,
+    ) -> "ParserBeamDecoder":
         """Returns the ParserBeamDecoder; see `Transformer.beam_decoder`."""
         return ParserBeamDecoder(self, beam_size, cache, output_layer)
 
 
 # Adds num_words, int32 [B, K], the number of words that each beam has emitted,
 # and word_states, from `new_word_states`.
-ParserBeamState = collections.namedtuple(
+ParserBeamState = collections.namedtuple(  # type: ignore[misc]
     "ParserBeamState", (*DecoderState._fields, "num_words", "word_states")
 )
 
@@ -174,7 +209,12 @@ ParserBeamState = collections.namedtuple(
 class ParserBeamDecoder(BeamDecoder):
     """A BeamDecoder that counts the words that each beam has emitted."""
 
-    def start(self, source, capacity, memory=None):
+    def start(
+        self,
+        source: TensorLike,
+        capacity: int | Tensor,
+        memory: Tensor | None = None,
+    ) -> typing.Any:
         """Returns the ParserBeamState; see `BeamDecoder.start`."""
         if memory is None:
             memory = self._model.encode(source)
@@ -183,7 +223,7 @@ class ParserBeamDecoder(BeamDecoder):
         word_states = self._model.new_word_states(
             memory, state.memory_mask, source
         )
-        return ParserBeamState(*state, num_words, word_states)
+        return ParserBeamState(*state, num_words, word_states)  # type: ignore[call-arg]
 
     def _embed(self, ids, positions, parents, state):
         is_word = is_word_token(self._model.config, ids)

@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_transformer.config import END_ID
 from keras_transformer.ids import arange
+from keras_transformer.types import Tensor
 
 # The ids of opening brackets, closing brackets and tags follow the special ids.
 FIRST_ID = END_ID + 1
@@ -24,12 +25,12 @@ _CLOSING = 3
 class TreeState(typing.NamedTuple):
     """State of a hypothesis; [B] before the first token, then [B, K]."""
 
-    words_left: typing.Any  # int32, words without a tag
-    tokens_left: typing.Any  # int32, up to the maximum, including the end
-    stack: typing.Any  # int32 [B, K, D], labels of open brackets
-    depth: typing.Any  # int32, number of open brackets
-    run: typing.Any  # int32, number of opening brackets since any other token
-    is_empty: typing.Any  # boolean, whether there is no token yet
+    words_left: Tensor  # int32, words without a tag
+    tokens_left: Tensor  # int32, up to the maximum, including the end
+    stack: Tensor  # int32 [B, K, D], labels of open brackets
+    depth: Tensor  # int32, number of open brackets
+    run: Tensor  # int32, number of opening brackets since any other token
+    is_empty: Tensor  # boolean, whether there is no token yet
 
 
 class TreeGrammar:
@@ -49,7 +50,9 @@ class TreeGrammar:
             bounds chains of single children.
     """
 
-    def __init__(self, num_labels, num_tags, max_depth, max_run):
+    def __init__(
+        self, num_labels: int, num_tags: int, max_depth: int, max_run: int
+    ):
         self.num_labels = num_labels
         self.max_depth = max_depth
         self.max_run = max_run
@@ -59,7 +62,7 @@ class TreeGrammar:
         ids = np.arange(len(self._type_of_id))
         self._label_of_id = ids - FIRST_ID - num_labels
 
-    def start(self, num_words, max_lengths):
+    def start(self, num_words: Tensor, max_lengths: Tensor) -> TreeState:
         """Returns the TreeState for `Constraints.grammar`.
 
         `num_words`, at least 1, and `max_lengths` of the search, at least
@@ -75,7 +78,7 @@ class TreeGrammar:
             is_empty=ops.ones_like(num_words, "bool"),
         )
 
-    def allowed(self, state):
+    def allowed(self, state: TreeState) -> Tensor:
         """Returns the tokens allowed next: boolean [B, K, V]."""
         has_words, inside = state.words_left > 0, state.depth > 0
         # Tokens needed to complete a tree with one more open bracket.
@@ -96,7 +99,7 @@ class TreeGrammar:
         same_label = ops.equal(label[..., None], self._label_of_id)
         return allowed & (same_label | (self._type_of_id != _CLOSING))
 
-    def advance(self, state, tokens):
+    def advance(self, state: TreeState, tokens: Tensor) -> TreeState:
         """Returns the state after int32 [B, K] tokens."""
         symbols = tokens - FIRST_ID
         opens = (symbols >= 0) & (symbols < self.num_labels)

@@ -1,6 +1,7 @@
 """What TransformerConfig accepts, refuses, and writes."""
 
 import dataclasses
+import inspect
 import json
 import re
 import typing
@@ -76,7 +77,8 @@ def test_every_field_has_one_role_and_is_documented():
         *("no_repeat_ngram_size", "retry_ngram_size", "repetition_penalty"),
         *("alignment_layer", "alignment_heads"),
     )
-    documented = re.findall(r"^ {8}(\w+): ", kt.TransformerConfig.__doc__, re.M)
+    text = inspect.getdoc(kt.TransformerConfig)
+    documented = re.findall(r"^ {4}(\w+): ", text, re.M)
     assert documented == [*FIELDS]
 
 

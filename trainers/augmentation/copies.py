@@ -12,6 +12,7 @@ import string
 import sys
 import unicodedata
 import zlib
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -30,7 +31,9 @@ _VOWELS, _CONSONANTS = "aeiouy", "bcdfghjklmnpqrstvwxz"
 _DOMAINS = ("com", "org", "net", "info", "eu", "fr", "de", "io", "co.uk")
 
 
-def add_copies(pairs, rate):
+def add_copies(
+    pairs: Iterable[tuple[str, str]], rate: float
+) -> Iterator[tuple[str, str]]:
     """Yields (source, target) pairs, about `rate` of them with copied text.
 
     Up to four items are inserted in the same order on both sides: at the ends,

@@ -10,10 +10,15 @@ import re
 import typing
 import unicodedata
 import zlib
+from collections.abc import Iterable, Iterator
 
 from export.common import command
 from export.translators.languages import base_code
-from trainers.augmentation.word_pairs import learn_word_pairs, select_phrase
+from trainers.augmentation.word_pairs import (
+    WordPairs,
+    learn_word_pairs,
+    select_phrase,
+)
 
 # About one letter in so many is mistyped, and about one of a short text.
 _LETTERS_PER_TYPO = 20
@@ -38,7 +43,7 @@ class Noise(typing.NamedTuple):
 
     rates: dict[str, float] = {}
     languages: tuple[str, str] = ("", "")
-    translations: dict = {}
+    translations: WordPairs = {}
 
 
 class _NoiseMaker:
@@ -120,7 +125,9 @@ CASE_KINDS = ("upper", "title", "lower")
 SOURCE_KINDS = KINDS[:-1]
 
 
-def add_noise(pairs, noise):
+def add_noise(
+    pairs: Iterable[tuple[str, str]], noise: Noise
+) -> Iterator[tuple[str, str]]:
     """Yields (source, target) pairs, some with Noise.
 
     The noise of a pair depends on the pair and on `noise` alone.
@@ -132,7 +139,7 @@ def add_noise(pairs, noise):
         # With another start than in `add_copies`, or it would be in its pairs.
         if zlib.crc32(text.encode(), 1) < share * 2**32:
             rng = random.Random(f"noise\t{text}")
-            kinds = []
+            kinds: list[str] = []
             while not kinds:
                 kinds = [kind for kind in rates if rng.random() < rates[kind]]
             maker = _NoiseMaker(rng, noise)
@@ -141,7 +148,9 @@ def add_noise(pairs, noise):
         yield pair
 
 
-def make_noise(corpus, data_source, num_pairs):
+def make_noise(
+    corpus: typing.Any, data_source: typing.Any, num_pairs: int
+) -> Noise:
     """Returns the Noise of a DataSource for a Corpus of `num_pairs`."""
     rates, translations = parse_noise(data_source.noise), {}
     if rates.get("words"):
@@ -151,19 +160,19 @@ def make_noise(corpus, data_source, num_pairs):
     return Noise(rates, languages, translations)
 
 
-def change_text(kind, text, language):
+def change_text(kind: str, text: str, language: str) -> str:
     """Returns a source with noise of one of SOURCE_KINDS."""
     noise = Noise(languages=(language, language))
     maker = _NoiseMaker(random.Random(text), noise)
     return getattr(maker, kind)(text, text)[0]
 
 
-def has_dotless_i(language):
+def has_dotless_i(language: str) -> bool:
     """Returns whether I and i are different letters of a language."""
     return base_code(language) in ("tr", "tur", "az", "aze")
 
 
-def to_upper(text, language):
+def to_upper(text: str, language: str) -> str:
     """Returns text in capitals, as a language writes them."""
     if has_dotless_i(language):
         text = text.replace("i", "İ")
@@ -174,7 +183,7 @@ def to_upper(text, language):
     return text
 
 
-def to_lower(text, language):
+def to_lower(text: str, language: str) -> str:
     """Returns text in small letters, as a language writes them."""
     if has_dotless_i(language):
         text = text.replace("İ", "i").replace("I", "ı")
@@ -192,7 +201,7 @@ def _to_title(text, language):
     return _FIRST_LETTER.sub(capitalize, text)
 
 
-def parse_noise(text):
+def parse_noise(text: str) -> dict[str, float]:
     """Returns the rate of each kind in a str such as "lower=0.1,typos=0.1".
 
     Raises InputError for an unknown kind, and for a rate outside 0 to 1.

@@ -7,7 +7,10 @@ regard to case.
 import collections
 import itertools
 import math
+import random
 import re
+import typing
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -20,9 +23,13 @@ _MIN_PROBABILITY = 0.2
 _MIN_COUNT = 3
 # Probability that a phrase has the next word, too.
 _CONTINUE_PROBABILITY = 0.35
+# From a word to its count and its translations.
+WordPairs = dict[str, tuple[int, list[str]]]
 
 
-def learn_word_pairs(pairs, num_pairs):
+def learn_word_pairs(
+    pairs: Iterable[tuple[str, str]], num_pairs: int
+) -> WordPairs:
     """Returns the likely translations of source words.
 
     `pairs` is an iterator of `num_pairs` (source, target), of which a sample
@@ -44,7 +51,8 @@ def learn_word_pairs(pairs, num_pairs):
         return {}
     num_targets, null = len(target_ids), len(source_ids)
     # For each target word, the source words that it may translate, or none.
-    keys, lengths = [], []
+    keys: typing.Any = []
+    lengths: list[int] = []
     for source, target in sample:
         sources = np.array([*map(source_ids.get, source), null], np.int64)
         targets = np.array([*map(target_ids.get, target)], np.int64)
@@ -62,7 +70,7 @@ def learn_word_pairs(pairs, num_pairs):
         probabilities = counts / np.bincount(sources, counts)[sources]
     words = collections.Counter(word for pair in sample for word in pair[0])
     source_words, target_words = [*source_ids], [*target_ids]
-    translations = {}
+    translations: WordPairs = {}
     is_likely = (probabilities >= _MIN_PROBABILITY) & (sources != null)
     # The likeliest translation first.
     order = np.argsort(-probabilities, kind="stable")
@@ -74,7 +82,9 @@ def learn_word_pairs(pairs, num_pairs):
     return translations
 
 
-def select_phrase(rng, translations, source, target):
+def select_phrase(
+    rng: random.Random, translations: WordPairs, source: str, target: str
+) -> tuple[str, str]:
     """Returns one to a few words of a pair that translate each other.
 
     Rare words are more likely. The pair is unchanged if it has none.
@@ -86,9 +96,9 @@ def select_phrase(rng, translations, source, target):
     links, weights = {}, []
     for index, match in enumerate(sources):
         count, words = translations.get(_key(match), (0, ()))
-        found = [places[word] for word in words if len(places[word]) == 1]
+        unique = [places[word] for word in words if len(places[word]) == 1]
         # The first word of a sentence is capitalized.
-        found = [other for (other,) in found if other and index]
+        found = [other for (other,) in unique if other and index]
         if found and not _is_part(match) and not _is_part(targets[found[0]]):
             links[index] = found[0]
             weights.append(1 / math.sqrt(count))
@@ -97,7 +107,7 @@ def select_phrase(rng, translations, source, target):
     (first,) = rng.choices([*links], weights)
     last, low, high = first, links[first], links[first]
     while rng.random() < _CONTINUE_PROBABILITY:
-        other = links.get(last + 1)
+        other: typing.Any = links.get(last + 1)
         if other not in (low - 1, high + 1):
             break
         gap = source[sources[last].end() : sources[last + 1].start()]

@@ -10,18 +10,22 @@ import contextlib
 import dataclasses
 import itertools
 import typing
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from keras_transformer.config import TransformerConfig
 from trainers.batches.batch_plan import BatchPlan
 from trainers.batches.by_length import plan_by_length
 from trainers.batches.packed import plan_packed
-from trainers.batches.token_pairs import TokenPairs, make_batch
+from trainers.batches.token_pairs import Arrays, TokenPairs, make_batch
 
 BATCHINGS = ("length", "pack")
 
 
-def plan_batches(pairs, config, options):
+def plan_batches(
+    pairs: TokenPairs, config: TransformerConfig, options: typing.Any
+) -> "PlannedBatches":
     """Returns the PlannedBatches of TokenPairs for TrainingOptions."""
     source, target = pairs.source_lengths, pairs.target_lengths
     tokens, seed = config.batch_tokens, options.seed
@@ -32,7 +36,9 @@ def plan_batches(pairs, config, options):
     return PlannedBatches(pairs, plan)
 
 
-def plan_groups(groups, config, options):
+def plan_groups(
+    groups: "PairGroups", config: TransformerConfig, options: typing.Any
+) -> "GroupedBatches":
     """Returns the GroupedBatches of PairGroups for TrainingOptions."""
     return GroupedBatches(
         groups,
@@ -46,11 +52,11 @@ def plan_groups(groups, config, options):
 class PlannedBatches(BatchPlan):
     """A BatchPlan of TokenPairs that yields arrays, see `make_batch`."""
 
-    def __init__(self, pairs, plan):
+    def __init__(self, pairs: TokenPairs, plan: BatchPlan):
         super().__init__(plan.buckets, plan.seed, plan.is_packed)
         self._pairs = pairs
 
-    def epoch(self, epoch, skip=0):
+    def epoch(self, epoch: int, skip: int = 0) -> Iterator[Arrays]:
         """Yields the batches of one epoch without the first `skip` ones."""
         for batch in super().epoch(epoch, skip):
             yield make_batch(self._pairs, batch, self.is_packed)
@@ -77,15 +83,22 @@ class GroupedBatches:
     TokenPairs that returns PlannedBatches.
     """
 
-    def __init__(self, groups, plan, is_packed, batch_tokens, seed):
+    def __init__(
+        self,
+        groups: PairGroups,
+        plan: Callable[[TokenPairs], PlannedBatches],
+        is_packed: bool,
+        batch_tokens: int,
+        seed: int,
+    ):
         self._loaders = groups.loaders
         sizes = np.array(groups.num_tokens, np.int64)
         self._num_batches = np.maximum(sizes // batch_tokens, 1).tolist()
         self._plan, self._seed = plan, seed
         self.is_packed = is_packed
-        self._error = None
+        self._error: Exception | None = None
 
-    def from_step(self, step):
+    def from_step(self, step: int) -> Iterator[Arrays]:
         """Yields batches endlessly, skipping the first `step` ones."""
         if len(self._loaders) == 1:
             yield from self._visit(0, step, None)
@@ -100,7 +113,7 @@ class GroupedBatches:
                 skip = max(skip - count, 0)
 
     @contextlib.contextmanager
-    def report_error(self):
+    def report_error(self) -> Iterator[None]:
         """Context that raises what loading a group raised."""
         try:
             yield

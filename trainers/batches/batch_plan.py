@@ -6,7 +6,8 @@ without reading earlier batches.
 
 import dataclasses
 import itertools
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,6 +16,8 @@ _ROW_MULTIPLE = 8
 # Cost of one more batch, as a fraction of a full batch's positions: partly
 # filled batches make updates of fewer tokens.
 _BATCH_COST = 0.1
+# A number or an array of numbers.
+NumberLike: TypeAlias = Any
 
 
 class BatchShape(NamedTuple):
@@ -25,7 +28,7 @@ class BatchShape(NamedTuple):
     target_length: int
 
     @property
-    def num_positions(self):
+    def num_positions(self) -> int:
         """Number of source and target positions, with padding."""
         return self.rows * (self.source_length + self.target_length)
 
@@ -56,27 +59,34 @@ class Bucket:
     shape: BatchShape
 
     @classmethod
-    def balanced(cls, pair_indices, starts, row_shape, batch_tokens):
+    def balanced(
+        cls,
+        pair_indices: np.ndarray,
+        starts: np.ndarray,
+        row_shape: Sequence[int],
+        batch_tokens: int,
+    ) -> "Bucket":
         """Returns a Bucket of the fewest batches, equally full."""
-        shape = balanced_shape(len(starts) - 1, *row_shape, batch_tokens)
+        rows, (source, target) = len(starts) - 1, row_shape
+        shape = balanced_shape(rows, source, target, batch_tokens)
         return cls(pair_indices, starts, BatchShape(*map(int, shape)))
 
     @property
-    def num_rows(self):
+    def num_rows(self) -> int:
         """Number of rows in an epoch, without padding."""
         return len(self.starts) - 1
 
     @property
-    def num_batches(self):
+    def num_batches(self) -> int:
         """Number of batches in an epoch."""
         return -(-self.num_rows // self.shape.rows)
 
     @property
-    def num_positions(self):
+    def num_positions(self) -> int:
         """Number of positions in an epoch, with padding."""
         return self.num_batches * self.shape.num_positions
 
-    def batch(self, row_order, index):
+    def batch(self, row_order: np.ndarray, index: int) -> Batch:
         """Returns a Batch; `row_order`, int64 [R], permutes the rows."""
         # Batches of a bucket differ by one row at most.
         first = self.num_rows * index // self.num_batches
@@ -97,13 +107,15 @@ class BatchPlan:
     may have several.
     """
 
-    def __init__(self, buckets, seed, is_packed=False):
+    def __init__(
+        self, buckets: Iterable[Bucket], seed: int, is_packed: bool = False
+    ):
         self.buckets = tuple(buckets)
         self.seed = seed
         self.is_packed = is_packed
         self.batches_per_epoch = sum(each.num_batches for each in self.buckets)
 
-    def epoch(self, epoch, skip=0):
+    def epoch(self, epoch: int, skip: int = 0) -> Iterator[Any]:
         """Yields the batches of one epoch without the first `skip` ones."""
 
         def shuffle(stream, count):
@@ -119,7 +131,7 @@ class BatchPlan:
             bucket, row_order, index = batches[position]
             yield bucket.batch(row_order, index)
 
-    def from_step(self, step):
+    def from_step(self, step: int) -> Iterator[Any]:
         """Yields batches endlessly, skipping the first `step` ones."""
         first, skip = divmod(step, self.batches_per_epoch)
         yield from self.epoch(first, skip)
@@ -127,7 +139,9 @@ class BatchPlan:
             yield from self.epoch(epoch)
 
 
-def max_rows(source_length, target_length, batch_tokens):
+def max_rows(
+    source_length: NumberLike, target_length: NumberLike, batch_tokens: int
+) -> np.ndarray:
     """Returns how many rows fit into a batch: a multiple of 8, or 1 to 7.
 
     `batch_tokens` is the maximum number of positions per side. Arguments here
@@ -138,7 +152,12 @@ def max_rows(source_length, target_length, batch_tokens):
     return np.where(multiple, multiple, np.maximum(rows, 1))
 
 
-def balanced_shape(rows, source_length, target_length, batch_tokens):
+def balanced_shape(
+    rows: NumberLike,
+    source_length: NumberLike,
+    target_length: NumberLike,
+    batch_tokens: int,
+) -> BatchShape:
     """Returns the BatchShape of the fewest batches, equally full."""
     limit = max_rows(source_length, target_length, batch_tokens)
     batches = -(-rows // limit)
@@ -147,7 +166,12 @@ def balanced_shape(rows, source_length, target_length, batch_tokens):
     return BatchShape(rows, source_length, target_length)
 
 
-def batching_cost(rows, source_length, target_length, batch_tokens):
+def batching_cost(
+    rows: NumberLike,
+    source_length: NumberLike,
+    target_length: NumberLike,
+    batch_tokens: int,
+) -> NumberLike:
     """Returns the positions of all batches plus a cost for each batch."""
     shape = balanced_shape(rows, source_length, target_length, batch_tokens)
     num_batches = -(-rows // shape.rows)

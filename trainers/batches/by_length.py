@@ -6,6 +6,8 @@ programming cuts that order into buckets. Finally each cell moves to the bucket
 where it costs least.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from trainers.batches.batch_plan import (
@@ -26,7 +28,13 @@ _STRIPS_PER_SHAPE = 0.5 ** np.arange(0, 2.5, 0.25)
 _MAX_CELLS = 1000
 
 
-def plan_by_length(source_lengths, target_lengths, batch_tokens, shapes, seed):
+def plan_by_length(
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    batch_tokens: int,
+    shapes: int,
+    seed: int,
+) -> BatchPlan:
     """Returns a BatchPlan of pairs of similar lengths, one pair per row.
 
     Lengths are int [pairs], 1 to `batch_tokens`, the maximum number of
@@ -136,7 +144,9 @@ def _move_cells(cells, bucket_ids, batch_tokens):
     return bucket_ids
 
 
-def optimal_segments(cells, order, limit, batch_tokens):
+def optimal_segments(
+    cells: np.ndarray, order: np.ndarray, limit: int, batch_tokens: int
+) -> Iterator[np.ndarray]:
     """Yields the optimal cuts of cells into 1 to `limit` segments.
 
     Dynamic programming: the best k segments up to a cell are a last segment

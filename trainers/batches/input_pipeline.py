@@ -2,12 +2,17 @@
 
 import tensorflow as tf
 
+from trainers.batches import GroupedBatches, PlannedBatches
 from trainers.batches.token_pairs import shard_for_replica
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
-def training_data(strategy, batches, step):
+def training_data(
+    strategy: tf.distribute.Strategy,
+    batches: GroupedBatches | PlannedBatches,
+    step: int,
+) -> tf.distribute.DistributedDataset:
     """Returns endless training batches, skipping the first `step` ones.
 
     `batches` are GroupedBatches or PlannedBatches. A
@@ -19,7 +24,9 @@ def training_data(strategy, batches, step):
     )
 
 
-def evaluation_data(strategy, batches):
+def evaluation_data(
+    strategy: tf.distribute.Strategy, batches: PlannedBatches
+) -> tf.distribute.DistributedDataset:
     """Returns the batches of epoch 0 of PlannedBatches, repeated endlessly.
 
     An evaluation of all pairs takes `batches.batches_per_epoch` steps.

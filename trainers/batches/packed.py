@@ -1,6 +1,7 @@
 """Plans batches whose rows are packed with several sentence pairs."""
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -26,7 +27,13 @@ _MIN_SPLIT_SAVING = 0.05
 _COSTLY_ROW = 1024
 
 
-def plan_packed(source_lengths, target_lengths, batch_tokens, row_tokens, seed):
+def plan_packed(
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    batch_tokens: int,
+    row_tokens: int,
+    seed: int,
+) -> BatchPlan:
     """Packs pairs into rows, once; the rows are shuffled each epoch.
 
     Lengths are int [pairs], 1 to `batch_tokens`, the maximum number of
@@ -89,7 +96,9 @@ def _fits_bucket(lengths, batch_tokens, row_tokens):
     return needed <= min(limits, key=cost)
 
 
-def row_shapes(lengths, batch_tokens, row_tokens):
+def row_shapes(
+    lengths: np.ndarray, batch_tokens: int, row_tokens: int
+) -> list[tuple[int, int]]:
     """Returns a list of row shapes (S, T) for int [2, pairs], cheapest first.
 
     S and T have the ratio of all source ids to all target ids. The longer one
@@ -144,7 +153,7 @@ class LengthHistogram:
     so that time grows with the number of distinct lengths, not of pairs.
     """
 
-    def __init__(self, source_lengths, target_lengths):
+    def __init__(self, source_lengths: np.ndarray, target_lengths: np.ndarray):
         self._longest = int(source_lengths.max()), int(target_lengths.max())
         self._width = self._longest[1] + 1
         self.length_ids = source_lengths.astype(np.int64) * self._width
@@ -163,13 +172,15 @@ class LengthHistogram:
         # Two pairs of usual lengths close a row with at most this much space.
         self._closable = 2 * source_lengths.mean(), 2 * target_lengths.mean()
 
-    def take_pattern(self, space, draws):
+    def take_pattern(
+        self, space: tuple[int, int], draws: Iterator[int]
+    ) -> tuple[np.ndarray, int]:
         """Removes the pairs of a pattern; returns it and its row count.
 
         A row gets the largest remaining pair, so that the end has small ones,
         then pairs drawn at random, then the best fit.
         """
-        row = []
+        row: list[int] = []
         space = self._take(self._largest(space), row, space)
         space = self._take_drawn(draws, row, space)
         while length_ids := self._best_fit(space) or self._largest(space):

@@ -5,11 +5,21 @@ Uses only NumPy, for training with backends other than TensorFlow.
 
 import copy
 import re
+import typing
+from collections.abc import Sequence
 
 import numpy as np
 
 from export.tokenizers.tags import TAG
 from keras_transformer.config import BEGIN_ID
+from trainers.batches.batch_plan import Batch
+
+if typing.TYPE_CHECKING:
+    from export.tokenizers.pretrained_tokenizers import TokenizerPair
+    from export.tokenizers.python_tokenizers import PythonTokenizerPair
+
+# Inputs and labels of a batch.
+Arrays = tuple[dict[str, np.ndarray], np.ndarray]
 
 
 class TokenPairs:
@@ -20,9 +30,9 @@ class TokenPairs:
     [pairs, 2].
     """
 
-    def __init__(self, shards):
+    def __init__(self, shards: Sequence[tuple[np.ndarray, np.ndarray]]):
         self._ids = [ids for ids, _ in shards]
-        lengths = [each.astype(np.int32) for _, each in shards]
+        lengths: typing.Any = [each.astype(np.int32) for _, each in shards]
         totals = [each.sum(axis=1, dtype=np.int64) for each in lengths]
         starts = [np.cumsum(each) - each for each in totals]
         shard_ids = np.arange(len(shards), dtype=np.int32)
@@ -32,10 +42,10 @@ class TokenPairs:
         lengths = np.concatenate([np.zeros((0, 2), np.int32), *lengths])
         self.source_lengths, self.target_lengths = lengths.T.copy()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.source_lengths)
 
-    def filter_by_length(self, max_tokens):
+    def filter_by_length(self, max_tokens: int) -> "TokenPairs":
         """Returns the pairs with at most `max_tokens` ids on each side."""
         longer = np.maximum(self.source_lengths, self.target_lengths)
         fits = longer <= max_tokens
@@ -48,12 +58,12 @@ class TokenPairs:
         shorter._starts = self._starts[fits]
         return shorter
 
-    def sources(self, indices):
+    def sources(self, indices: Sequence[int] | np.ndarray) -> np.ndarray:
         """Returns the concatenated source ids of pairs: int32 [tokens]."""
         lengths = self.source_lengths[indices]
         return self._gather(indices, self._starts[indices], lengths)
 
-    def targets(self, indices):
+    def targets(self, indices: Sequence[int] | np.ndarray) -> np.ndarray:
         """Returns the concatenated target ids of pairs: int32 [tokens]."""
         starts = self._starts[indices] + self.source_lengths[indices]
         return self._gather(indices, starts, self.target_lengths[indices])
@@ -68,13 +78,17 @@ class TokenPairs:
         return result
 
 
-def ranges(starts, lengths):
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Concatenates the ranges of lengths[i] integers from starts[i]."""
     before = np.cumsum(lengths, dtype=np.int64) - lengths
     return np.repeat(starts - before, lengths) + np.arange(lengths.sum())
 
 
-def decode_pairs(tokenizer, pairs, indices):
+def decode_pairs(
+    tokenizer: "TokenizerPair | PythonTokenizerPair",
+    pairs: TokenPairs,
+    indices: Sequence[int] | np.ndarray,
+) -> tuple[list[str], list[str]]:
     """Returns sources and targets of TokenPairs as two lists of text."""
     sides = (
         (
@@ -108,7 +122,7 @@ def _decode(tokenizer, ids, lengths):
     return tokenizer.decode(layout.scatter(ids))
 
 
-def shard_for_replica(arrays, replica, replicas):
+def shard_for_replica(arrays: Arrays, replica: int, replicas: int) -> Arrays:
     """Returns one replica's rows of the global batch, (inputs, labels).
 
     Replicas' row counts differ by at most one.
@@ -120,7 +134,7 @@ def shard_for_replica(arrays, replica, replicas):
     return rows, labels[first:last]
 
 
-def make_batch(pairs, batch, packed=False):
+def make_batch(pairs: TokenPairs, batch: Batch, packed: bool = False) -> Arrays:
     """Returns inputs and labels of a Batch.
 
     They are ({"source", "target"}, labels), int32 [B, S], [B, T] and [B, T].

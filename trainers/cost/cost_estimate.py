@@ -7,8 +7,10 @@ from the formulas of the layers' gradients. docs/scaling.md lists assumptions.
 import dataclasses
 import math
 import typing
+from collections.abc import Iterable, Mapping
 
 from export.common.errors import InputError
+from keras_transformer.config import TransformerConfig
 from trainers.batches.batch_plan import max_rows
 from trainers.cost.devices import UNCOMPILED_LOGITS, Device
 from trainers.cost.flops import (
@@ -51,13 +53,15 @@ class MicroBatchShape(typing.NamedTuple):
     target_length: int
     logit_positions: float
 
-    def scaled(self, factor):
+    def scaled(self, factor: float) -> typing.Self:
         """Returns the shape with `factor` times the rows."""
         logits = self.logit_positions * factor
         return self._replace(rows=self.rows * factor, logit_positions=logits)
 
 
-def packed_row(source_mean, target_mean, row_tokens):
+def packed_row(
+    source_mean: float, target_mean: float, row_tokens: int
+) -> MicroBatchShape:
     """Returns the shape of one packed row, `row_tokens` on its longer side.
 
     The other side's length follows from the mean lengths of the sentences.
@@ -68,8 +72,13 @@ def packed_row(source_mean, target_mean, row_tokens):
     return MicroBatchShape(1, source, target, target)
 
 
-def activation_bytes(config, shape, precision, logits_arrays=UNCOMPILED_LOGITS):
-    """Estimates the bytes that a forward pass stores, a dict by component."""
+def activation_bytes(
+    config: TransformerConfig,
+    shape: MicroBatchShape,
+    precision: str,
+    logits_arrays: int = UNCOMPILED_LOGITS,
+) -> dict[str, float]:
+    """Estimates the bytes that a forward pass stores, by component."""
     width = _BFLOAT16 if precision == "mixed_bfloat16" else _FLOAT32
     s, t = shape.source_length, shape.target_length
     window, dropped = config.attention_window, bool(config.dropout)
@@ -115,8 +124,14 @@ def _query_bytes(config, width, keys):
     return config.num_heads * head
 
 
-def memory_by_component(config, shape, precision, micro_batches, device):
-    """Returns the bytes of an update on each device, a dict by component."""
+def memory_by_component(
+    config: TransformerConfig,
+    shape: MicroBatchShape,
+    precision: str,
+    micro_batches: int,
+    device: Device,
+) -> dict[str, float]:
+    """Returns the bytes of an update on each device, by component."""
     parameters = parameters_by_component(config)
     weights = _FLOAT32 * sum(parameters.values())
     matrices = parameters["attention"] + parameters["feed-forward"]
@@ -135,7 +150,13 @@ def memory_by_component(config, shape, precision, micro_batches, device):
     }
 
 
-def largest_rows(config, row, precision, micro_batches, device):
+def largest_rows(
+    config: TransformerConfig,
+    row: MicroBatchShape,
+    precision: str,
+    micro_batches: int,
+    device: Device,
+) -> int:
     """Returns the number of packed rows that fit in a device's memory."""
 
     def total(rows):
@@ -145,11 +166,17 @@ def largest_rows(config, row, precision, micro_batches, device):
         return sum(memory.values())
 
     empty, one = total(0), total(1)
-    available = MEMORY_UTILIZATION * device.memory - empty
+    available = MEMORY_UTILIZATION * device.memory - empty  # type: ignore[operator]
     return max(math.floor(available / (one - empty)), 0)
 
 
-def needed_micro_batches(config, row, rows, precision, device):
+def needed_micro_batches(
+    config: TransformerConfig,
+    row: MicroBatchShape,
+    rows: int,
+    precision: str,
+    device: Device,
+) -> int:
     """Returns the minimum number of micro-batches for a device's `rows`."""
     if device.memory is None or rows <= largest_rows(
         config, row, precision, 1, device
@@ -164,10 +191,17 @@ def needed_micro_batches(config, row, rows, precision, device):
     return math.ceil(rows / fitting)
 
 
-def step_seconds(config, shape, precision, micro_batches, device, num_devices):
-    """Estimates the seconds of an update, a dict by component.
+def step_seconds(
+    config: TransformerConfig,
+    shape: MicroBatchShape,
+    precision: str,
+    micro_batches: int,
+    device: Device,
+    num_devices: int,
+) -> dict[str, float]:
+    """Estimates the seconds of an update, by component.
 
-    Each device computes `micro_batches` of a MicroBatchShape.
+    Each device computes `micro_batches` of a `shape`.
     """
     activations = sum(activation_bytes(config, shape, precision).values())
     parameters = sum(parameters_by_component(config).values())
@@ -191,14 +225,16 @@ def step_seconds(config, shape, precision, micro_batches, device, num_devices):
     }
 
 
-def total_seconds(seconds, excluded=()):
+def total_seconds(
+    seconds: Mapping[str, float], excluded: Iterable[str] = ()
+) -> float:
     """Returns the seconds of an update without the excluded components."""
     excluded = (INPUT, *excluded)
     computing = sum(seconds[name] for name in seconds if name not in excluded)
     return max(computing, seconds[INPUT])
 
 
-def ring_seconds(size, link, num_devices):
+def ring_seconds(size: float, link: float | None, num_devices: int) -> float:
     """Returns the seconds of a ring all-reduce on G devices.
 
     Each sends 2 (G - 1) / G of its `size` bytes, over a link of `link` bytes/s
@@ -207,7 +243,7 @@ def ring_seconds(size, link, num_devices):
     if num_devices == 1:
         return 0.0
     sent = 2 * (num_devices - 1) / num_devices * size
-    return sent / (link * LINK_UTILIZATION)
+    return sent / (link * LINK_UTILIZATION)  # type: ignore[operator]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -216,10 +252,10 @@ class TrainingCost:
 
     An update has `rows` packed rows of shape `row` on all devices together; a
     device's micro-batch has `shape`. `seconds` of an update and `memory` bytes
-    of a device are dicts by component.
+    of a device are by component.
     """
 
-    config: object
+    config: TransformerConfig
     device: Device
     num_devices: int
     precision: str
@@ -227,36 +263,43 @@ class TrainingCost:
     rows: int
     micro_batches: int
     shape: MicroBatchShape
-    seconds: dict
-    memory: dict
+    seconds: dict[str, float]
+    memory: dict[str, float]
 
     @property
-    def target_tokens(self):
+    def target_tokens(self) -> float:
         """Target tokens of an update, without padding."""
         return self.rows * self.row.target_length * (1 - PADDING_FRACTION)
 
     @property
-    def flops(self):
+    def flops(self) -> float:
         """FLOPs of the matrix products of all updates."""
         passes = 2 if self.config.r_drop else 1
         update = flops(step_products(self.config, *self.row.scaled(self.rows)))
         return self.config.train_steps * passes * update
 
-    def hours(self, excluded=()):
+    def hours(self, excluded: Iterable[str] = ()) -> float:
         """Returns the hours of all updates, without the excluded components."""
         seconds = total_seconds(self.seconds, excluded)
         return self.config.train_steps * seconds / 3600
 
     @property
-    def kilowatt_hours(self):
+    def kilowatt_hours(self) -> float | None:
         """Energy of the devices at full load; None if unknown."""
         if self.device.watts is None:
             return None
         return self.hours() * self.num_devices * self.device.watts / 1000
 
 
-def training_cost(config, row, device, num_devices, precision, accumulate=None):
-    """Returns the TrainingCost of a configuration on `num_devices` devices.
+def training_cost(
+    config: TransformerConfig,
+    row: MicroBatchShape,
+    device: Device,
+    num_devices: int,
+    precision: str,
+    accumulate: int | None = None,
+) -> TrainingCost:
+    """Returns the cost of a configuration on `num_devices` devices.
 
     `accumulate` is the number of micro-batches, by default as few as fit.
     InputError if the memory is exceeded, or there are more devices than rows.

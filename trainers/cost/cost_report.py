@@ -11,8 +11,14 @@ _GIB = 2**30
 _PAIRS_PER_SECOND = 13_500
 
 
-def make_report(name, cost, hour_price, pairs, mean_lengths):
-    """Returns the report of a TrainingCost as Markdown.
+def make_report(
+    name: str,
+    cost: estimate.TrainingCost,
+    hour_price: float | None,
+    pairs: float | None,
+    mean_lengths: tuple[float, float],
+) -> str:
+    """Returns the report of a cost as Markdown.
 
     `pairs` is the number of sentence pairs of the train split, or None, and
     `mean_lengths` are the mean numbers of source and target tokens.

@@ -21,9 +21,9 @@ class Device:
     name: str
     # Peak FLOP/s of dense matrix products by dtype: float32 (TF32 where
     # TensorFlow uses it), bfloat16.
-    flops: dict
+    flops: dict[str, float]
     # Assumed fraction of `flops` that an update's products reach, by dtype.
-    utilization: dict
+    utilization: dict[str, float]
     # Bytes, and bytes/s.
     memory: float | None = None
     bandwidth: float
@@ -37,7 +37,7 @@ class Device:
     logits_arrays: int
     source: str
 
-    def rate(self, dtype):
+    def rate(self, dtype: str) -> float:
         """Returns the assumed FLOP/s of products of a dtype."""
         if dtype not in self.flops:
             raise InputError(
@@ -93,8 +93,10 @@ DEVICES = {
 }
 
 
-def cpu_device(flops, bandwidth=50 * _GIGA):
-    """Returns the Device of a CPU with measured FLOP/s, a dict by dtype."""
+def cpu_device(
+    flops: dict[str, float], bandwidth: float = 50 * _GIGA
+) -> Device:
+    """Returns the Device of a CPU with measured FLOP/s, by dtype."""
     # 50 GB/s is what Adam reached on 2 cores (docs/measured/training_step.md).
     return Device(
         name="cpu",
@@ -107,7 +109,7 @@ def cpu_device(flops, bandwidth=50 * _GIGA):
     )
 
 
-def parse_gpus(text):
+def parse_gpus(text: str) -> tuple[int, str]:
     """Returns the (count, name) of "8xH100"; the count is optional."""
     match = re.fullmatch(r"(?:(\d{1,6})x)?([\w-]+)", text)
     if not match or match[1] and not int(match[1]):

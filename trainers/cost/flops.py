@@ -6,7 +6,9 @@ forward, and for the gradient of each factor.
 
 import dataclasses
 import typing
+from collections.abc import Iterable
 
+from keras_transformer.config import TransformerConfig
 from keras_transformer.layers.local_attention import block_size
 
 EMBEDDINGS = "embeddings and softmax"
@@ -31,21 +33,21 @@ class Product:
     """`count` products [batch, m, k] @ [batch, k, n] of a forward pass."""
 
     count: int
-    batch: int
-    m: int
+    batch: float  # May be a mean, and so may m.
+    m: float
     k: int
     n: int
     component: str  # One of the COMPONENTS.
 
     @property
-    def flops(self):
+    def flops(self) -> float:
         """FLOPs of one training step: forward and both gradients."""
         forward = 2 * self.count * self.batch * self.m * self.k * self.n
         return PRODUCTS_PER_STEP * forward
 
 
-def parameters_by_component(config):
-    """Returns the number of trained parameters, a dict by component."""
+def parameters_by_component(config: TransformerConfig) -> dict[str, int]:
+    """Returns the number of trained parameters, by component."""
     d, d_ff, d_k, d_v = config.d_model, config.d_ff, config.d_k, config.d_v
     attention = 2 * d * config.num_heads * (d_k + d_v)
     if config.attention_bias:
@@ -69,8 +71,8 @@ def parameters_by_component(config):
     }
 
 
-def encoder_matrices(config):
-    """Returns the matrices of an encoder layer, a list of Matrix."""
+def encoder_matrices(config: TransformerConfig) -> list[Matrix]:
+    """Returns the matrices of an encoder layer."""
     d, queries, values = _projection_widths(config)
     return [
         Matrix(PROJECTIONS, d, 2 * queries + values),
@@ -80,7 +82,7 @@ def encoder_matrices(config):
     ]
 
 
-def decoder_matrices(config):
+def decoder_matrices(config: TransformerConfig) -> list[Matrix]:
     """Returns the matrices of a decoder layer used at target positions."""
     d, queries, values = _projection_widths(config)
     cross = [Matrix(PROJECTIONS, d, queries), Matrix(PROJECTIONS, values, d)]
@@ -88,13 +90,13 @@ def decoder_matrices(config):
     return [*shared[:2], *cross, *shared[2:]]
 
 
-def memory_matrix(config):
+def memory_matrix(config: TransformerConfig) -> Matrix:
     """Returns a decoder layer's matrix of cross-attention keys and values."""
     d, queries, values = _projection_widths(config)
     return Matrix(PROJECTIONS, d, queries + values)
 
 
-def softmax_matrix(config):
+def softmax_matrix(config: TransformerConfig) -> Matrix:
     """Returns the pre-softmax matrix."""
     return Matrix(EMBEDDINGS, config.d_model, config.vocabulary_size)
 
@@ -105,9 +107,13 @@ def _projection_widths(config):
 
 
 def weight_products(
-    config, rows, source_length, target_length, logit_positions=None
-):
-    """Returns a forward pass's products with weights, a list of Product.
+    config: TransformerConfig,
+    rows: float,
+    source_length: int,
+    target_length: int,
+    logit_positions: float | None = None,
+) -> list[Product]:
+    """Returns a forward pass's products with weights.
 
     `logit_positions` is the number of target positions with logits; None: all.
     """
@@ -127,7 +133,9 @@ def weight_products(
     ]
 
 
-def self_attention_blocks(length, window, causal):
+def self_attention_blocks(
+    length: int, window: int, causal: bool
+) -> tuple[int, int, int]:
     """Returns (blocks, queries of a block, keys that each query attends to)."""
     size = block_size(length, window) if window else length
     if size == length:
@@ -135,7 +143,12 @@ def self_attention_blocks(length, window, causal):
     return -(-length // size), size, size + (1 if causal else 2) * window
 
 
-def attention_products(config, rows, source_length, target_length):
+def attention_products(
+    config: TransformerConfig,
+    rows: float,
+    source_length: int,
+    target_length: int,
+) -> list[Product]:
     """Returns the products of attention scores, masked ones included."""
     window = config.attention_window
     encoder = self_attention_blocks(source_length, window, causal=False)
@@ -156,22 +169,26 @@ def attention_products(config, rows, source_length, target_length):
 
 
 def step_products(
-    config, rows, source_length, target_length, logit_positions=None
-):
+    config: TransformerConfig,
+    rows: float,
+    source_length: int,
+    target_length: int,
+    logit_positions: float | None = None,
+) -> list[Product]:
     """Returns all products of a forward pass."""
     return weight_products(
         config, rows, source_length, target_length, logit_positions
     ) + attention_products(config, rows, source_length, target_length)
 
 
-def flops(products):
+def flops(products: Iterable[Product]) -> float:
     """Returns the FLOPs of a training step with these products."""
     return sum(product.flops for product in products)
 
 
-def flops_by_component(products):
-    """Returns the FLOPs of a training step, a dict by component."""
-    totals = dict.fromkeys(COMPONENTS, 0)
+def flops_by_component(products: Iterable[Product]) -> dict[str, float]:
+    """Returns the FLOPs of a training step, by component."""
+    totals: dict[str, float] = dict.fromkeys(COMPONENTS, 0)
     for product in products:
         totals[product.component] += product.flops
     return totals

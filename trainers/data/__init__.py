@@ -4,9 +4,11 @@
 `prepared_corpus` opens the result. Imports `trainers.batches`.
 """
 
+import os
 import re
 
 from export.common.errors import InputError
+from trainers.data.corpus import Corpus
 from trainers.data.mixture import MixtureCorpus
 from trainers.data.tatoeba import NAME as TATOEBA
 from trainers.data.tatoeba import TatoebaCorpus
@@ -16,12 +18,12 @@ from trainers.data.text_files import TextCorpus
 TRAINING_COMMANDS = {"text": "trainers.wmt", "trees": "trainers.parsing"}
 
 
-def dataset_kind(dataset):
+def dataset_kind(dataset: str) -> str:
     """Returns the kind of a dataset, "text" or "trees", from its name."""
     return "trees" if dataset.startswith("trees:") else "text"
 
 
-def validate_kind(name, kind, expected):
+def validate_kind(name: str, kind: str, expected: str) -> None:
     """Raises InputError unless a corpus is of the expected kind."""
     if kind != expected:
         raise InputError(
@@ -31,8 +33,12 @@ def validate_kind(name, kind, expected):
 
 
 def open_corpus(
-    dataset, source_language, target_language, data_dir=None, manual_dir=None
-):
+    dataset: str,
+    source_language: str | None,
+    target_language: str | None,
+    data_dir: str | os.PathLike | None = None,
+    manual_dir: str | os.PathLike | None = None,
+) -> Corpus:
     """Opens a corpus by name, for one translation direction.
 
     `dataset` is "tatoeba-en-fr", "text:PREFIX" (see `text_files`),
@@ -50,7 +56,9 @@ def open_corpus(
             )
         return MixtureCorpus(
             dataset,
-            lambda *names: open_corpus(*names, data_dir, manual_dir),
+            lambda name, source, target: open_corpus(
+                name, source, target, data_dir, manual_dir
+            ),
         )
     if dataset == TATOEBA:
         return TatoebaCorpus(dataset, source_language, target_language)

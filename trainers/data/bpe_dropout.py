@@ -6,6 +6,7 @@ SentencePiece has it too, but segments differently in each process.
 import functools
 import itertools
 import random
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -27,7 +28,12 @@ class BpeDropout:
     model `proto`, which must be BPE, else InputError.
     """
 
-    def __init__(self, encode, proto, dropout=_DROPOUT):
+    def __init__(
+        self,
+        encode: Callable[[Sequence[str]], Iterable[np.ndarray]],
+        proto: bytes,
+        dropout: float = _DROPOUT,
+    ):
         model = sentencepiece_model.ModelProto.FromString(proto)
         if model.trainer_spec.model_type != model.trainer_spec.BPE:
             raise InputError(
@@ -45,9 +51,12 @@ class BpeDropout:
             for token_id, piece in enumerate(model.pieces)
             if piece.type == piece.NORMAL
         }
-        self._segment = functools.lru_cache(_CACHE_SIZE)(self._segment)
+        segment = functools.lru_cache(_CACHE_SIZE)(self._segment)
+        self._segment = segment  # type: ignore[method-assign]
 
-    def encode(self, texts, generator):
+    def encode(
+        self, texts: Sequence[str], generator: np.random.Generator
+    ) -> list[np.ndarray]:
         """Tokenizes a list of str, with random numbers of a NumPy Generator."""
         encoded = [self._words(ids.tolist()) for ids in self._encode(texts)]
         variants = iter(

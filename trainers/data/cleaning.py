@@ -4,12 +4,14 @@ import array
 import functools
 import hashlib
 import re
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from export.common.errors import InputError
 from export.documents.patterns import MARKS
 from export.translators.languages import base_code
+from trainers.data.corpus import Corpus
 
 # Probability below which a text may be of any language. Of Tatoeba's sentences
 # of six words, 0.14 % are then taken for another language, of longer ones none.
@@ -24,7 +26,9 @@ _REPETITION = 0x9E3779B97F4A7C15
 _NUM_GROUPS = 16
 
 
-def exceeds_ratio(source_length, target_length, max_ratio):
+def exceeds_ratio(
+    source_length: int, target_length: int, max_ratio: float
+) -> bool:
     """Whether one side has over `max_ratio` times the other's tokens.
 
     Lengths include end tokens, which do not count: they would distort the
@@ -43,12 +47,16 @@ class DuplicateFinder:
     have equal hashes with probability 0.03.
     """
 
-    def __init__(self, normalizers=(str, str), ignores_marks=False):
+    def __init__(
+        self,
+        normalizers: Sequence[Callable[[str], str]] = (str, str),
+        ignores_marks: bool = False,
+    ):
         self._hashes = array.array("Q")
         self._normalizers = normalizers
         self._fold = _fold_marks if ignores_marks else str
 
-    def read_pairs(self, corpus):
+    def read_pairs(self, corpus: Corpus) -> Iterator[tuple[str, str]]:
         """Yields the training pairs, and stores their hashes."""
         normalize_source, normalize_target = self._normalizers
         for (source, target), times in corpus.repeated_pairs("train"):
@@ -62,7 +70,7 @@ class DuplicateFinder:
                 value = (value + _REPETITION) & _HASH_MASK
                 yield source, target
 
-    def find_unique(self):
+    def find_unique(self) -> np.ndarray:
         """Returns for each pair whether it is the first such, bool [pairs].
 
         A pair that its corpus repeats stays as often as it is repeated.
@@ -82,7 +90,7 @@ def _fold_marks(text):
     return "".join(_WORD.findall(text.casefold())) or text
 
 
-def validate_languages(corpus):
+def validate_languages(corpus: Corpus) -> None:
     """Raises InputError unless the languages of a Corpus can be identified."""
     identifier = _load_identifier()
     for language in (corpus.source_language, corpus.target_language):
@@ -93,7 +101,11 @@ def validate_languages(corpus):
             )
 
 
-def has_languages(pair, languages, normalizers=(str, str)):
+def has_languages(
+    pair: tuple[str, str],
+    languages: Sequence[str],
+    normalizers: Sequence[Callable[[str], str]] = (str, str),
+) -> bool:
     """Whether no text of a pair is clearly of another of the languages.
 
     `normalizers` has a function of each side, as in TextCodec.

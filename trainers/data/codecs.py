@@ -7,7 +7,8 @@ the end id.
 import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +24,9 @@ from keras_transformer.config import END_ID, UNKNOWN_ID
 from trainers.augmentation.noise import has_dotless_i, parse_noise
 from trainers.data.bpe_dropout import BpeDropout
 from trainers.data.cleaning import has_languages
+from trainers.data.corpus import Corpus
 from trainers.data.filters import find_filter, parse_filters
+from trainers.data.manifest import DataSource
 from trainers.data.prepared_corpus import SYMBOLS_FILE, VOCABULARY_FILE
 from trainers.data.vocabulary import (
     choose_normalization,
@@ -32,6 +35,10 @@ from trainers.data.vocabulary import (
     normalization_name,
     train_vocabulary,
 )
+
+if TYPE_CHECKING:
+    from export.parsing.linearization import SymbolVocabulary
+    from trainers.data.counting import TrainingCounts
 
 # A larger sample hardly changes 37,000 tokens, and SentencePiece holds it in
 # memory (about 0.5 kB per pair).
@@ -56,8 +63,8 @@ class Codec:
     """
 
     kind: str  # That of the Corpus.
-    encode_sources: Callable
-    encode_targets: Callable
+    encode_sources: Callable[[Sequence[str]], list[np.ndarray]]
+    encode_targets: Callable[[Sequence[str]], list[np.ndarray]]
     models: tuple[bytes, ...]
     source_vocabulary_size: int
     target_vocabulary_size: int
@@ -65,23 +72,23 @@ class Codec:
     num_tags, has_both_tags = 0, False
     has_byte_fallback = False
 
-    def __init__(self, files):
+    def __init__(self, files: Mapping[str, bytes]):
         self._files = files
 
     def __reduce__(self):
         return _cached_codec, (self.kind, tuple(self._files.items()))
 
-    def explain_unencodable(self, target):
+    def explain_unencodable(self, target: str) -> str:
         """Returns why a target cannot be encoded, or "" if it can."""
         del target
         return ""
 
-    def languages(self, source, target):
+    def languages(self, source: str | None, target: str | None) -> Languages:
         """Returns the Languages of the vocabulary, for texts of these two."""
         return Languages((), 0, source, target)
 
     @functools.cached_property
-    def normalizers(self):
+    def normalizers(self) -> list[Callable[[str], str]]:
         """Functions of a str that return it as each vocabulary sees it."""
         return [make_text_normalizer(None, model) for model in self.models]
 
@@ -94,7 +101,7 @@ class TextCodec(Codec):
 
     kind = "text"
 
-    def __init__(self, files):
+    def __init__(self, files: Mapping[str, bytes]):
         super().__init__(files)
         tokenizer = load_tokenizer(files[VOCABULARY_FILE])
         self._tokenizer = tokenizer
@@ -108,7 +115,7 @@ class TextCodec(Codec):
         self.target_vocabulary_size = tokenizer.target.vocabulary_size
 
     @functools.cached_property
-    def sampling_encoders(self):
+    def sampling_encoders(self) -> list[Callable[..., list[np.ndarray]]]:
         """As `encode_sources`, `encode_targets`, with random segmentations.
 
         Their second argument is a NumPy Generator.
@@ -119,7 +126,7 @@ class TextCodec(Codec):
             for encode, model in zip(encoders, self.models)
         ]
 
-    def languages(self, source, target):
+    def languages(self, source: str | None, target: str | None) -> Languages:
         """See Codec."""
         return Languages.from_tokenizer(self._tokenizer, source, target)
 
@@ -134,7 +141,7 @@ class TreeCodec(Codec):
     kind = "trees"
     num_trained_sides = 1
 
-    def __init__(self, files):
+    def __init__(self, files: Mapping[str, bytes]):
         super().__init__(files)
         # nltk takes seconds to import.
         from export.parsing.linearization import SymbolVocabulary
@@ -147,7 +154,7 @@ class TreeCodec(Codec):
         self.source_vocabulary_size = tokenizer.vocabulary_size
         self.target_vocabulary_size = self._symbols.vocabulary_size
 
-    def explain_unencodable(self, target):
+    def explain_unencodable(self, target: str) -> str:
         """See Codec."""
         try:
             self._symbols.encode(target.split())
@@ -155,7 +162,7 @@ class TreeCodec(Codec):
             return str(error)
         return ""
 
-    def encode_targets(self, texts):
+    def encode_targets(self, texts: Sequence[str]) -> list[np.ndarray]:
         """See Codec; texts are lines of symbols."""
         return [
             np.array([*self._symbols.encode(text.split()), END_ID], np.int32)
@@ -173,8 +180,12 @@ def _cached_codec(kind, files):
 
 
 def make_codec_files(
-    corpus, data_source, counts, vocabulary=None, symbols=None
-):
+    corpus: Corpus,
+    data_source: DataSource,
+    counts: "TrainingCounts",
+    vocabulary: bytes | None = None,
+    symbols: "SymbolVocabulary | None" = None,
+) -> dict[str, bytes]:
     """Returns the files of a codec, as a dict of name to bytes.
 
     Trains a vocabulary unless `vocabulary` is given. `counts` come from
@@ -247,7 +258,7 @@ def _sample_texts(corpus, is_unique, data_source, rules):
     ]
 
 
-def make_codec(kind, files):
+def make_codec(kind: str, files: Mapping[str, bytes]) -> Codec:
     """Returns the codec for "text" or "trees"; InputError if files are bad."""
     try:
         return CODECS[kind](files)
@@ -255,7 +266,9 @@ def make_codec(kind, files):
         raise InputError(f"The vocabulary cannot be used: {error}") from error
 
 
-def validate_vocabulary(codec, corpus, data_source, is_given):
+def validate_vocabulary(
+    codec: Codec, corpus: Corpus, data_source: DataSource, is_given: bool
+) -> None:
     """Raises InputError if a vocabulary does not fit a corpus and its flags.
 
     Takes the codec of the vocabulary, a Corpus and its DataSource; `is_given`
@@ -279,7 +292,7 @@ def validate_vocabulary(codec, corpus, data_source, is_given):
             )
     if data_source.segmentations > 1:
         # Refuses other vocabularies than BPE.
-        _ = codec.sampling_encoders
+        _ = codec.sampling_encoders  # type: ignore[attr-defined]
     # With one target language "target" means no tags.
     optional = () if codec.has_both_tags and corpus.directions else (0,)
     if corpus.num_tags not in (codec.num_tags, *optional):

@@ -6,9 +6,11 @@ import hashlib
 import itertools
 import os
 import re
+import typing
+from collections.abc import Iterable, Iterator, Sequence
 
 from export.common.errors import InputError
-from export.common.storage import explain_read_errors
+from export.common.storage import AnyPath, explain_read_errors
 from export.lines.files import clean_line
 
 SPLITS = ("train", "dev", "test")
@@ -31,7 +33,7 @@ class EvaluationSet:
     directions: tuple[tuple[str, str], ...] = ()
 
     @property
-    def scored_indices(self):
+    def scored_indices(self) -> list[int]:
         """Indices of the sentences with text on both sides."""
         return [
             index
@@ -39,7 +41,7 @@ class EvaluationSet:
             if source.strip() and self.references[index]
         ]
 
-    def subset(self, indices):
+    def subset(self, indices: Sequence[int]) -> "EvaluationSet":
         """Returns the sentences at a sequence of indices, in its order."""
         return EvaluationSet(
             tuple(self.sources[index] for index in indices),
@@ -49,7 +51,7 @@ class EvaluationSet:
             else (),
         )
 
-    def by_direction(self):
+    def by_direction(self) -> list[tuple[tuple[str, ...], "EvaluationSet"]]:
         """Returns a list of (direction, EvaluationSet); ((), self) of one."""
         if not self.directions:
             return [((), self)]
@@ -63,7 +65,7 @@ class EvaluationSet:
             for direction in dict.fromkeys(self.directions)
         ]
 
-    def reference_streams(self):
+    def reference_streams(self) -> list[list[str | None]]:
         """Returns the references in the format of `sacrebleu.corpus_bleu`.
 
         Stream i holds reference i of every sentence, None if it has fewer.
@@ -87,29 +89,30 @@ class Corpus(abc.ABC):
 
     attribution = ""
     kind = "text"
-    tags = ()
+    tags: tuple[str, ...] = ()
     num_tags = 0
 
-    def __init__(self, name, source_language, target_language):
+    def __init__(self, name: str, source_language: str, target_language: str):
         self.name = name
         self.source_language = source_language
         self.target_language = target_language
-        self._splits = {}  # content of each available split
-        self.directions = {}
+        # Content of each available split.
+        self._splits: dict[str, typing.Any] = {}
+        self.directions: dict[str, tuple[str, str]] = {}
 
-    def splits(self):
+    def splits(self) -> tuple[str, ...]:
         """Returns the available `SPLITS`; of a mixture dev-1, dev-2, ..."""
         return tuple(self._splits)
 
     @abc.abstractmethod
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """Returns a string that changes when the data changes."""
 
     @abc.abstractmethod
     def _rows(self, split):
         """Yields (source, tuple of references) of a split, before cleaning."""
 
-    def pairs(self, split):
+    def pairs(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields (source, target) for each reference of a split, in order.
 
         Both sides are stripped, single-line and not empty.
@@ -122,11 +125,13 @@ class Corpus(abc.ABC):
             for reference in references
         )
 
-    def repeated_pairs(self, split):
+    def repeated_pairs(
+        self, split: str
+    ) -> Iterator[tuple[tuple[str, str], int]]:
         """Yields ((source, target), times): `pairs`, without repetitions."""
         return ((pair, 1) for pair in self.pairs(split))
 
-    def evaluation_set(self, split):
+    def evaluation_set(self, split: str) -> EvaluationSet:
         """Returns all rows of a split, aligned with the lines of its files."""
         self._validate_split(split)
         sources, references = zip(*self._clean_rows(split))
@@ -156,7 +161,13 @@ class Corpus(abc.ABC):
             )
 
 
-def resolve_languages(dataset, languages, source, target, default):
+def resolve_languages(
+    dataset: str,
+    languages: Sequence[str],
+    source: str | None,
+    target: str | None,
+    default: tuple[str, str] | None,
+) -> tuple[str, str]:
     """Returns (source language, target language), with defaults filled in.
 
     One of two languages implies the other; `default` applies if none is given.
@@ -175,7 +186,9 @@ def resolve_languages(dataset, languages, source, target, default):
     return validate_direction(dataset, source, target, available)
 
 
-def validate_direction(dataset, source, target, available):
+def validate_direction(
+    dataset: str, source: str | None, target: str | None, available: str
+) -> tuple[str, str]:
     """Returns (source, target), or raises InputError unless both differ.
 
     `available` lists languages for the messages, such as "de, en".
@@ -193,7 +206,7 @@ def validate_direction(dataset, source, target, available):
     return source, target
 
 
-def validate_language_code(language, hint):
+def validate_language_code(language: str, hint: str) -> None:
     """Raises InputError, with `hint`, for codes unsafe in a file name."""
     if not re.fullmatch(r"\w[\w-]*", language):
         raise InputError(
@@ -201,14 +214,14 @@ def validate_language_code(language, hint):
         )
 
 
-def text_fingerprint(*texts):
+def text_fingerprint(*texts: str) -> str:
     """Returns a hash of strings and their order, as 16 hex digits."""
     # The length prefix distinguishes ("ab", "c") from ("a", "bc").
     joined = "".join(f"{len(text)}:{text}" for text in texts)
     return hashlib.sha256(joined.encode()).hexdigest()[:_HEX_DIGITS]
 
 
-def file_fingerprint(paths):
+def file_fingerprint(paths: Iterable[AnyPath]) -> str:
     """Returns name, size and 16 hex digits of a hash for each file, in order.
 
     Hashes only the first and the last MiB, so that huge files are fast: a
@@ -227,7 +240,7 @@ def file_fingerprint(paths):
     return "; ".join(fingerprints)
 
 
-def describe_fingerprint_change(before, now):
+def describe_fingerprint_change(before: str, now: str) -> str:
     """Returns a clause with the files in which two fingerprints differ."""
     changed = set(before.split("; ")) ^ set(now.split("; "))
     names = sorted({entry.rsplit(" ", 2)[0] for entry in changed})

@@ -12,7 +12,8 @@ import numpy as np
 
 from trainers.data.cleaning import DuplicateFinder
 from trainers.data.codecs import CODECS, make_codec
-from trainers.data.manifest import Overlap
+from trainers.data.corpus import Corpus
+from trainers.data.manifest import DataSource, Overlap
 from trainers.data.prepared_corpus import VOCABULARY_FILE
 from trainers.data.vocabulary import (
     NFKC_RULES,
@@ -38,7 +39,9 @@ class TrainingCounts(typing.NamedTuple):
     overlaps: dict[str, Overlap]
 
 
-def count_training_pairs(corpus, data_source, vocabulary=None):
+def count_training_pairs(
+    corpus: Corpus, data_source: DataSource, vocabulary: bytes | None = None
+) -> TrainingCounts:
     """Returns the TrainingCounts of a Corpus.
 
     `vocabulary` as in `prepare_corpus`.

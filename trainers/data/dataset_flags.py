@@ -4,6 +4,8 @@ import concurrent.futures
 import contextlib
 import functools
 import multiprocessing
+import typing
+from collections.abc import Callable, Iterator
 
 from absl import flags
 
@@ -11,7 +13,8 @@ from export.common import command, processes
 from export.common.errors import InputError
 from export.common.parallel import map_in_threads
 from trainers.data import dataset_kind, open_corpus, validate_kind
-from trainers.data.manifest import NEW_CHOICES, SCORE_CHOICES
+from trainers.data.corpus import Corpus, EvaluationSet
+from trainers.data.manifest import NEW_CHOICES, SCORE_CHOICES, DataSource
 
 FLAGS = flags.FLAGS
 # The choices with flags of all commands that prepare data.
@@ -50,7 +53,7 @@ flags.DEFINE_integer(
 )
 
 
-def define_preparation_flags():
+def define_preparation_flags() -> None:
     """Defines the `preparation_choices` and --max_unknown."""
     # Both load TensorFlow.
     from trainers.data.preparation import COPY_RATE, MAX_UNKNOWN, NOISE
@@ -142,8 +145,10 @@ def define_preparation_flags():
     command.mark_flags_as_finite("copy_rate", "max_ratio", "max_unknown")
 
 
-def preparation_choices(corpus, source=None):
-    """Returns the flags that determine prepared data of a Corpus, a dict.
+def preparation_choices(
+    corpus: Corpus, source: DataSource | None = None
+) -> dict[str, typing.Any]:
+    """Returns the flags that determine prepared data of a Corpus.
 
     Of flags that are not given, those of a DataSource replace the defaults.
     """
@@ -159,19 +164,21 @@ def preparation_choices(corpus, source=None):
     return choices
 
 
-def workers():
+def workers() -> int:
     """Returns the number of threads or worker processes."""
     return FLAGS.workers or processes.processor_count()
 
 
-def thread_map():
+def thread_map() -> contextlib.AbstractContextManager[Callable[..., Iterator]]:
     """Returns the `workers` of `prepare_corpus` for threads."""
     return contextlib.nullcontext(
         functools.partial(map_in_threads, num_threads=workers())
     )
 
 
-def corpus(kind=None, defaults=None):
+def corpus(
+    kind: str | None = None, defaults: dict[str, str] | None = None
+) -> Corpus:
     """Opens the corpus that the flags select, and prints its name.
 
     `defaults` replace the flags' own for dataset, source_language and
@@ -181,7 +188,9 @@ def corpus(kind=None, defaults=None):
     return _open(*_corpus_arguments(kind, defaults or {}))
 
 
-def read_evaluation_set_in_subprocess(split):
+def read_evaluation_set_in_subprocess(
+    split: str,
+) -> tuple[tuple[str, str], EvaluationSet]:
     """Returns (languages, EvaluationSet), read in a subprocess.
 
     Only the subprocess loads TensorFlow, if at all.

@@ -3,6 +3,7 @@
 import re
 import sys
 import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 
 from export.common import command
 from export.documents.patterns import NO_SPACES
@@ -87,7 +88,11 @@ FILTERS = {
 }
 
 
-def find_filter(pair, normalizers, thresholds):
+def find_filter(
+    pair: tuple[str, str],
+    normalizers: Sequence[Callable[[str], str]],
+    thresholds: Mapping[str, float],
+) -> str | None:
     """Returns the first rule that removes a pair, or None.
 
     `normalizers` has a function of each side, as in TextCodec, and `thresholds`
@@ -105,8 +110,8 @@ def find_filter(pair, normalizers, thresholds):
     return None
 
 
-def parse_filters(text):
-    """Returns the thresholds of a str such as "letters=0.5,markup", a dict.
+def parse_filters(text: str) -> dict[str, float]:
+    """Returns the thresholds of a str such as "letters=0.5,markup".
 
     Raises InputError for an unknown rule, and for a threshold that is no number
     of at least 0.

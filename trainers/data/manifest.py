@@ -3,11 +3,16 @@
 import collections
 import dataclasses
 import json
+import pathlib
 import typing
+from collections.abc import Iterable
 
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors, write_json
 from trainers.data.removed_pairs import merge_samples
+
+if typing.TYPE_CHECKING:
+    from trainers.data.tokenization import TokenizedChunk
 
 MANIFEST_FILE = "manifest.json"
 # Number of unknown characters that are stored and printed.
@@ -56,7 +61,7 @@ class DataSource:
     keep_share: float = 1.0
 
     @property
-    def languages(self):
+    def languages(self) -> tuple[str, ...]:
         """The languages that training pairs are checked for, or ()."""
         if not self.check_languages:
             return ()
@@ -76,7 +81,7 @@ class Shard:
     ids_crc32: int
     lengths_crc32: int
 
-    def paths(self, folder):
+    def paths(self, folder: pathlib.Path) -> list[pathlib.Path]:
         """Returns the paths of the ids and of the lengths."""
         return [folder / f"{self.name}.{n}.npy" for n in ("ids", "lengths")]
 
@@ -89,7 +94,7 @@ class SideCounts:
     num_unknown: int = 0
     unknown_characters: str = ""
 
-    def __add__(self, other):
+    def __add__(self, other: "SideCounts") -> "SideCounts":
         characters = self.unknown_characters + other.unknown_characters
         return SideCounts(
             self.num_tokens + other.num_tokens,
@@ -115,7 +120,7 @@ class CleaningCounts:
         default_factory=dict
     )
 
-    def __add__(self, other):
+    def __add__(self, other: "CleaningCounts") -> "CleaningCounts":
         filters = collections.Counter(self.filters)
         filters.update(other.filters)
         return CleaningCounts(
@@ -132,14 +137,14 @@ class CleaningCounts:
             },
         )
 
-    def by_rule(self):
-        """Returns the number of pairs of each rule that removed any, a dict."""
+    def by_rule(self) -> dict[str, int]:
+        """Returns the number of pairs of each rule that removed any."""
         names = "duplicate", "language", "ratio", "score"
         counts = {name: getattr(self, name) for name in names} | self.filters
         return {name: count for name, count in counts.items() if count}
 
     @property
-    def total(self):
+    def total(self) -> int:
         """Number of pairs that were removed."""
         return sum(self.by_rule().values())
 
@@ -176,17 +181,17 @@ class Split:
     cleaning: CleaningCounts = CleaningCounts()
 
     @property
-    def num_pairs(self):
+    def num_pairs(self) -> int:
         """Number of stored pairs."""
         return sum(shard.num_pairs for shard in self.shards)
 
     @property
-    def num_too_long(self):
+    def num_too_long(self) -> int:
         """Number of pairs skipped because a side is too long."""
         num_kept = self.num_read - self.cleaning.total
         return num_kept - self.num_pairs - self.num_unencodable
 
-    def with_chunk(self, chunk):
+    def with_chunk(self, chunk: "TokenizedChunk") -> "Split":
         """Returns a copy with the counts of a TokenizedChunk added."""
         first = self.first_unencodable
         if chunk.unencodable and not first:
@@ -219,11 +224,11 @@ class Manifest:
     overlaps: dict[str, Overlap] = dataclasses.field(default_factory=dict)
 
     @property
-    def kind(self):
+    def kind(self) -> str:
         """Kind of the corpus, "text" or "trees"."""
         return "trees" if self.symbols_sha256 else "text"
 
-    def print_overlaps(self):
+    def print_overlaps(self) -> None:
         """Prints a warning for each evaluation split that is in train."""
         for name, overlap in self.overlaps.items():
             if overlap.sources:
@@ -236,17 +241,17 @@ class Manifest:
                 )
 
 
-def is_dev(split):
+def is_dev(split: str) -> bool:
     """Whether a split is dev, or of one pair of languages of a mixture."""
     return split == "dev" or split.startswith("dev-")
 
 
-def write_manifest(folder, manifest):
+def write_manifest(folder: pathlib.Path, manifest: Manifest) -> None:
     """Writes the manifest of a folder atomically."""
     write_json(folder / MANIFEST_FILE, dataclasses.asdict(manifest))
 
 
-def read_manifest(folder):
+def read_manifest(folder: pathlib.Path) -> Manifest | None:
     """Returns the manifest of a folder, or None; InputError if malformed."""
     path = folder / MANIFEST_FILE
     with explain_read_errors(path):
@@ -266,8 +271,8 @@ def read_manifest(folder):
         raise damaged_error(path, error) from error
 
 
-def default_choices(names):
-    """Returns the default values of fields of a DataSource, a dict."""
+def default_choices(names: Iterable[str]) -> dict[str, typing.Any]:
+    """Returns the default values of fields of a DataSource."""
     return {name: getattr(DataSource, name) for name in names}
 
 
@@ -302,7 +307,9 @@ def _from_json(name, annotation, value):
     return value
 
 
-def damaged_error(path, reason="it differs from the prepared file"):
+def damaged_error(
+    path: pathlib.Path, reason: object = "it differs from the prepared file"
+) -> InputError:
     """Returns the InputError for a file of prepared data."""
     return InputError(
         f"Cannot use {path} ({reason}); remove {path.parent} and prepare the "

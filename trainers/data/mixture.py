@@ -30,6 +30,7 @@ import json
 import math
 import re
 import tomllib
+from collections.abc import Callable, Iterator
 
 from export.common.errors import InputError
 from export.common.storage import explain_read_errors, resolve_path
@@ -98,7 +99,9 @@ class MixtureCorpus(Corpus):
             the Corpus.
     """
 
-    def __init__(self, dataset, open_part):
+    def __init__(
+        self, dataset: str, open_part: Callable[[str, str, str], Corpus]
+    ):
         path = dataset.removeprefix("mixture:")
         with explain_read_errors(path):
             content = resolve_path(path).read_bytes()
@@ -159,7 +162,7 @@ class MixtureCorpus(Corpus):
         tags = (tag for part in parts for tag in part.tags)
         self.tags = tuple(dict.fromkeys(tags))
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """Returns the fingerprints of the settings and of all corpora."""
         # Not of the file: a comment changes nothing.
         text = json.dumps(self._settings, sort_keys=True)
@@ -167,13 +170,15 @@ class MixtureCorpus(Corpus):
         parts = (part.corpus.fingerprint() for part in self._parts)
         return "; ".join(dict.fromkeys([settings, *parts]))
 
-    def pairs(self, split):
+    def pairs(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields (source, target) with tags, of train as often as it says."""
         return itertools.chain.from_iterable(
             itertools.starmap(itertools.repeat, self.repeated_pairs(split))
         )
 
-    def repeated_pairs(self, split):
+    def repeated_pairs(
+        self, split: str
+    ) -> Iterator[tuple[tuple[str, str], int]]:
         """Yields ((source, target), times) with tags."""
         self._validate_split(split)
         rates = self._rates if split == "train" else itertools.repeat(1.0)
@@ -208,7 +213,7 @@ class MixtureCorpus(Corpus):
     def _parts_with(self, split):
         return [part for part in self._parts if split in part.corpus.splits()]
 
-    def evaluation_set(self, split):
+    def evaluation_set(self, split: str) -> EvaluationSet:
         """Returns the rows of all corpora, with the languages of each."""
         parts = self._parts_with(split)
         if not parts:

@@ -1,6 +1,8 @@
 """Scores of training pairs, and the pairs that they select."""
 
 import json
+import pathlib
+import typing
 
 import numpy as np
 
@@ -8,12 +10,12 @@ from export.common.errors import InputError
 from export.common.storage import explain_read_errors
 
 
-def description_path(path):
+def description_path(path: pathlib.Path) -> pathlib.Path:
     """Returns the path of the JSON file beside a file of scores."""
     return path.with_name(f"{path.name}.json")
 
 
-def read_description(path):
+def read_description(path: pathlib.Path) -> dict[str, typing.Any]:
     """Returns what `trainers.score_pairs` wrote about a file of scores."""
     path = description_path(path)
     with explain_read_errors(path):
@@ -29,7 +31,9 @@ def read_description(path):
         ) from error
 
 
-def select_pairs(path, share, fingerprint, num_pairs):
+def select_pairs(
+    path: pathlib.Path, share: float, fingerprint: str, num_pairs: int
+) -> np.ndarray:
     """Returns which training pairs have the best scores, bool [pairs].
 
     Raises InputError unless the file has a score of each pair of the corpus

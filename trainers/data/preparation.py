@@ -5,7 +5,10 @@ import dataclasses
 import functools
 import itertools
 import json
+import os
 import pathlib
+import typing
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -21,7 +24,7 @@ from trainers.data.codecs import (
     make_codec_files,
     validate_vocabulary,
 )
-from trainers.data.corpus import describe_fingerprint_change
+from trainers.data.corpus import Corpus, describe_fingerprint_change
 from trainers.data.counting import count_training_pairs
 from trainers.data.filters import parse_filters
 from trainers.data.manifest import (
@@ -51,10 +54,10 @@ from trainers.data.tokenization import (
     cut_into_chunks,
     tokenize_chunk,
 )
-from trainers.data.vocabulary import (
-    describe_normalization,
-    format_characters,
-)
+from trainers.data.vocabulary import describe_normalization, format_characters
+
+if typing.TYPE_CHECKING:
+    from export.parsing.linearization import SymbolVocabulary
 
 # Far longer than sentences; trainers.wmt applies its own --max_tokens.
 MAX_STORED_TOKENS = 1024
@@ -74,7 +77,9 @@ _CHUNKS_PER_SHARD = 20
 _TEXT_CHOICES = ("noise", "segmentations", *CLEANING_CHOICES)
 
 
-def make_data_source(corpus, vocabulary_size, max_tokens, **choices):
+def make_data_source(
+    corpus: Corpus, vocabulary_size: int, max_tokens: int, **choices: typing.Any
+) -> DataSource:
     """Returns the DataSource of a corpus prepared with these settings.
 
     `choices` come from `dataset_flags.preparation_choices`.
@@ -91,15 +96,15 @@ def make_data_source(corpus, vocabulary_size, max_tokens, **choices):
 
 
 def prepare_corpus(
-    folder,
-    corpus,
-    data_source,
-    workers,
-    vocabulary=None,
-    symbols=None,
-    max_unknown=MAX_UNKNOWN,
-    pair_scores=None,
-):
+    folder: str | os.PathLike,
+    corpus: Corpus,
+    data_source: DataSource,
+    workers: contextlib.AbstractContextManager[Callable[..., Iterator]],
+    vocabulary: bytes | None = None,
+    symbols: "SymbolVocabulary | None" = None,
+    max_unknown: float = MAX_UNKNOWN,
+    pair_scores: pathlib.Path | None = None,
+) -> PreparedCorpus:
     """Tokenizes a corpus into shards, and returns the PreparedCorpus.
 
     Resumes an interrupted preparation, and only opens a complete one.
@@ -109,7 +114,7 @@ def prepare_corpus(
     `vocabulary` the bytes of a SentencePiece model and `symbols` a
     SymbolVocabulary for trees, both by default made from the train split.
     `max_unknown` is the maximum share of unknown tokens on a side of a split,
-    and `pair_scores` the pathlib.Path of the scores in `data_source`, if any.
+    and `pair_scores` the path of the scores in `data_source`, if any.
     """
     _validate_choices(corpus, data_source)
     folder = pathlib.Path(folder)
@@ -183,13 +188,7 @@ class _Preparation:
     """One run of `prepare_corpus` in a locked folder."""
 
     def __init__(
-        self,
-        folder,
-        corpus,
-        data_source,
-        ordered_map,
-        max_unknown,
-        pair_scores,
+        self, folder, corpus, data_source, ordered_map, max_unknown, pair_scores
     ):
         self._folder = folder
         self._corpus = corpus

@@ -15,8 +15,11 @@ import functools
 import hashlib
 import io
 import json
+import os
 import pathlib
 import zlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,7 +28,16 @@ from export.common.errors import InputError
 from export.common.storage import write_bytes
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet
-from trainers.data.manifest import Shard, damaged_error, is_dev, read_manifest
+from trainers.data.manifest import (
+    Manifest,
+    Shard,
+    damaged_error,
+    is_dev,
+    read_manifest,
+)
+
+if TYPE_CHECKING:
+    from export.parsing.linearization import SymbolVocabulary
 
 VOCABULARY_FILE = "vocabulary.model"
 SYMBOLS_FILE = "symbols.json"
@@ -43,7 +55,7 @@ class PreparedCorpus:
     methods raise InputError if data are missing, incomplete or damaged.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: str | os.PathLike):
         self.folder = pathlib.Path(folder)
         manifest = read_manifest(self.folder)
         if manifest is None or not manifest.complete:
@@ -59,11 +71,11 @@ class PreparedCorpus:
         self.vocabulary = self._files[VOCABULARY_FILE]
 
     @functools.cached_property
-    def symbols(self):
+    def symbols(self) -> "SymbolVocabulary | None":
         """SymbolVocabulary of the targets; None for text."""
         return _load_symbols(self._files)
 
-    def pairs(self, split):
+    def pairs(self, split: str) -> TokenPairs | None:
         """Returns the TokenPairs of a split, or None if it does not exist.
 
         "dev" has the pairs of all dev splits of a mixture.
@@ -78,7 +90,7 @@ class PreparedCorpus:
             shard for name in names for shard in splits[name].shards
         )
 
-    def groups(self, split):
+    def groups(self, split: str) -> list[tuple[Shard, ...]]:
         """Divides the Shards of a split into groups for `load_pairs`.
 
         A group has every n-th shard, so pairs of all parts of the corpus.
@@ -88,11 +100,13 @@ class PreparedCorpus:
         count = max(-(-num_pairs // MAX_GROUP_PAIRS), 1)
         return [shards[first::count] for first in range(count)]
 
-    def load_pairs(self, shards):
+    def load_pairs(self, shards: Iterable[Shard]) -> TokenPairs:
         """Returns the TokenPairs of Shards; verifies the checksums."""
         return TokenPairs([self._read_verified_shard(each) for each in shards])
 
-    def count_tokens(self, shards, max_tokens):
+    def count_tokens(
+        self, shards: Iterable[Shard], max_tokens: int
+    ) -> np.ndarray:
         """Counts pairs with at most `max_tokens` ids a side, and their ids.
 
         Returns int64 [3]: pairs, source tokens and target tokens of Shards.
@@ -109,7 +123,7 @@ class PreparedCorpus:
             ]
         return counts
 
-    def test_set(self):
+    def test_set(self) -> EvaluationSet | None:
         """Returns the test split as EvaluationSet, or None if there is none."""
         digest = self.manifest.test_sha256
         if not digest:
@@ -121,7 +135,7 @@ class PreparedCorpus:
             tuple(map(tuple, content.get("directions", ()))),
         )
 
-    def validate_checksums(self):
+    def validate_checksums(self) -> None:
         """Raises InputError unless all files match their checksums."""
         for split in self.manifest.splits.values():
             for shard in split.shards:
@@ -136,7 +150,9 @@ class PreparedCorpus:
         return arrays
 
 
-def write_shard(folder, name, ids, lengths):
+def write_shard(
+    folder: pathlib.Path, name: str, ids: np.ndarray, lengths: np.ndarray
+) -> Shard:
     """Writes the arrays of a shard atomically; returns its Shard."""
     contents = []
     for array in (ids, lengths):
@@ -147,11 +163,13 @@ def write_shard(folder, name, ids, lengths):
     ids_crc32, lengths_crc32 = map(zlib.crc32, contents)
     shard = Shard(name, len(lengths), len(ids), ids_crc32, lengths_crc32)
     for path, content in zip(shard.paths(folder), contents):
-        write_bytes(path, content)
+        write_bytes(path, content)  # type: ignore[arg-type]
     return shard
 
 
-def read_shard(folder, shard):
+def read_shard(
+    folder: pathlib.Path, shard: Shard
+) -> tuple[np.ndarray, np.ndarray]:
     """Returns a shard's (memory-mapped ids, lengths), or raises InputError.
 
     Skips the checksum of the ids, which would read the whole file.
@@ -193,12 +211,14 @@ def _read_verified(path, digest):
     return content
 
 
-def sha256(content):
+def sha256(content: bytes) -> str:
     """Returns the SHA-256 of bytes in hex."""
     return hashlib.sha256(content).hexdigest()
 
 
-def read_codec_files(folder, manifest):
+def read_codec_files(
+    folder: pathlib.Path, manifest: Manifest
+) -> dict[str, bytes]:
     """Returns a codec's verified files, as a dict of name to bytes."""
     digests = {VOCABULARY_FILE: manifest.vocabulary_sha256}
     if manifest.symbols_sha256:
@@ -218,7 +238,12 @@ def _load_symbols(files):
     return SymbolVocabulary.from_json(files[SYMBOLS_FILE].decode())
 
 
-def validate_codec(folder, manifest, vocabulary, symbols):
+def validate_codec(
+    folder: pathlib.Path,
+    manifest: Manifest,
+    vocabulary: bytes | None,
+    symbols: "SymbolVocabulary | None",
+) -> None:
     """Raises InputError unless the data have this vocabulary and symbols.
 
     None accepts any.

@@ -3,6 +3,11 @@
 import hashlib
 import html
 import itertools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainers.data.manifest import CleaningCounts
 
 _NUM_EXAMPLES = 10
 _TITLES = {
@@ -18,7 +23,9 @@ _STYLE = (
 )
 
 
-def sample_pairs(pairs):
+def sample_pairs(
+    pairs: Iterable[tuple[str, str]],
+) -> tuple[tuple[str, ...], ...]:
     """Returns up to ten random pairs, tuples of digest, source and target.
 
     Those with the lowest digests, so that samples of parts of the pairs make
@@ -32,13 +39,17 @@ def _digest(text):
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def merge_samples(one, other):
+def merge_samples(
+    one: Iterable[tuple[str, ...]], other: Iterable[tuple[str, ...]]
+) -> tuple[tuple[str, ...], ...]:
     """Returns the sample of the pairs of two."""
     rows = sorted([*one, *other])
     return tuple(row for row, _ in itertools.groupby(rows))[:_NUM_EXAMPLES]
 
 
-def removed_pairs_page(name, num_pairs, cleaning):
+def removed_pairs_page(
+    name: str, num_pairs: int, cleaning: "CleaningCounts"
+) -> str:
     """Returns an HTML page with the CleaningCounts of `num_pairs` pairs."""
     parts = [
         "<!DOCTYPE html><meta charset=utf-8>",

@@ -43,6 +43,7 @@ import tarfile
 import tempfile
 import unicodedata
 import zipfile
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -67,6 +68,7 @@ _CACHE_FOLDER = "~/.cache/keras_transformer"
 _NOT_IN_KEY = re.compile(r"[\W_]+")
 # Later sections win. Many users set their index for `pip install` only.
 _PIP_SECTIONS = ("global", "install", "download", ":env:")
+Pair = tuple[str, str]
 
 
 class TatoebaCorpus(Corpus):
@@ -78,7 +80,12 @@ class TatoebaCorpus(Corpus):
         "through https://www.manythings.org/anki."
     )
 
-    def __init__(self, dataset, source_language, target_language):
+    def __init__(
+        self,
+        dataset: str,
+        source_language: str | None,
+        target_language: str | None,
+    ):
         languages = resolve_languages(
             dataset, LANGUAGES, source_language, target_language, LANGUAGES
         )
@@ -92,7 +99,7 @@ class TatoebaCorpus(Corpus):
         self._splits = drop_shared_sources(splits)
         variant_key.cache_clear()
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """Returns a hash of archive, rules and direction, as 16 hex digits."""
         return text_fingerprint(
             SHA256, _RULES_VERSION, self.source_language, self.target_language
@@ -105,7 +112,7 @@ class TatoebaCorpus(Corpus):
         return map(_select_variant, _group_by_source_key(pairs))
 
 
-def parse_pairs(text):
+def parse_pairs(text: str) -> list[Pair]:
     """Returns the distinct (English, French) pairs of fra.txt, in order.
 
     Lines have the fields English, French and attribution, separated by tabs.
@@ -121,13 +128,15 @@ def parse_pairs(text):
 
 
 @functools.cache
-def variant_key(sentence):
+def variant_key(sentence: str) -> str:
     """Returns the key that a sentence shares with its variants (rule 2)."""
     folded = unicodedata.normalize("NFKC", sentence).casefold()
     return _NOT_IN_KEY.sub("", folded)
 
 
-def split_by_english(pairs, held_out=HELD_OUT_KEYS):
+def split_by_english(
+    pairs: Iterable[Pair], held_out: int = HELD_OUT_KEYS
+) -> dict[str, list[Pair]]:
     """Splits (English, French) pairs; dev and test get `held_out` keys each."""
     groups = _group_by_source_key(pairs)
     return {
@@ -137,9 +146,12 @@ def split_by_english(pairs, held_out=HELD_OUT_KEYS):
     }
 
 
-def drop_shared_sources(splits):
+def drop_shared_sources(
+    splits: Mapping[str, list[Pair]],
+) -> dict[str, list[Pair]]:
     """Drops pairs with the source key of an evaluation split (rule 4)."""
-    splits, seen = dict(splits), set()
+    splits = dict(splits)
+    seen: set[str] = set()
     for name in ("test", "dev", "train"):
         keyed = [(variant_key(pair[0]), pair) for pair in splits[name]]
         splits[name] = [pair for key, pair in keyed if key not in seen]
@@ -169,7 +181,7 @@ def _select_variant(pairs):
     return chosen, tuple(references[chosen])
 
 
-def read_tatoeba_text():
+def read_tatoeba_text() -> str:
     """Returns the text of fra.txt from the cached archive.
 
     Downloads the archive if it is missing or its hash is wrong.
@@ -192,18 +204,19 @@ def read_tatoeba_text():
         content = fetch_archive()
         write_bytes(path, content)
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
-        zip_content = tar.extractfile(_ZIP_IN_TAR).read()
+        file = tar.extractfile(_ZIP_IN_TAR)
+        zip_content = file.read()  # type: ignore[union-attr]
     with zipfile.ZipFile(io.BytesIO(zip_content)) as archive:
         return archive.read(_TEXT_IN_ZIP).decode("utf-8")
 
 
-def archive_path():
+def archive_path() -> Path:
     """Returns the path of the archive, which need not exist yet."""
     folder = os.environ.get(_CACHE_VARIABLE) or _CACHE_FOLDER
     return Path(folder).expanduser() / FILE_NAME
 
 
-def fetch_archive():
+def fetch_archive() -> bytes:
     """Downloads the archive from the first of pip's indexes that has it."""
     options = read_pip_options()
     indexes = [
@@ -227,7 +240,7 @@ def fetch_archive():
     )
 
 
-def read_pip_options():
+def read_pip_options() -> dict[str, str]:
     """Returns pip's options from its files and environment variables."""
     listing = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"],

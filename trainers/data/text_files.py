@@ -14,6 +14,7 @@ import re
 
 from export.common.errors import InputError
 from export.common.storage import (
+    AnyPath,
     error_reason,
     is_local,
     list_names,
@@ -37,7 +38,12 @@ class TextCorpus(Corpus):
     The constructor reads the first pair of each split, to find errors early.
     """
 
-    def __init__(self, dataset, source_language, target_language):
+    def __init__(
+        self,
+        dataset: str,
+        source_language: str | None,
+        target_language: str | None,
+    ):
         prefix = dataset.removeprefix("text:")
         if not prefix:
             raise InputError(
@@ -61,7 +67,7 @@ class TextCorpus(Corpus):
                 _validate_line_ends(path)
             next(self.pairs(split))
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """Returns the `file_fingerprint` of all files."""
         return file_fingerprint(
             path for files in self._splits.values() for path in files
@@ -125,7 +131,7 @@ def _validate_line_ends(path):
 class FilePrefix:
     """Files whose path or URL starts with a prefix, named without it."""
 
-    def __init__(self, prefix):
+    def __init__(self, prefix: str):
         try:
             path = resolve_path(prefix)
             path = path.expanduser() if is_local(path) else path
@@ -148,28 +154,28 @@ class FilePrefix:
             if name.startswith(self._start)
         }
 
-    def path(self, name):
-        """Returns the path of a file, which need not exist, as a str."""
+    def path(self, name: str) -> str:
+        """Returns the path of a file, which need not exist."""
         return str(self._folder / f"{self._start}{name}")
 
-    def find(self, name):
+    def find(self, name: str) -> "AnyPath | None":
         """Returns the path of a plain or compressed file, if it exists."""
         for candidate in (name, f"{name}.gz"):
             if candidate in self._names:
                 return self._folder / f"{self._start}{candidate}"
         return None
 
-    def match_names(self, pattern):
+    def match_names(self, pattern: str) -> list[str]:
         """Returns the pattern's first group in all matching names, sorted."""
         compiled = re.compile(rf"{pattern}(?:\.gz)?")
         matches = map(compiled.fullmatch, self._names)
         return sorted({match[1] for match in matches if match})
 
-    def languages(self):
+    def languages(self) -> str:
         """Returns the languages of training files, such as "de, en"."""
         return ", ".join(self.match_names(r"train\.([\w-]+)"))
 
-    def find_numbered(self, name):
+    def find_numbered(self, name: str) -> list[AnyPath]:
         """Returns the paths of NAME.1, NAME.2 and so on, in numeric order."""
         numbers = self.match_names(rf"{re.escape(name)}\.(\d+)")
         return [self.find(f"{name}.{n}") for n in sorted(numbers, key=int)]

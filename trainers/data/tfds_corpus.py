@@ -1,6 +1,7 @@
 """Translation data sets of TensorFlow Datasets (TFDS), in any direction."""
 
 import contextlib
+import os
 import textwrap
 
 import tensorflow as tf
@@ -31,7 +32,12 @@ class TfdsCorpus(Corpus):
     """
 
     def __init__(
-        self, dataset, source_language, target_language, data_dir, manual_dir
+        self,
+        dataset: str,
+        source_language: str | None,
+        target_language: str | None,
+        data_dir: str | os.PathLike | None,
+        manual_dir: str | os.PathLike | None,
     ):
         # Network, disk, archives and third-party code may raise anything.
         with _convert_errors(
@@ -71,7 +77,7 @@ class TfdsCorpus(Corpus):
                 f"{dataset}; it has {', '.join(info.splits)}."
             )
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """Returns a hash of prepared data and direction, as 16 hex digits."""
         info = self._builder.info
         files = file_fingerprint(

@@ -4,6 +4,7 @@ import functools
 import itertools
 import typing
 import unicodedata
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class TokenizedChunk(typing.NamedTuple):
     lengths: np.ndarray
     source: SideCounts
     target: SideCounts
-    unencodable: list
+    unencodable: list[tuple[int, str]]
     cleaning: CleaningCounts = CleaningCounts()
 
 
@@ -77,7 +78,12 @@ class Settings(typing.NamedTuple):
     model_languages: Languages = Languages()
 
 
-def cut_into_chunks(pairs, is_unique=ALL_PAIRS, is_good=ALL_PAIRS, first=0):
+def cut_into_chunks(
+    pairs: Iterator[tuple[str, str]],
+    is_unique: np.ndarray = ALL_PAIRS,
+    is_good: np.ndarray = ALL_PAIRS,
+    first: int = 0,
+) -> Iterator[Chunk]:
     """Yields Chunks of an iterator of pairs, whose first has index `first`.
 
     `is_unique`, bool [N], is False for duplicates, and `is_good`, bool [M], for
@@ -99,7 +105,7 @@ def cut_into_chunks(pairs, is_unique=ALL_PAIRS, is_good=ALL_PAIRS, first=0):
         first += len(batch)
 
 
-def tokenize_chunk(settings, chunk):
+def tokenize_chunk(settings: Settings, chunk: Chunk) -> TokenizedChunk:
     """Returns the TokenizedChunk of a Chunk."""
     codec, encoders = settings.codec, None
     if settings.samples:

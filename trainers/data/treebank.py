@@ -13,7 +13,9 @@ import re
 import shutil
 import tempfile
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from export.common.errors import InputError
 from export.common.storage import error_reason
@@ -26,6 +28,9 @@ from trainers.data.corpus import (
     validate_language_code,
 )
 from trainers.data.text_files import FilePrefix
+
+if TYPE_CHECKING:
+    from nltk.tree import Tree
 
 LANGUAGE = "trees"
 
@@ -40,7 +45,12 @@ class TreeCorpus(Corpus):
 
     kind = "trees"
 
-    def __init__(self, dataset, source_language, target_language):
+    def __init__(
+        self,
+        dataset: str,
+        source_language: str | None,
+        target_language: str | None,
+    ):
         if target_language not in (None, LANGUAGE):
             raise InputError(
                 f"{dataset} holds trees, not {target_language!r}; omit "
@@ -54,21 +64,21 @@ class TreeCorpus(Corpus):
         self._splits = {split: files for split, files in found.items() if files}
         if len(self._prefixes) > 1 or not self._splits:
             self._validate_split("train")
-        self._pair_files = {}
+        self._pair_files: dict[str, Path] = {}
         for path in self._paths():
             if next(read_trees(path), None) is None:
                 raise InputError(
                     f"{path} holds no tree; expected at least one."
                 )
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """Returns the `file_fingerprint` of all files."""
         return file_fingerprint(self._paths())
 
     def _paths(self):
         return [path for files in self._splits.values() for path, _ in files]
 
-    def trees(self, split):
+    def trees(self, split: str) -> "Iterator[Tree]":
         """Yields the trees of a split, normalized and repeated."""
         self._validate_split(split)
         return (
@@ -79,7 +89,7 @@ class TreeCorpus(Corpus):
             for _ in range(repetitions)
         )
 
-    def pairs(self, split):
+    def pairs(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields pairs from a temporary file, written at the first call.
 
         Pairs are read several times, and parsing is slow.

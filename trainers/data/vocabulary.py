@@ -12,6 +12,7 @@ import re
 import signal
 import sys
 import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import sentencepiece
@@ -51,7 +52,7 @@ _SEGMENT = re.compile(f"(?s).{{1,{_MAX_BYTES // 4}}}(?= |$)|.{{1,1000}}")
 
 
 @functools.cache
-def make_normalizer(name):
+def make_normalizer(name: str) -> sentencepiece.SentencePieceNormalizer:
     """Returns the SentencePieceNormalizer for a name other than "auto"."""
     # Otherwise SentencePiece logs the size of the rules, or their absence.
     sentencepiece.set_min_log_level(2)
@@ -82,7 +83,9 @@ def _canonical_rules():
     return list(rules.items())
 
 
-def make_text_normalizer(name, model=None):
+def make_text_normalizer(
+    name: str | None, model: bytes | None = None
+) -> Callable[[str], str]:
     """Returns a function of a str that returns it as a vocabulary sees it.
 
     The rules are those of a serialized SentencePiece model, or of a name.
@@ -108,20 +111,20 @@ def make_text_normalizer(name, model=None):
     return normalize
 
 
-def normalization_name(model):
+def normalization_name(model: bytes) -> str:
     """Returns the name of the rules in a serialized SentencePiece model."""
     proto = sentencepiece_model.ModelProto.FromString(model)
     return proto.normalizer_spec.name
 
 
-def count_code_points(texts):
+def count_code_points(texts: Iterable[str]) -> np.ndarray:
     """Counts the code points of texts, as int64 [0x110000]."""
     text = "".join(texts).encode("utf-32-le")
     codes = np.frombuffer(text, np.uint32)
     return np.bincount(codes, minlength=_NUM_CODE_POINTS)
 
 
-def choose_normalization(name, counts):
+def choose_normalization(name: str, counts: Iterable[np.ndarray]) -> str:
     """Returns the name of the rules for training a vocabulary.
 
     "auto" means nmt_nfkc, or nmt_nfc if nmt_nfkc would change over 0.2 % of the
@@ -134,7 +137,9 @@ def choose_normalization(name, counts):
     return NFKC_RULES if max(shares) <= _MAX_CHANGED_SHARE else NFC_RULES
 
 
-def describe_normalization(counts, models):
+def describe_normalization(
+    counts: Iterable[np.ndarray], models: Sequence[bytes]
+) -> str:
     """Returns a line with the share of changed characters on each side."""
     changes = []
     for side, side_counts, model in zip(("source", "target"), counts, models):
@@ -162,7 +167,7 @@ def _measure_change(counts, normalizer):
     return changed.total() / max(total, 1), examples
 
 
-def format_characters(characters):
+def format_characters(characters: Iterable[str]) -> str:
     """Joins characters with spaces, invisible ones as U+ABCD."""
     return " ".join(
         each
@@ -172,7 +177,9 @@ def format_characters(characters):
     )
 
 
-def frequent_characters(sentences, limit, normalization=NFKC_RULES):
+def frequent_characters(
+    sentences: Iterable[str], limit: int, normalization: str = NFKC_RULES
+) -> str:
     """Returns at most `limit` frequent characters, for `train_vocabulary`.
 
     By default SentencePiece drops the rarest characters, 0.05 % of a text: most
@@ -195,13 +202,13 @@ def frequent_characters(sentences, limit, normalization=NFKC_RULES):
 
 
 def train_vocabulary(
-    sentences,
-    size,
-    characters="",
-    normalization=NFKC_RULES,
-    byte_fallback=False,
-    tags=(),
-):
+    sentences: Iterable[str],
+    size: int,
+    characters: str = "",
+    normalization: str = NFKC_RULES,
+    byte_fallback: bool = False,
+    tags: Sequence[str] = (),
+) -> bytes:
     """Trains a byte-pair encoding; returns the bytes of its model.
 
     As in section 5.1, `sentences` come from both languages. `size` includes the
@@ -212,7 +219,8 @@ def train_vocabulary(
     are words such as ">>de<<" that have a token each. Raises
     InputError if the text gives too few or needs too many tokens.
     """
-    model, errors = io.BytesIO(), []
+    model = io.BytesIO()
+    errors: list[BaseException] = []
     # SentencePiece's callbacks may swallow a KeyboardInterrupt.
     with StopSignals(lambda: None) as signals:
         segments = _segment(sentences, signals, errors)

@@ -8,7 +8,7 @@ import itertools
 import json
 import pathlib
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import keras_transformer as kt
 from export.common.errors import InputError
@@ -20,7 +20,11 @@ from export.common.storage import (
 )
 from export.lines.files import aligned_lines, read_sentences
 from export.model_directory import ModelDirectory
-from trainers.data.corpus import Corpus, describe_fingerprint_change
+from trainers.data.corpus import (
+    Corpus,
+    EvaluationSet,
+    describe_fingerprint_change,
+)
 from trainers.scores.evaluation import bleu_difference, score_bleu
 from trainers.synthesis.job import validate_output_folder
 from trainers.synthesis.shards import drop_duplicates, write_parallel
@@ -31,7 +35,11 @@ _VOCABULARY_SIZES = ("vocabulary_size", "source_vocabulary_size")
 _LAYER_COUNTS = ("num_layers", "num_decoder_layers")
 
 
-def student_config(teacher, preset, assignments):
+def student_config(
+    teacher: kt.TransformerConfig,
+    preset: str | None,
+    assignments: Sequence[str],
+) -> kt.TransformerConfig:
     """Returns the student's TransformerConfig, with the teacher's vocabulary.
 
     Without `preset`, it is the teacher's with one decoder layer. `assignments`
@@ -53,7 +61,9 @@ def student_config(teacher, preset, assignments):
     )
 
 
-def find_mismatch(student, teacher):
+def find_mismatch(
+    student: kt.TransformerConfig, teacher: kt.TransformerConfig
+) -> str:
     """Returns why layers do not fit, such as "d_model=64, not 128", or ""."""
     architecture = student.architecture()
     for name, expected in teacher.architecture().items():
@@ -71,7 +81,7 @@ class Step(typing.NamedTuple):
     title: str
     command: list[str]
     output: pathlib.Path
-    function: Callable[[], None] | None = None
+    function: Callable[[], int | None] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,16 +103,16 @@ class Distillation:
     flags: dict[str, list[str]]
 
     @property
-    def student(self):
+    def student(self) -> pathlib.Path:
         """Path of the student's model directory."""
         return self.folder / "student"
 
     @property
-    def scored_files(self):
+    def scored_files(self) -> list[pathlib.Path]:
         """Paths of the translations of the student and of the teachers."""
         return [self.folder / "scores" / n for n in ("student", "teacher")]
 
-    def steps(self):
+    def steps(self) -> list[Step]:
         """Returns the list of all Steps."""
         translations = self.folder / "translations"
         teachers = [teacher.path for teacher in self.teachers]
@@ -200,7 +210,12 @@ class Distillation:
         ]
 
 
-def write_mixture(folder, corpus, synthetic, keep_original):
+def write_mixture(
+    folder: pathlib.Path,
+    corpus: Corpus,
+    synthetic: Iterable[pathlib.Path],
+    keep_original: bool,
+) -> None:
     """Writes the student's corpus, `text:FOLDER/`; prints its size.
 
     Dev and test come from `corpus`. The train split has the distinct pairs of
@@ -237,7 +252,12 @@ def write_mixture(folder, corpus, synthetic, keep_original):
     print(f"{num_pairs:,} different pairs.", flush=True)
 
 
-def compare_bleu(paths, evaluation_set, tokenize, output):
+def compare_bleu(
+    paths: Iterable[pathlib.Path],
+    evaluation_set: EvaluationSet,
+    tokenize: str,
+    output: pathlib.Path,
+) -> list[str]:
     """Scores the files of student and teachers; returns lines to print."""
     indices = evaluation_set.scored_indices
     scored_set = evaluation_set.subset(indices)
@@ -248,7 +268,9 @@ def compare_bleu(paths, evaluation_set, tokenize, output):
     student, teacher = (
         score_bleu(texts, scored_set, tokenize) for texts in translations
     )
-    paired = bleu_difference(*translations, scored_set, tokenize)
+    paired = bleu_difference(
+        translations[0], translations[1], scored_set, tokenize
+    )
     content = {
         "student": student.score,
         "teacher": teacher.score,
@@ -266,7 +288,12 @@ def compare_bleu(paths, evaluation_set, tokenize, output):
     ]
 
 
-def run_steps(steps, folder, settings, run_command):
+def run_steps(
+    steps: Sequence[Step],
+    folder: pathlib.Path,
+    settings: dict[str, typing.Any],
+    run_command: Callable[[str, list[str]], int],
+) -> int:
     """Runs the unfinished steps; returns 0 or a failed command's exit code."""
     finished = read_finished_commands(folder, settings)
     remove_temporary_files(folder, JOURNAL_FILE)
@@ -295,7 +322,9 @@ def run_steps(steps, folder, settings, run_command):
     return 0
 
 
-def read_finished_commands(folder, settings):
+def read_finished_commands(
+    folder: pathlib.Path, settings: dict[str, typing.Any]
+) -> list[list[str]]:
     """Returns the commands of the finished steps.
 
     `settings` is a JSON dict of all that changes the student. Raises InputError

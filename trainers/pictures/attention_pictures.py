@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from export.attention_views.rendering import KIND_TITLES
-from export.attention_views.word_attention import ATTENTION_KINDS
+from export.attention_views.word_attention import ATTENTION_KINDS, AttentionMaps
 
 # TensorBoard's Images tab scales pictures to this width without smoothing;
 # letters of other sizes would be unreadable.
@@ -49,8 +49,8 @@ class Label(typing.NamedTuple):
     is_readable: bool
 
 
-def draw_layer(maps, kind, layer):
-    """Draws every head of a layer, counted from 1, as a PIL.Image.
+def draw_layer(maps: AttentionMaps, kind: str, layer: int) -> Image.Image:
+    """Draws every head of a layer, counted from 1.
 
     Of longer sentences the first MAX_TOKENS tokens are drawn, with a note.
     """
@@ -95,8 +95,8 @@ def draw_layer(maps, kind, layer):
     return picture
 
 
-def token_label(token):
-    """Returns the Label of a token; U+4F60 stands for a letter not in fonts."""
+def token_label(token: str) -> Label:
+    """Labels a token; U+4F60 stands for a letter not in fonts."""
     # SentencePiece's mark would look like a black bar beside each word.
     text = token.replace(_SPACE, "_")
     fonts = [f for f in _fonts() if all(_has(f, letter) for letter in text)]

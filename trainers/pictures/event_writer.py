@@ -3,9 +3,12 @@
 import contextlib
 import io
 import os
+import pathlib
 import time
+from collections.abc import Mapping
 
 import numpy as np
+from PIL import Image
 from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.plugins.image import metadata as image_metadata
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
@@ -23,7 +26,7 @@ class EventWriter:
     training resumes. Raises InputError if the system refuses to write.
     """
 
-    def __init__(self, log_dir, run, first=0):
+    def __init__(self, log_dir: pathlib.Path, run: str, first: int = 0):
         self._log_dir = log_dir
         # A new file for each process and time, as TensorBoard expects.
         name = f"events.out.tfevents.{time.time_ns():020}.{os.getpid()}"
@@ -38,11 +41,16 @@ class EventWriter:
             ]
         )
 
-    def write(self, step, scalars=(), texts=(), images=()):
-        """Writes values of a step, each a dict with tags as keys.
+    def write(
+        self,
+        step: int,
+        scalars: Mapping[str, float] | tuple[()] = (),
+        texts: Mapping[str, list[str]] | tuple[()] = (),
+        images: Mapping[str, list[Image.Image]] | tuple[()] = (),
+    ) -> None:
+        """Writes values of a step, by tag.
 
-        Scalars are numbers, texts lists of Markdown str, and images lists of
-        PIL images of equal size.
+        Texts are Markdown, and the images of a list have equal sizes.
         """
         summaries = [
             scalar_pb(tag, each) for tag, each in dict(scalars).items()

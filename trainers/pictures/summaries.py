@@ -1,11 +1,15 @@
 """Writes attention to TensorBoard during training."""
 
+import pathlib
 import re
+import typing
+from collections.abc import Iterable
 
 import keras
 import numpy as np
-from PIL import ImageOps
+from PIL import Image, ImageOps
 
+import keras_transformer as kt
 from export.attention_views.reader import AttentionReader
 from export.attention_views.word_attention import ATTENTION_KINDS
 from export.translators.translator import Translator
@@ -28,7 +32,14 @@ class AttentionSummaries(keras.callbacks.Callback):
     """
 
     def __init__(
-        self, counter, model, tokenizer, sources, references, log_dir, frequency
+        self,
+        counter: typing.Any,
+        model: kt.Transformer,
+        tokenizer: typing.Any,
+        sources: list[str],
+        references: list[str],
+        log_dir: pathlib.Path,
+        frequency: int,
     ):
         super().__init__()
         self._counter = counter
@@ -39,13 +50,14 @@ class AttentionSummaries(keras.callbacks.Callback):
         self._frequency = frequency
         self._writer = EventWriter(log_dir, "attention", counter.first)
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: typing.Any = None) -> None:
         """Writes summaries if they are due."""
         is_due = self._counter.is_multiple_of(self._frequency)
         if self._sources and (is_due or self._counter.finished):
             with self.model.averaged_weights():
                 maps = self._reader.read(self._sources)
-            entropies, pictures = {}, {}
+            entropies: dict[str, float] = {}
+            pictures: dict[str, list[Image.Image]] = {}
             for kind in ATTENTION_KINDS:
                 entropies |= _compute_entropies(maps, kind)
                 pictures |= _draw_pictures(maps, kind)
@@ -70,7 +82,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         return tables
 
 
-def choose_attention_sentences(pairs, count):
+def choose_attention_sentences(pairs: typing.Any, count: int) -> np.ndarray:
     """Returns the indices of up to `count` TokenPairs to draw, int [N].
 
     Their longer side has 5 to 12 tokens, or else the nearest lengths; blank
@@ -87,8 +99,8 @@ def choose_attention_sentences(pairs, count):
     return in_range[:: len(in_range) // count][:count]
 
 
-def two_column_table(rows):
-    """Returns a Markdown table of pairs of str; the first is the header."""
+def two_column_table(rows: Iterable[tuple[str, str]]) -> str:
+    """Returns a Markdown table of pairs; the first is the header."""
     lines = [f"| {_escape(name)} | {_escape(text)} |" for name, text in rows]
     return "\n".join([lines[0], "|---|---|", *lines[1:]])
 

@@ -1,6 +1,8 @@
 """Formats entries of scores.json as Markdown."""
 
 import re
+import typing
+from collections.abc import Iterable
 
 from tabulate import tabulate
 
@@ -37,9 +39,9 @@ _PROVENANCE = (
 )
 
 
-def make_results_page(records):
+def make_results_page(records: Iterable[dict[str, typing.Any]]) -> str:
     """Returns Markdown of entries of scores.json, a section per test set."""
-    sections = {}
+    sections: dict[str, list[dict[str, typing.Any]]] = {}
     for record in records:
         languages = record.get("source_language"), record.get("target_language")
         parts = [
@@ -55,7 +57,7 @@ def make_results_page(records):
     )
 
 
-def replace_between_marks(page, text):
+def replace_between_marks(page: str, text: str) -> str:
     """Replaces the text between the two marks of a page, or appends both."""
     marked = f"{BEGIN}\n\n{text}\n\n{END}"
     if BEGIN not in page and END not in page:
@@ -70,12 +72,12 @@ def replace_between_marks(page, text):
     return before + marked + after
 
 
-def markdown_table(header, rows):
-    """Returns an aligned Markdown table of str."""
+def markdown_table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Returns an aligned Markdown table."""
     return tabulate(rows, header, "github", disable_numparse=True)
 
 
-def hide_folders(text):
+def hide_folders(text: str) -> str:
     """Shortens paths outside of the working directory to their last name."""
     return re.sub(
         r"(^|[=:,\s'\"])(?:~|\.\.)?/(?:[^\s'\",]*/)?([^\s'\",/]+/?)",

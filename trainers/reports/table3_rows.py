@@ -1,10 +1,12 @@
 """Configures, trains and formats rows of Table 3, and the user's own rows."""
 
 import dataclasses
+import os
 import pathlib
 import re
 import shlex
 import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import keras_transformer as kt
 from export.common.command import command_line
@@ -71,15 +73,21 @@ class Table3Row(typing.NamedTuple):
 
     name: str
     config: kt.TransformerConfig
-    assignments: list
+    assignments: list[str]
 
 
-def make_table3_rows(names, own, common, scale, train_steps):
-    """Returns the rows as a list of Table3Row, base first.
+def make_table3_rows(
+    names: Iterable[str],
+    own: Iterable[str],
+    common: Sequence[str],
+    scale: float,
+    train_steps: int,
+) -> list[Table3Row]:
+    """Returns the rows, base first.
 
     `names` are rows of the paper, `own` the user's rows as
-    "name:field=value,field=value", and `common` a list of "field=value" for all
-    rows, which a row's own fields override. `scale` multiplies the widths.
+    "name:field=value,field=value", and `common` has "field=value" for all rows,
+    which a row's own fields override. `scale` multiplies the widths.
     """
     # All rows have the same budget, so its fields are excluded.
     changes, budget = {}, field_names("duration")
@@ -148,14 +156,21 @@ class Table3Runs:
     code.
     """
 
-    def __init__(self, folder, data_flags, training_flags, scoring_flags, run):
+    def __init__(
+        self,
+        folder: str | os.PathLike,
+        data_flags: list[str],
+        training_flags: list[str],
+        scoring_flags: list[str],
+        run: Callable[[str, list[str]], int],
+    ):
         self._folder = pathlib.Path(folder)
         self._data_flags = data_flags
         self._training_flags = training_flags
         self._scoring_flags = scoring_flags
         self._run = run
 
-    def read_score(self, row):
+    def read_score(self, row: Table3Row) -> dict[str, typing.Any] | None:
         """Returns the scores.json entry of a finished row, otherwise None.
 
         InputError if the row was trained with other flags of trainers.wmt.
@@ -181,7 +196,7 @@ class Table3Runs:
                 "--output_dir."
             )
 
-    def train_and_score(self, row):
+    def train_and_score(self, row: Table3Row) -> int:
         """Trains and scores a row, or resumes; returns the exit code."""
         flags = [
             *self._data_flags,
@@ -210,10 +225,14 @@ class Table3Runs:
         return self._folder / "rows" / row.name
 
 
-def make_table3_page(rows, scores, scale):
+def make_table3_page(
+    rows: Sequence[Table3Row],
+    scores: Mapping[str, dict[str, typing.Any]],
+    scale: float,
+) -> str:
     """Returns Table 3; values equal to base's are blank, as in the paper.
 
-    `scores` is a dict of each finished row's name to its entry of scores.json.
+    `scores` has the entry of scores.json by each finished row's name.
     """
     base = rows[0].config
     base_values = _field_values(base)

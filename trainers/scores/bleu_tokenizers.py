@@ -7,6 +7,7 @@ is not installed.
 
 import importlib.util
 import pathlib
+import typing
 
 import sacrebleu
 from absl import flags
@@ -51,7 +52,7 @@ _INSTALLATION = {
 }
 
 
-def choose_tokenizer(language, requested=None):
+def choose_tokenizer(language: str, requested: str | None = None) -> str:
     """Returns the requested tokenizer, or the default of a language code.
 
     InputError if the tokenizer cannot be used.
@@ -68,7 +69,7 @@ def choose_tokenizer(language, requested=None):
     return name
 
 
-def validate_explicit_tokenizer(language, requested):
+def validate_explicit_tokenizer(language: str, requested: str | None) -> None:
     """Raises InputError if the default depends on installed packages."""
     name = _recommended_tokenizer(language)
     if requested is None and name in _INSTALLATION:
@@ -78,8 +79,8 @@ def validate_explicit_tokenizer(language, requested):
         )
 
 
-def make_bleu(name, **options):
-    """Returns a sacrebleu.BLEU; InputError if the tokenizer cannot be used."""
+def make_bleu(name: str, **options: typing.Any) -> sacrebleu.BLEU:
+    """Returns a metric; InputError if the tokenizer cannot be used."""
     try:
         # `force` silences the warning that the text looks tokenized.
         return sacrebleu.BLEU(tokenize=name, force=name == "none", **options)

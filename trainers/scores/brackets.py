@@ -15,6 +15,7 @@ import dataclasses
 import itertools
 import operator
 import typing
+from collections.abc import Sequence
 
 import numpy as np
 from sacrebleu.significance import estimate_ci
@@ -33,6 +34,12 @@ from trainers.scores.evaluation import (
     Interval,
 )
 from trainers.scores.score_records import save_scores
+
+if typing.TYPE_CHECKING:
+    from nltk.tree import Tree
+
+    from export.model_directory import ModelDirectory
+    from export.translators.graph_translator import GraphTranslator
 
 # Maximum words of a short sentence, punctuation included, as in EVALB.
 SHORT = 40
@@ -64,13 +71,13 @@ class BracketCounts:
     complete: int
 
     @property
-    def f1(self):
+    def f1(self) -> float:
         """Harmonic mean of precision and recall."""
         return float(_f1(self.matched, self.gold, self.predicted))
 
     @property
-    def scores(self):
-        """The scores by name, a dict of float; crossing is per sentence."""
+    def scores(self) -> dict[str, float]:
+        """The scores by name; crossing is per sentence."""
         return {
             "f1": self.f1,
             "precision": _percent(self.matched, self.predicted),
@@ -88,7 +95,7 @@ class BracketCounts:
             "sentence, over {sentences:,} sentences"
         ).format(**self.scores, sentences=self.sentences)
 
-    def record(self):
+    def record(self) -> dict[str, typing.Any]:
         """Returns scores and counts as a dict for scores.json."""
         scores = {name: round(value, 4) for name, value in self.scores.items()}
         return scores | dataclasses.asdict(self)
@@ -109,8 +116,8 @@ class BracketScores:
     evalb_short: BracketCounts
 
     @property
-    def lines(self):
-        """The lines to print, list of str."""
+    def lines(self) -> list[str]:
+        """The lines to print."""
         lines = [
             f"All lengths: {self.overall}",
             self.interval.line("F1 "),
@@ -127,7 +134,7 @@ class BracketScores:
             )
         return lines
 
-    def record(self):
+    def record(self) -> dict[str, typing.Any]:
         """Returns the scores as a dict for scores.json."""
         return {
             "metric": "bracket F1",
@@ -141,8 +148,10 @@ class BracketScores:
         }
 
 
-def score_brackets(predicted, gold):
-    """Returns the BracketScores of lists of normalized nltk.Trees.
+def score_brackets(
+    predicted: Sequence["Tree"], gold: Sequence["Tree"]
+) -> BracketScores:
+    """Returns the scores of normalized trees.
 
     InputError if the lists are empty or differ in length, or two trees have
     different words.
@@ -167,13 +176,13 @@ def score_brackets(predicted, gold):
         rows.append(_count(output.select(output_mask), reference.select(mask)))
         is_short.append(len(words) <= SHORT)
         in_evalb.append(is_same)
-    rows, is_short, in_evalb = map(np.array, (rows, is_short, in_evalb))
+    counts, short, evalb = map(np.array, (rows, is_short, in_evalb))
     return BracketScores(
-        overall=_sum(rows),
-        short=_sum(rows[is_short]),
-        interval=_interval(rows),
-        evalb=_sum(rows[in_evalb]),
-        evalb_short=_sum(rows[is_short & in_evalb]),
+        overall=_sum(counts),
+        short=_sum(counts[short]),
+        interval=_interval(counts),
+        evalb=_sum(counts[evalb]),
+        evalb_short=_sum(counts[short & evalb]),
     )
 
 
@@ -279,20 +288,20 @@ def _f1(matched, gold, predicted):
 
 
 def score_parser(
-    directory,
-    gold,
-    data,
-    run_info,
-    search=None,
-    batch_tokens=BATCH_TOKENS,
-    unconstrained=False,
-):
+    directory: "ModelDirectory",
+    gold: Sequence["Tree"],
+    data: dict[str, str],
+    run_info: dict[str, str],
+    search: dict[str, typing.Any] | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+    unconstrained: bool = False,
+) -> tuple[list[str], list[str]]:
     """Parses the sentences of gold trees, scores them and saves the scores.
 
-    Returns the best trees as texts, and the lines to print. `gold` is a list of
-    normalized nltk.Tree; for `data` and `run_info` see `save_scores`.
-    `search` is a dict with other values of beam_size or alpha. `unconstrained`
-    also searches without the grammar, and counts outputs that are not trees.
+    Returns the best trees as texts, and the lines to print. `gold` are
+    normalized trees; for `data` and `run_info` see `save_scores`. `search` has
+    other values of beam_size or alpha. `unconstrained` also searches without
+    the grammar, and counts outputs that are not trees.
     """
     search = search or {}
     parser = Parser.from_directory(
@@ -322,11 +331,15 @@ def score_parser(
     return [parse.text for parse in best], lines
 
 
-def count_broken(translator, directory, words, batch_tokens=BATCH_TOKENS):
+def count_broken(
+    translator: "GraphTranslator",
+    directory: "ModelDirectory",
+    words: Sequence[Sequence[str]],
+    batch_tokens: int = BATCH_TOKENS,
+) -> int:
     """Counts outputs that are not a tree over exactly a sentence's words.
 
-    `translator` is a GraphTranslator without a grammar, `words` a list of the
-    words of each sentence.
+    `translator` has no grammar; `words` are those of each sentence.
     """
     # Not at the top: JAX needs no TensorFlow.
     from export.translators.graph_translator import IDS_SPEC, trace_once

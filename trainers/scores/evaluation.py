@@ -9,6 +9,8 @@ tokenizer is sacreBLEU's instead of Moses'; the signature names it.
 import dataclasses
 import math
 import re
+import typing
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import sacrebleu
@@ -18,6 +20,12 @@ from export.common.progress_bar import ProgressBar
 from export.lines.streams import print_line_warning
 from trainers.augmentation.noise import CASE_KINDS, change_text
 from trainers.scores import bleu_tokenizers
+
+if typing.TYPE_CHECKING:
+    from export.translators.translator import Translator
+
+# trainers.data.corpus.EvaluationSet, which this package does not import.
+EvaluationSet: typing.TypeAlias = typing.Any
 
 # Resampled sets of a 95 % interval (Koehn 2004), and sacreBLEU's seed.
 BOOTSTRAP_SAMPLES = 1000
@@ -44,7 +52,7 @@ class Score:
     line: str
     reference_length: int = 0
 
-    def record(self):
+    def record(self) -> dict[str, typing.Any]:
         """Returns score and signature for scores.json."""
         return {"score": round(self.score, 4), "signature": self.signature}
 
@@ -58,7 +66,7 @@ class Interval:
     bootstrap: str
 
     @classmethod
-    def around(cls, mean, half_width, seed):
+    def around(cls, mean: float, half_width: float, seed: int) -> typing.Self:
         """Returns the interval around a mean, clipped to 0 to 100."""
         return cls(
             float(max(mean - half_width, 0.0)),
@@ -66,14 +74,14 @@ class Interval:
             f"bs:{BOOTSTRAP_SAMPLES}|seed:{seed}",
         )
 
-    def line(self, name=""):
+    def line(self, name: str = "") -> str:
         """Returns the interval as a line of text."""
         return (
             f"95 % of resampled sets: {name}{self.low:.2f} to {self.high:.2f} "
             f"({self.bootstrap})"
         )
 
-    def record(self):
+    def record(self) -> dict[str, typing.Any]:
         """Returns the interval for scores.json."""
         return {
             "confidence_95": [round(self.low, 4), round(self.high, 4)],
@@ -81,8 +89,13 @@ class Interval:
         }
 
 
-def score_bleu(hypotheses, evaluation_set, tokenize, lowercase=False):
-    """Returns the Score of BLEU, case-sensitive unless `lowercase`.
+def score_bleu(
+    hypotheses: Sequence[str],
+    evaluation_set: EvaluationSet,
+    tokenize: str,
+    lowercase: bool = False,
+) -> Score:
+    """Returns BLEU, case-sensitive unless `lowercase`.
 
     `hypotheses` has a translation for each source, `tokenize` the name of a
     sacreBLEU tokenizer.
@@ -91,7 +104,12 @@ def score_bleu(hypotheses, evaluation_set, tokenize, lowercase=False):
     return _score(metric, hypotheses, evaluation_set)
 
 
-def bleu_interval(hypotheses, evaluation_set, tokenize, lowercase=False):
+def bleu_interval(
+    hypotheses: Sequence[str],
+    evaluation_set: EvaluationSet,
+    tokenize: str,
+    lowercase: bool = False,
+) -> Interval:
     """Returns the Interval of `score_bleu`, with the seed SACREBLEU_SEED."""
     metric = bleu_tokenizers.make_bleu(tokenize, lowercase=lowercase)
     streams = evaluation_set.reference_streams()
@@ -101,8 +119,10 @@ def bleu_interval(hypotheses, evaluation_set, tokenize, lowercase=False):
     return Interval.around(result._mean, result._ci, metric.seed)
 
 
-def score_chrf(hypotheses, evaluation_set):
-    """Returns the Score of chrF (Popović 2015)."""
+def score_chrf(
+    hypotheses: Sequence[str], evaluation_set: EvaluationSet
+) -> Score:
+    """Returns chrF (Popović 2015)."""
     return _score(sacrebleu.CHRF(), hypotheses, evaluation_set)
 
 
@@ -117,8 +137,10 @@ def _score(metric, hypotheses, evaluation_set, signature_prefix=""):
     )
 
 
-def score_compound_split(hypotheses, evaluation_set, tokenize):
-    """Returns the Score of compound-split BLEU; arguments of `score_bleu`."""
+def score_compound_split(
+    hypotheses: Sequence[str], evaluation_set: EvaluationSet, tokenize: str
+) -> Score:
+    """Returns compound-split BLEU; arguments of `score_bleu`."""
     metric = bleu_tokenizers.make_bleu(tokenize)
 
     def split(text):
@@ -149,7 +171,9 @@ class Perplexity:
     skipped: int
 
 
-def measure_perplexity(translator, evaluation_set):
+def measure_perplexity(
+    translator: "Translator", evaluation_set: EvaluationSet
+) -> Perplexity | None:
     """Returns the references' Perplexity; None if all pairs are skipped."""
     texts = [
         (evaluation_set.sources[index], reference)
@@ -169,7 +193,11 @@ def measure_perplexity(translator, evaluation_set):
     return Perplexity(per_token, tokens, len(pairs) - len(fitting))
 
 
-def translators_by_direction(translator, evaluation_set, languages):
+def translators_by_direction(
+    translator: "Translator",
+    evaluation_set: EvaluationSet,
+    languages: tuple[str, str],
+) -> list[tuple[tuple[str, str], "Translator", EvaluationSet]]:
     """Returns a list of (languages, translator, EvaluationSet).
 
     Of a mixture, one for each (source language, target language); otherwise the
@@ -185,8 +213,10 @@ def translators_by_direction(translator, evaluation_set, languages):
     ]
 
 
-def translate_sentences(translator, sources):
-    """Returns the translations, a list of str, with a progress bar.
+def translate_sentences(
+    translator: "Translator", sources: Sequence[str]
+) -> list[str]:
+    """Returns the translations, with a progress bar.
 
     Warns of sources above the translator's maximum length, which it truncates.
     """
@@ -207,8 +237,13 @@ def translate_sentences(translator, sources):
     return [translation.text for translation in translations]
 
 
-def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
-    """Scores translations, a str for each source.
+def evaluate(
+    hypotheses: Sequence[str],
+    evaluation_set: EvaluationSet,
+    tokenize: str,
+    perplexity: Perplexity | None = None,
+) -> tuple[dict[str, typing.Any], list[str]]:
+    """Scores translations, one for each source.
 
     Returns the record for scores.json and the lines to print, BLEU first.
     """
@@ -253,7 +288,13 @@ def evaluate(hypotheses, evaluation_set, tokenize, perplexity=None):
     return record, lines
 
 
-def evaluate_noise(translator, evaluation_set, tokenize, kinds, language):
+def evaluate_noise(
+    translator: "Translator",
+    evaluation_set: EvaluationSet,
+    tokenize: str,
+    kinds: Iterable[str],
+    language: str,
+) -> tuple[dict[str, typing.Any], list[str]]:
     """Scores translations of sources with each kind of noise.
 
     `language` is that of the sources; see `noise.SOURCE_KINDS` for kinds, whose
@@ -277,7 +318,12 @@ def evaluate_noise(translator, evaluation_set, tokenize, kinds, language):
     return record, [tabulate(rows, header, disable_numparse=True)]
 
 
-def bleu_difference(hypotheses, other_hypotheses, evaluation_set, tokenize):
+def bleu_difference(
+    hypotheses: Sequence[str],
+    other_hypotheses: Sequence[str],
+    evaluation_set: EvaluationSet,
+    tokenize: str,
+) -> dict[str, typing.Any]:
     """Compares two systems by paired bootstrap resampling (Koehn 2004).
 
     Returns a dict: `difference`, above 0 if `hypotheses` are better; `low` and

@@ -14,6 +14,7 @@ import platform
 import re
 import sys
 import time
+import typing
 
 import keras
 
@@ -21,6 +22,12 @@ from export.common import processes
 from export.common.command import command_line
 from export.common.errors import InputError
 from export.common.storage import write_json
+
+if typing.TYPE_CHECKING:
+    from export.model_directory import ModelDirectory
+    from keras_transformer.config import TransformerConfig
+
+Record: typing.TypeAlias = dict[str, typing.Any]
 
 # Entries with equal values in these fields belong to the same evaluation.
 _IDENTITY = (
@@ -31,7 +38,7 @@ _IDENTITY = (
 )
 
 
-def add_record(records, record):
+def add_record(records: list[Record], record: Record) -> list[Record]:
     """Adds a record to a list, or replaces an earlier one of the evaluation.
 
     If the score is the same, other metrics such as perplexity are kept.
@@ -44,12 +51,19 @@ def add_record(records, record):
     return [*records, record]
 
 
-def save_scores(directory, model, scores, config, data, run_info):
+def save_scores(
+    directory: "ModelDirectory",
+    model: keras.Model,
+    scores: Record,
+    config: "TransformerConfig",
+    data: dict[str, str],
+    run_info: dict[str, str],
+) -> None:
     """Adds an entry to scores.json; see `add_record`.
 
-    `scores` is a dict of metric, score, signature and so on, `config` the
-    TransformerConfig of the search, `data` a dict of dataset, languages and
-    split, and `run_info` the result of `describe_run`.
+    `scores` has metric, score, signature and so on, `data` dataset, languages
+    and split; `config` is that of the search, and `run_info` the result of
+    `describe_run`.
     """
     log = TrainingLog(directory)
     record = {
@@ -67,8 +81,8 @@ def save_scores(directory, model, scores, config, data, run_info):
     directory.write_scores(add_record(directory.read_scores(), record))
 
 
-def describe_run(module):
-    """Returns a dict of the current command, the hardware and the date."""
+def describe_run(module: str) -> dict[str, str]:
+    """Returns the current `command`, the `hardware` and the `date`."""
     today = datetime.datetime.now(datetime.UTC).date()
     return {
         "command": command_line(module, *sys.argv[1:]),
@@ -113,47 +127,49 @@ class TrainingLog:
     updates, has `train_minutes`, `train_steps` and `cooldown_steps`.
     """
 
-    def __init__(self, directory):
+    def __init__(self, directory: "ModelDirectory"):
         self._path = directory.path / "training.json"
         self._started = 0.0
         self._content = self._read()
 
     @property
-    def weights(self):
+    def weights(self) -> Record:
         """Dict of `step` and `made_from`; empty if no training wrote it."""
         return self._content["weights"]
 
     @property
-    def last_step(self):
+    def last_step(self) -> int:
         """The last step that any run has saved, 0 before it."""
         steps = [run["last_step"] for run in self._content["runs"]]
         return max(steps, default=0)
 
-    def start_run(self, step, run_info):
+    def start_run(self, step: int, run_info: dict[str, str]) -> None:
         """Adds a run that begins after a step; `run_info` of `describe_run`."""
         self._started = time.monotonic()
         run = {"first_step": step, "last_step": step, "seconds": 0.0}
         run["backend"] = keras.backend.backend()
         self._content["runs"].append(run | run_info)
 
-    def record_step(self, step):
+    def record_step(self, step: int) -> None:
         """Writes the last step that this run has saved."""
         run = self._content["runs"][-1]
         run["last_step"] = step
         run["seconds"] = round(time.monotonic() - self._started, 1)
         write_json(self._path, self._content)
 
-    def record_weights(self, step, made_from):
+    def record_weights(self, step: int, made_from: str) -> None:
         """Writes the step and the origin, such as "average", of the weights."""
         self._content["weights"] = {"step": step, "made_from": made_from}
         write_json(self._path, self._content)
 
     @property
-    def plan(self):
+    def plan(self) -> Record:
         """Dict of `record_plan`; empty if there was none."""
         return self._content.get("plan", {})
 
-    def record_plan(self, train_minutes, config):
+    def record_plan(
+        self, train_minutes: float, config: "TransformerConfig"
+    ) -> None:
         """Writes the updates that fit into the time."""
         self._content["plan"] = {
             "train_minutes": train_minutes,
@@ -162,7 +178,7 @@ class TrainingLog:
         }
         write_json(self._path, self._content)
 
-    def summary(self):
+    def summary(self) -> Record:
         """Returns a dict for a record, with repeated steps in its sums."""
         runs = self._content["runs"]
         if not runs:

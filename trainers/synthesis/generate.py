@@ -1,6 +1,8 @@
 """Generates pairs from lines: filters, beam search or sampling."""
 
 import collections
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import sacrebleu
 
@@ -9,18 +11,25 @@ from export.common.errors import InputError
 from export.lines.files import clean_line
 from trainers.data.cleaning import exceeds_ratio
 from trainers.scores import bleu_tokenizers
-from trainers.synthesis.shards import ShardResult
+from trainers.synthesis.shards import Line, ShardResult
 from trainers.synthesis.word_noise import add_word_noise
+
+if TYPE_CHECKING:
+    from export.translators.translator import Translator
+    from trainers.synthesis.workers import SynthesisOptions
 
 # Seeds are non-negative int32.
 _NUM_SEEDS = 2**31
 
 
-def generate_pairs(translator, lines, options):
+def generate_pairs(
+    translator: "Translator", lines: Sequence[Line], options: "SynthesisOptions"
+) -> ShardResult:
     """Translates Lines and filters the pairs; returns a ShardResult."""
     counts = collections.Counter(read=len(lines), translated=0)
     sentences = translator.sentences([line.text for line in lines])
-    accepted, pairs = [], []
+    accepted: list[Line] = []
+    pairs: list[tuple[str, str]] = []
     for line, sentence in zip(lines, sentences):
         if not line.text:
             counts["blank"] += 1
@@ -33,7 +42,7 @@ def generate_pairs(translator, lines, options):
     texts = [line.text for line in accepted]
     translations = _translate(translator, accepted, options)
     sentence_pairs = translator.pairs(texts, translations)
-    scores = [None] * len(accepted)
+    scores: Sequence[float | None] = [None] * len(accepted)
     if options.min_score is not None:
         scores = translator.score_pairs(sentence_pairs)
     for line, translation, pair, score in zip(

@@ -6,11 +6,14 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import typing
+from collections.abc import Callable, Iterable, Mapping
 
 from export.common.errors import InputError
 from export.common.processes import folder_lock
 from export.common.progress_bar import ProgressBar
 from export.common.storage import (
+    AnyPath,
     error_reason,
     explain_file_errors,
     explain_read_errors,
@@ -20,18 +23,34 @@ from export.common.storage import (
     resolve_path,
     write_json,
 )
-from trainers.synthesis.shards import ShardStore, cut_into_shards, write_corpus
+from trainers.synthesis.shards import (
+    LineSource,
+    Shard,
+    ShardResult,
+    ShardStore,
+    cut_into_shards,
+    write_corpus,
+)
+
+if typing.TYPE_CHECKING:
+    from trainers.synthesis.teacher import TeacherJob
+    from trainers.synthesis.workers import TranslationJob
 
 MANIFEST_FILE = "manifest.json"
 # Names of the counts, in the order of the report.
-OUTCOMES = ("read", "blank", "too_long", "empty_translation", "length_ratio")
-OUTCOMES += ("low_score", "cut_off", "several_lines", "suspect")
+OUTCOMES: tuple[str, ...] = ("read", "blank", "too_long", "empty_translation")
+OUTCOMES += ("length_ratio", "low_score", "cut_off", "several_lines", "suspect")
 OUTCOMES += ("prompt_tokens", "answer_tokens", "duplicate", "written")
 # Errors of malformed JSON and unexpected types.
 _INVALID = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
-def synthesize(folder, source, job, run_job):
+def synthesize(
+    folder: "str | AnyPath",
+    source: LineSource,
+    job: "TranslationJob | TeacherJob",
+    run_job: Callable[..., Iterable[tuple[Shard, ShardResult]]],
+) -> "Manifest":
     """Translates lines to the corpus `text:FOLDER/`; returns the Manifest.
 
     Resumes an interrupted synthesis. Raises InputError if the folder, a path or
@@ -45,7 +64,7 @@ def synthesize(folder, source, job, run_job):
     print(f"Reading {source.name}.", flush=True)
     digests, manifest = _read_source(source, job)
     # fsspec has no lock that works on all its file systems.
-    lock = contextlib.nullcontext()
+    lock: contextlib.AbstractContextManager = contextlib.nullcontext()
     if is_local(folder):
         lock = folder_lock(folder, "synthesis")
     with lock:
@@ -137,7 +156,7 @@ class Manifest:
     options: dict
     counts: dict = dataclasses.field(default_factory=dict)
 
-    def settings(self):
+    def settings(self) -> dict[str, typing.Any]:
         """Returns all that determines the pairs, as a dict for messages."""
         digests = [
             f"{name} of SHA-256 {digest[:12]}"
@@ -152,13 +171,13 @@ class Manifest:
         }
 
 
-def format_counts(counts):
+def format_counts(counts: Mapping[str, int]) -> str:
     """Formats the `counts` of a Manifest."""
     words = [f"{count:,} {name}" for name, count in counts.items() if count]
     return ", ".join(words).replace("_", " ")
 
 
-def validate_output_folder(folder, *own_names):
+def validate_output_folder(folder: AnyPath, *own_names: str) -> None:
     """Raises InputError if a folder holds files, but none of `own_names`."""
     try:
         names = list_names(folder)
@@ -176,7 +195,7 @@ def validate_output_folder(folder, *own_names):
         )
 
 
-def read_manifest(folder):
+def read_manifest(folder: AnyPath) -> Manifest | None:
     """Returns the Manifest of a folder, or None; InputError if malformed."""
     path = folder / MANIFEST_FILE
     try:
@@ -196,7 +215,9 @@ def read_manifest(folder):
         ) from error
 
 
-def validate_same_settings(folder, previous, manifest):
+def validate_same_settings(
+    folder: AnyPath, previous: Manifest, manifest: Manifest
+) -> None:
     """Raises InputError if two manifests describe different pairs."""
     settings = manifest.settings()
     for name, value in previous.settings().items():

@@ -7,10 +7,11 @@ import itertools
 import json
 import sqlite3
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from export.common.errors import InputError
 from export.common.storage import (
+    AnyPath,
     atomic_write,
     convert_remote_errors,
     explain_file_errors,
@@ -19,11 +20,14 @@ from export.common.storage import (
 )
 from export.lines.files import clean_line, read_lines
 
+if typing.TYPE_CHECKING:
+    from trainers.data.corpus import Corpus
+
 
 class Line(typing.NamedTuple):
     """A stripped line; blank text, and a missing reference, is ""."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     text: str
     reference: str = ""
 
@@ -35,7 +39,7 @@ class LineSource(typing.NamedTuple):
     read: Callable[[], Iterable[tuple[str, str]]]
 
 
-def text_source(path):
+def text_source(path: "str | AnyPath") -> LineSource:
     """Returns the LineSource of a text file or URL, plain or .gz."""
 
     def read():
@@ -44,7 +48,7 @@ def text_source(path):
     return LineSource(str(path), read)
 
 
-def corpus_source(corpus, split, direction):
+def corpus_source(corpus: "Corpus", split: str, direction: str) -> LineSource:
     """Returns the LineSource of a corpus split, with references.
 
     `direction` "forward" translates sources, "backward" targets.
@@ -62,12 +66,12 @@ def corpus_source(corpus, split, direction):
 class Shard(typing.NamedTuple):
     """Lines that one worker translates, and their SHA-256 in hex."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     sha256: str
     lines: tuple[Line, ...]
 
 
-def cut_into_shards(source, shard_lines):
+def cut_into_shards(source: LineSource, shard_lines: int) -> Iterator[Shard]:
     """Yields the Shards of a LineSource, of `shard_lines` lines each."""
     lines = (Line(index, *pair) for index, pair in enumerate(source.read()))
     for index in itertools.count():
@@ -82,24 +86,24 @@ def cut_into_shards(source, shard_lines):
 class ShardResult(typing.NamedTuple):
     """Pairs (source, target) in line order, and a Counter of outcomes."""
 
-    counts: collections.Counter
+    counts: collections.Counter[str]
     pairs: list[tuple[str, str]]
 
 
 class ShardStore:
     """Files of translated shards in a folder (pathlib.Path or UPath)."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: AnyPath):
         self.folder = folder
 
-    def write(self, shard, result):
+    def write(self, shard: Shard, result: ShardResult) -> None:
         """Writes the ShardResult of a Shard atomically."""
         lines = map(_json_line, [result.counts, *result.pairs])
         content = "".join(lines).encode()
         content = _header(shard.sha256, content) + content
         write_bytes(self._path(shard.index), content)
 
-    def read(self, index, lines_sha256):
+    def read(self, index: int, lines_sha256: str) -> ShardResult | None:
         """Returns a ShardResult; None if missing, damaged or of other lines."""
         try:
             with convert_remote_errors(self.folder):
@@ -115,12 +119,12 @@ class ShardStore:
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
 
-    def is_empty(self):
+    def is_empty(self) -> bool:
         """Returns whether there are no shards."""
         with explain_file_errors(self.folder):
             return not any(self.folder.glob("*.jsonl"))
 
-    def remove(self):
+    def remove(self) -> None:
         """Removes all shards, and the folder if that leaves it empty."""
         remove_temporary_files(self.folder, "*.jsonl")
         with explain_file_errors(self.folder):
@@ -144,7 +148,12 @@ def _json_line(content):
     return json.dumps(content) + "\n"
 
 
-def write_corpus(paths, store, digests, keep_duplicates):
+def write_corpus(
+    paths: Iterable[AnyPath],
+    store: ShardStore,
+    digests: Iterable[str],
+    keep_duplicates: bool,
+) -> int:
     """Writes the pairs of shards with these SHA-256; returns the pair count."""
 
     def pairs():
@@ -161,7 +170,9 @@ def write_corpus(paths, store, digests, keep_duplicates):
     return write_parallel(paths, rows)
 
 
-def drop_duplicates(pairs):
+def drop_duplicates(
+    pairs: Iterable[tuple[str, ...]],
+) -> Iterator[tuple[str, ...]]:
     """Yields each distinct tuple of str once, in order, in constant memory.
 
     Stores 128-bit digests in a temporary database; among 1e9 pairs, a
@@ -187,7 +198,9 @@ def drop_duplicates(pairs):
         ) from error
 
 
-def write_parallel(paths, rows):
+def write_parallel(
+    paths: Iterable[AnyPath], rows: Iterable[Iterable[str]]
+) -> int:
     """Writes tuples of texts, one file per column; returns the row count."""
     num_rows = 0
     with contextlib.ExitStack() as stack:

@@ -12,6 +12,8 @@ import http.client
 import itertools
 import json
 import threading
+import typing
+from collections.abc import Iterable, Iterator
 
 from export.common.errors import InputError
 from export.common.http_json import parse_address, post_json
@@ -19,8 +21,11 @@ from export.common.parallel import map_in_threads
 from export.lines.files import clean_line
 from export.translators.suspicion import find_suspicion
 from trainers.data.cleaning import exceeds_ratio
-from trainers.synthesis.shards import ShardResult
+from trainers.synthesis.shards import Shard, ShardResult
 from trainers.synthesis.word_noise import add_word_noise
+
+if typing.TYPE_CHECKING:
+    from trainers.synthesis.workers import SynthesisOptions
 
 KEY_VARIABLE = "TEACHER_API_KEY"
 DEFAULT_PROMPT = (
@@ -46,7 +51,7 @@ class TeacherJob:
         prompt: text of a request, with "{text}"; "{source_language}" and
             "{target_language}" become codes.
         options: SynthesisOptions.
-        key: str that is sent as a bearer token; None for none.
+        key: sent as a bearer token; None for none.
         retries: maximum number of repetitions of a request.
         timeout: seconds for a response.
         first_pause: seconds before the first repetition; the next ones are
@@ -57,13 +62,13 @@ class TeacherJob:
 
     def __init__(
         self,
-        url,
-        prompt,
-        options,
-        key=None,
-        retries=5,
-        timeout=120.0,
-        first_pause=_FIRST_PAUSE,
+        url: str,
+        prompt: str,
+        options: "SynthesisOptions",
+        key: str | None = None,
+        retries: int = 5,
+        timeout: float = 120.0,
+        first_pause: float = _FIRST_PAUSE,
     ):
         self._address = parse_address(
             url, "teacher_url", "http://localhost:8000/v1"
@@ -86,15 +91,15 @@ class TeacherJob:
         self._first_pause = first_pause
         self._stopped = threading.Event()
 
-    def describe_models(self):
-        """Returns what the manifest says of the teacher, a list of a dict."""
+    def describe_models(self) -> list[dict[str, typing.Any]]:
+        """Returns what the manifest says of the teacher."""
         digest = hashlib.sha256(self._prompt.encode()).hexdigest()
         return [{"path": self._url, "sha256": {"prompt": digest}}]
 
-    def validate_unchanged(self):
+    def validate_unchanged(self) -> None:
         """Does nothing: nobody knows whether a server's model changes."""
 
-    def estimate_tokens(self, texts):
+    def estimate_tokens(self, texts: Iterable[str]) -> tuple[int, int, int]:
         """Returns numbers of requests, and tokens to read and to answer."""
         requests = read = answered = 0
         for text in filter(None, texts):
@@ -105,7 +110,9 @@ class TeacherJob:
                 answered += tokens
         return requests, read, answered
 
-    def run(self, shards, num_requests):
+    def run(
+        self, shards: Iterable[Shard], num_requests: int
+    ) -> Iterator[tuple[Shard, ShardResult]]:
         """Yields (Shard, ShardResult), with some requests at a time.
 
         Raises InputError if the server refuses a request, or fails too often.
@@ -116,7 +123,7 @@ class TeacherJob:
             shard, line = item
             return shard, self._translate(line)
 
-        results = map_in_threads(
+        results: typing.Any = map_in_threads(
             translate, lines, num_requests, _PENDING_PER_THREAD
         )
         with contextlib.closing(results):
@@ -249,7 +256,7 @@ class _TemporaryError(Exception):
         self.pause = pause
 
 
-def count_tokens(text):
+def count_tokens(text: str) -> int:
     """Returns about how many tokens of a large model a text has."""
     return len(text.encode("utf-8")) // 4 + 1
 

@@ -17,6 +17,8 @@ import pathlib
 import signal
 import tempfile
 import threading
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 
 from export.common.errors import InputError
@@ -27,14 +29,18 @@ from export.translators import search_flags
 from export.translators.languages import Languages
 from trainers.workers import ray_cluster
 
+if typing.TYPE_CHECKING:
+    from export.translators.translator import Translator
+    from trainers.synthesis.shards import Line, Shard, ShardResult
+
 # The files that determine the output of a translator.
 FILES = ("config.json", "vocabulary.model", "model.weights.h5")
 # Jobs of `localize_job` in this process.
-_LOCAL_JOBS = {}
+_LOCAL_JOBS: dict["TranslationJob", "TranslationJob"] = {}
 
 
 # The settings of a search; those that are None keep the model's own.
-_SearchOptions = dataclasses.make_dataclass(
+_SearchOptions: typing.Any = dataclasses.make_dataclass(
     "_SearchOptions",
     [(name, object, None) for name in search_flags.SEARCH],
     frozen=True,
@@ -71,7 +77,7 @@ class SynthesisOptions(_SearchOptions):
     teacher_api: str = "chat"
 
     @property
-    def model_languages(self):
+    def model_languages(self) -> tuple[str, str]:
         """Codes of the languages from and into which the models translate."""
         languages = self.source_language, self.target_language
         return languages if self.direction == "forward" else languages[::-1]
@@ -85,7 +91,7 @@ class ModelFiles:
     sha256: tuple[str, ...]
 
 
-def hash_model_files(path):
+def hash_model_files(path: str | os.PathLike) -> ModelFiles:
     """Returns the ModelFiles of a translator's model directory."""
     folder = pathlib.Path(path)
     if (folder / "symbols.json").exists():
@@ -99,7 +105,9 @@ def hash_model_files(path):
     return ModelFiles(str(path), tuple(digests))
 
 
-def validate_model_direction(path, source, target):
+def validate_model_direction(
+    path: str | os.PathLike, source: str, target: str
+) -> None:
     """Raises InputError unless a model may translate source into target.
 
     One of several languages must have both; of others run.json may not record
@@ -138,14 +146,14 @@ class TranslationJob:
     models: tuple[ModelFiles, ...]
     options: SynthesisOptions
 
-    def describe_models(self):
-        """Returns paths and SHA-256 for the manifest, a list of dicts."""
+    def describe_models(self) -> list[dict[str, typing.Any]]:
+        """Returns paths and SHA-256 for the manifest."""
         return [
             {"path": model.path, "sha256": dict(zip(FILES, model.sha256))}
             for model in self.models
         ]
 
-    def validate_unchanged(self):
+    def validate_unchanged(self) -> None:
         """Raises InputError if a file of a model has changed."""
         for model in self.models:
             if hash_model_files(model.path) != model:
@@ -154,7 +162,7 @@ class TranslationJob:
                     "restore it, or use another --output_dir."
                 )
 
-    def __call__(self, lines):
+    def __call__(self, lines: "Sequence[Line]") -> "ShardResult":
         """Returns the ShardResult of `lines`."""
         # Not at the top: the main process does without TensorFlow.
         from trainers.synthesis.generate import generate_pairs
@@ -164,7 +172,7 @@ class TranslationJob:
 
 # One, or those of both directions in trainers.score_pairs.
 @functools.lru_cache(maxsize=2)
-def load_translator(job):
+def load_translator(job: TranslationJob) -> "Translator":
     """Returns the Translator of a TranslationJob, cached per process."""
     import tensorflow as tf
 
@@ -191,7 +199,7 @@ def load_translator(job):
     return translator
 
 
-def read_model_files(models):
+def read_model_files(models: Iterable[ModelFiles]) -> list[list[bytes]]:
     """Returns, for each ModelFiles, a list of the bytes of `FILES`."""
     return [
         [pathlib.Path(model.path, name).read_bytes() for name in FILES]
@@ -199,7 +207,9 @@ def read_model_files(models):
     ]
 
 
-def localize_job(job, fetch_files):
+def localize_job(
+    job: TranslationJob, fetch_files: Callable[[], list[list[bytes]]]
+) -> TranslationJob:
     """Returns another machine's job with models that this process loaded.
 
     `fetch_files` returns the other machine's `read_model_files(job.models)`.
@@ -207,7 +217,7 @@ def localize_job(job, fetch_files):
     if job not in _LOCAL_JOBS:
         # Removed after loading: a killed worker could not clean up later.
         with tempfile.TemporaryDirectory(prefix="synthesis-") as folder:
-            models = []
+            models: list[ModelFiles] = []
             for model, contents in zip(job.models, fetch_files()):
                 # Error messages contain the name of the model directory.
                 name = pathlib.Path(model.path).resolve().name
@@ -222,7 +232,9 @@ def localize_job(job, fetch_files):
     return _LOCAL_JOBS[job]
 
 
-def run_local(job, shards, num_workers):
+def run_local(
+    job: TranslationJob, shards: "Iterable[Shard]", num_workers: int
+) -> "Iterator[tuple[Shard, ShardResult]]":
     """Yields (Shard, ShardResult) as worker processes finish.
 
     Raises InputError if `job` does, or if a process was killed.
@@ -282,7 +294,12 @@ def _exit_when_closed(worker_end):
     os._exit(1)
 
 
-def run_on_ray(job, shards, address, gpus=0.0):
+def run_on_ray(
+    job: TranslationJob,
+    shards: "Iterable[Shard]",
+    address: str,
+    gpus: float = 0.0,
+) -> "Iterator[tuple[Shard, ShardResult]]":
     """Yields (Shard, ShardResult) as tasks of a Ray cluster finish.
 
     `address` is as in `ray_cluster.connect`; each shard reserves `gpus` GPUs.

@@ -1,17 +1,23 @@
 """Keras callbacks: count updates, report, evaluate on dev, save and stop."""
 
 import math
+import pathlib
 import statistics
 import time
+import typing
+from collections.abc import Callable, Mapping
 
 import keras
 
 from export.common.progress_bar import ThreadlessBar, format_duration
+from keras_transformer.types import Tensor
 from trainers.pictures.event_writer import EventWriter
 from trainers.training.checkpoints import divergence_error
 from trainers.training.dev_scores import (
     SCORE_TITLES,
     SENTENCES,
+    DevBleu,
+    DevF1,
     has_plateaued,
     score_name,
 )
@@ -30,17 +36,17 @@ class TokenMeans:
         self._tokens = 0.0
         self._sums = {"loss": 0.0, "perplexity": 0.0, "accuracy": 0.0}
 
-    def add(self, metrics):
+    def add(self, metrics: Mapping[str, Tensor]) -> None:
         """Adds the means of a batch and its number of target `tokens`."""
         self._pending.append(metrics)
 
     @property
-    def tokens(self):
-        """Number of target tokens so far, float."""
+    def tokens(self) -> float:
+        """Number of target tokens so far."""
         self._add_pending()
         return self._tokens
 
-    def means(self):
+    def means(self) -> dict[str, float]:
         """Returns a dict of the three means; 0, 1 and 0 without tokens."""
         self._add_pending()
         tokens = max(self._tokens, 1.0)
@@ -66,23 +72,23 @@ class StepCounter(keras.callbacks.Callback):
     `last` the total, after which fit stops, UNPLANNED if it is not known yet.
     """
 
-    def __init__(self, first, last):
+    def __init__(self, first: int, last: int):
         super().__init__()
         self.first = self.step = first
         self.last = last
 
     @property
-    def finished(self):
+    def finished(self) -> bool:
         """Whether all updates are done."""
         return self.step >= self.last
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: typing.Any = None) -> None:
         """Counts an update."""
         self.step += 1
         if self.finished:
             self.model.stop_training = True
 
-    def is_multiple_of(self, count):
+    def is_multiple_of(self, count: int) -> bool:
         """Whether the step is a multiple of `count`; False for 0."""
         return bool(count) and self.step % count == 0
 
@@ -95,7 +101,14 @@ class Progress(keras.callbacks.Callback):
     training should end, or None.
     """
 
-    def __init__(self, counter, log_dir, every_steps, end_time, stream):
+    def __init__(
+        self,
+        counter: StepCounter,
+        log_dir: pathlib.Path,
+        every_steps: int,
+        end_time: float | None,
+        stream: typing.TextIO,
+    ):
         super().__init__()
         self._counter = counter
         self._every_steps = every_steps
@@ -106,7 +119,7 @@ class Progress(keras.callbacks.Callback):
             for run in ("train", "dev")
         }
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: typing.Any = None) -> None:
         """Starts the clock and the progress bar."""
         self._started, self._first = time.monotonic(), self._counter.step
         self._reset_means()
@@ -119,7 +132,7 @@ class Progress(keras.callbacks.Callback):
             leave=False,
         )
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: typing.Any = None) -> None:
         """Reports when due."""
         self._bar.update()
         self._means.add(logs)
@@ -129,7 +142,7 @@ class Progress(keras.callbacks.Callback):
             self._report(float(logs["learning_rate"]))
         self._batch_ended = time.monotonic()
 
-    def report_dev(self, evaluation):
+    def report_dev(self, evaluation: Mapping[str, float]) -> None:
         """Reports an evaluation on the dev split, just after a batch."""
         # Its time is not that of the training's tokens.
         self._means_started += time.monotonic() - self._batch_ended
@@ -142,7 +155,7 @@ class Progress(keras.callbacks.Callback):
         }
         self._writers["dev"].write(self._counter.step, metrics)
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: typing.Any = None) -> None:
         """Removes the progress bar."""
         self._bar.close()
 
@@ -191,18 +204,24 @@ class PrintTranslations(keras.callbacks.Callback):
     `translate` is a function of a list of sources that returns their texts.
     """
 
-    def __init__(self, translate, sources, every_minutes, stream):
+    def __init__(
+        self,
+        translate: Callable[[list[str]], list[str]],
+        sources: list[str],
+        every_minutes: float,
+        stream: typing.TextIO,
+    ):
         super().__init__()
         self._translate = translate
         self._sources = sources
         self._every_seconds = 60 * every_minutes
         self._stream = stream
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: typing.Any = None) -> None:
         """Starts the clock."""
         self._printed_time = time.monotonic()
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: typing.Any = None) -> None:
         """Translates when due."""
         if time.monotonic() < self._printed_time + self._every_seconds:
             return
@@ -214,7 +233,7 @@ class PrintTranslations(keras.callbacks.Callback):
         self._stream.flush()
 
 
-def format_metrics(metrics):
+def format_metrics(metrics: Mapping[str, float]) -> str:
     """Formats loss, perplexity, accuracy and score."""
     text = (
         f"loss {metrics['loss']:.3f}, perplexity {metrics['perplexity']:.2f}, "
@@ -246,14 +265,14 @@ class EvaluateDev(keras.callbacks.Callback):
 
     def __init__(
         self,
-        counter,
-        data,
-        num_batches,
-        every_steps,
-        patience,
-        history,
-        report,
-        scores=(),
+        counter: StepCounter,
+        data: typing.Any,
+        num_batches: int,
+        every_steps: int,
+        patience: int,
+        history: list[dict[str, float]],
+        report: Callable[[dict[str, float]], None],
+        scores: Mapping[str, DevBleu | DevF1] | tuple[()] = (),
     ):
         super().__init__()
         self.history = history
@@ -265,7 +284,7 @@ class EvaluateDev(keras.callbacks.Callback):
         self._report = report
         self._scores = dict(scores)
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: typing.Any = None) -> None:
         """Evaluates when due, and stops fit on a plateau."""
         counter = self._counter
         if counter.finished or counter.is_multiple_of(self._every_steps):
@@ -276,7 +295,7 @@ class EvaluateDev(keras.callbacks.Callback):
             if has_plateaued(self.history, self._patience):
                 self.model.stop_training = True
 
-    def evaluate(self, step):
+    def evaluate(self, step: int) -> dict[str, float]:
         """Evaluates the weights; InputError if the loss is not finite."""
         metrics = self.model.evaluate(self._data, self._num_batches)
         if not math.isfinite(metrics["loss"]):
@@ -304,7 +323,14 @@ class SaveCheckpoints(keras.callbacks.Callback):
     saved only due to a signal. Raises InputError if a loss is not finite.
     """
 
-    def __init__(self, counter, save, every_steps, every_minutes, stop_time):
+    def __init__(
+        self,
+        counter: StepCounter,
+        save: Callable[[str], None],
+        every_steps: int,
+        every_minutes: float,
+        stop_time: float | None,
+    ):
         super().__init__()
         self.interrupted = self.time_is_up = False
         self._counter = counter
@@ -315,22 +341,22 @@ class SaveCheckpoints(keras.callbacks.Callback):
         self._saved_time = time.monotonic()
         self._previous_logs = {"loss": 0.0, "signal": 0.0, "time_up": 0.0}
 
-    def remove_time_limit(self):
+    def remove_time_limit(self) -> None:
         """Lets the next fit last as long as it takes."""
         self._stop_time, self.time_is_up = None, False
         self._previous_logs = {**self._previous_logs, "time_up": 0.0}
         self.model.time_stop_flag = 0.0
 
-    def stop(self):
+    def stop(self) -> None:
         """Makes fit save and stop; signal handlers may call it."""
         self.model.signal_stop_flag = 1.0
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: int, logs: typing.Any = None) -> None:
         """Sets the stop flag when the time is up."""
         if self._stop_time is not None and time.monotonic() >= self._stop_time:
             self.model.time_stop_flag = 1.0
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: typing.Any = None) -> None:
         """Saves and stops when due."""
         previous, self._previous_logs = self._previous_logs, logs
         if not math.isfinite(float(previous["loss"])):

@@ -20,8 +20,11 @@ There may also be `best-00000750.npz`, the best by dev, and
 """
 
 import json
+import os
 import pathlib
 import re
+import typing
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from absl import logging
@@ -29,12 +32,15 @@ from absl import logging
 from export.common.errors import InputError
 from export.common.storage import atomic_write, remove_temporary_files
 
+if typing.TYPE_CHECKING:
+    from trainers.training.training_base import TrainingBase
+
 _NAMES = "names"
 _HISTORY = "history"
 _FILE = re.compile(r"(step|best|stop)-(\d{8,})\.npz")
 
 
-def divergence_error(quantity):
+def divergence_error(quantity: str) -> InputError:
     """Returns an InputError for a `quantity` such as "The loss of step 7"."""
     return InputError(
         f"{quantity} is not a finite number: training diverged. The earlier "
@@ -46,25 +52,31 @@ def divergence_error(quantity):
 class Checkpoints:
     """Checkpoints of one training; the latest `keep` are kept."""
 
-    def __init__(self, folder, keep):
+    def __init__(self, folder: str | os.PathLike, keep: int):
         self.folder = pathlib.Path(folder)
         self.keep = keep
 
-    def steps(self):
+    def steps(self) -> list[int]:
         """Returns the steps of the latest checkpoints, ascending."""
         return [step for step, prefix in self._list_files() if prefix == "step"]
 
-    def path(self, step, prefix="step"):
+    def path(self, step: int, prefix: str = "step") -> pathlib.Path:
         """Returns the path of a step; prefix "step", "best" or "stop"."""
         return self.folder / f"{prefix}-{step:08d}.npz"
 
-    def save(self, model, step, history=(), prefix="step"):
+    def save(
+        self,
+        model: "TrainingBase",
+        step: int,
+        history: Iterable[Mapping[str, float]] = (),
+        prefix: str = "step",
+    ) -> None:
         """Writes a checkpoint and removes outdated ones of its prefix.
 
         The next "step" removes "stop", too, which is never averaged, so that
         interruptions do not change the average. `history` is the list of
-        evaluations on dev, dicts of numbers. InputError if the file cannot be
-        written or a value is not finite; earlier checkpoints are untouched.
+        evaluations on dev. InputError if the file cannot be written or a value
+        is not finite; earlier checkpoints are untouched.
         """
         self._write(self.path(step, prefix), model, step, history)
         for old in self.steps()[::-1][self.keep :]:
@@ -74,7 +86,9 @@ class Checkpoints:
             if old_prefix == outdated and (old, old_prefix) != (step, prefix):
                 self.path(old, old_prefix).unlink()
 
-    def restore_latest(self, model):
+    def restore_latest(
+        self, model: "TrainingBase"
+    ) -> tuple[int, list[dict[str, float]]]:
         """Loads the latest valid checkpoint; warns of damaged ones.
 
         Returns its step and history, see `save`, or 0 and [] if there is none.
@@ -94,7 +108,7 @@ class Checkpoints:
             )
         return 0, []
 
-    def restore_step(self, model, step):
+    def restore_step(self, model: "TrainingBase", step: int) -> bool:
         """Loads the checkpoint of a step; returns whether it succeeded."""
         for path in (self.path(step, "best"), self.path(step)):
             arrays = _read_arrays(path) if path.exists() else None
@@ -103,13 +117,15 @@ class Checkpoints:
                 return True
         return False
 
-    def load_average(self, model, count, first=0):
+    def load_average(
+        self, model: "TrainingBase", count: int, first: int = 0
+    ) -> list[int]:
         """Sets the weights to the mean of checkpoints (section 6.1).
 
         Averages the latest `count` ones or fewer, none from before step
         `first`, and returns their steps. Does not change the optimizer.
         """
-        averaged = []
+        averaged: list[int] = []
         sums = [np.zeros(weight.shape) for _, weight in _named_weights(model)]
         for step in reversed(self.steps()):
             if len(averaged) == count or step < first:

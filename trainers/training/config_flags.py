@@ -1,6 +1,8 @@
 """Makes a TransformerConfig from --preset and --set=name=value."""
 
 import dataclasses
+import typing
+from collections.abc import Iterable, Mapping
 
 import keras_transformer as kt
 from export.common.errors import InputError
@@ -11,7 +13,9 @@ _FIELD_TYPES = {
 FIELD_NAMES = tuple(_FIELD_TYPES)
 
 
-def make_config(preset, assignments, **overrides):
+def make_config(
+    preset: str, assignments: Iterable[str], **overrides: typing.Any
+) -> kt.TransformerConfig:
     """Returns the TransformerConfig of a preset with "name=value" changes.
 
     The overrides, fields that have their own flags, take precedence. InputError
@@ -25,7 +29,9 @@ def make_config(preset, assignments, **overrides):
     return change_config(defaults, changes)
 
 
-def change_config(config, changes):
+def change_config(
+    config: kt.TransformerConfig, changes: Mapping[str, typing.Any]
+) -> kt.TransformerConfig:
     """Returns a TransformerConfig with a dict of changes by flags.
 
     If its cooldown does not fit into fewer `train_steps`, it becomes the same
@@ -47,7 +53,7 @@ def change_config(config, changes):
         raise InputError(str(error)) from error
 
 
-def format_assignments(config, preset):
+def format_assignments(config: kt.TransformerConfig, preset: str) -> list[str]:
     """Returns "name=value" of the fields that differ from the preset."""
     defaults = dataclasses.asdict(kt.TransformerConfig.preset(preset))
     return [
@@ -57,7 +63,7 @@ def format_assignments(config, preset):
     ]
 
 
-def validate_translator_config(config):
+def validate_translator_config(config: kt.TransformerConfig) -> None:
     """Raises InputError if fields for parsers are set."""
     if config.source_vocabulary_size:
         raise InputError(
@@ -71,8 +77,8 @@ def validate_translator_config(config):
         )
 
 
-def parse_assignments(assignments):
-    """Parses a list of "name=value" into a dict."""
+def parse_assignments(assignments: Iterable[str]) -> dict[str, typing.Any]:
+    """Parses "name=value" strings into a dict."""
     return dict(map(_parse_assignment, assignments))
 
 

@@ -5,6 +5,8 @@ output decides which step is the best; otherwise the loss of the references.
 """
 
 import itertools
+import typing
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,18 +15,28 @@ from keras_transformer.config import END_ID
 from trainers.batches.token_pairs import decode_pairs
 from trainers.scores.bleu_tokenizers import choose_tokenizer, make_bleu
 
+if typing.TYPE_CHECKING:
+    from export.parsing.linearization import SymbolVocabulary
+    from export.parsing.parser import Parser
+    from trainers.batches.token_pairs import TokenPairs
+    from trainers.training.training_base import TrainingBase
+    from trainers.training.training_inputs import TrainingInputs
+    from trainers.training.training_options import TrainingOptions
+
 # Keys in an evaluation, and names in reports; higher is better.
 SCORE_TITLES = {"bleu": "BLEU", "f1": "F1"}
 # Key in an evaluation of the number of sentences that its score is of.
 SENTENCES = "sentences"
 
 
-def score_name(evaluation):
+def score_name(evaluation: Mapping[str, float]) -> str | None:
     """Returns the key of an evaluation's score, or None."""
     return next((name for name in SCORE_TITLES if name in evaluation), None)
 
 
-def has_plateaued(history, patience):
+def has_plateaued(
+    history: Sequence[Mapping[str, float]], patience: int
+) -> bool:
     """Whether the last `patience` > 0 evaluations brought no improvement.
 
     Equal scores at the start do not count: BLEU may stay 0 for long.
@@ -40,7 +52,9 @@ def has_plateaued(history, patience):
     return len(values) - 1 - best >= patience
 
 
-def rank_evaluations(history):
+def rank_evaluations(
+    history: Sequence[dict[str, float]],
+) -> list[dict[str, float]]:
     """Returns the evaluations, best first, earliest first among equals.
 
     Compares the score that the latest evaluation has, then the loss. Scores of
@@ -69,7 +83,14 @@ class DevBleu:
     vocabulary's normalization; final scores use the original text.
     """
 
-    def __init__(self, model, tokenizer, pairs, sentences, tokenize):
+    def __init__(
+        self,
+        model: "TrainingBase",
+        tokenizer: typing.Any,
+        pairs: "TokenPairs",
+        sentences: int,
+        tokenize: str,
+    ):
         self._translator = Translator.from_model(model, tokenizer)
         self._metric = make_bleu(tokenize)
         indices = evenly_spaced_indices(pairs, sentences)
@@ -77,7 +98,7 @@ class DevBleu:
         self._sources, self._references = texts
         self.num_sentences = len(indices)
 
-    def __call__(self):
+    def __call__(self) -> float:
         """Returns the BLEU of the current weights."""
         translations = self._translator.translate(self._sources)
         texts = [translation.text for translation in translations]
@@ -93,7 +114,14 @@ class DevF1:
     final scores use the original trees.
     """
 
-    def __init__(self, parser, first_word_id, symbols, pairs, sentences):
+    def __init__(
+        self,
+        parser: "Parser",
+        first_word_id: int,
+        symbols: "SymbolVocabulary",
+        pairs: "TokenPairs",
+        sentences: int,
+    ):
         # nltk takes seconds to load.
         from export.parsing.linearization import delinearize
         from trainers.scores.brackets import score_brackets
@@ -110,14 +138,16 @@ class DevF1:
             for ids, words in zip(targets, self._words)
         ]
 
-    def __call__(self):
+    def __call__(self) -> float:
         """Returns the F1 of the current weights."""
         parses = self._parser.parse_ids(self._sources, self._words)
         trees = [best.tree for best, *_ in parses]
         return self._score_brackets(trees, self._gold).overall.f1
 
 
-def make_dev_scores(model, inputs, options):
+def make_dev_scores(
+    model: "TrainingBase", inputs: "TrainingInputs", options: "TrainingOptions"
+) -> dict[str, DevBleu] | dict[str, DevF1]:
     """Returns a dict of DevBleu or DevF1 as the TrainingOptions say.
 
     The name is "bleu" or "f1", or for each direction of a mixture "bleu/en-de".
@@ -143,13 +173,15 @@ def make_dev_scores(model, inputs, options):
         symbols = load_symbols(directory)
         words = WordTokenizer(directory.read_vocabulary())
         parser = Parser(model, words, symbols)
-        first, dev = words.first_word_id, inputs.dev
+        # The flag needs it, see `load_inputs`.
+        dev: typing.Any = inputs.dev
+        first = words.first_word_id
         return {"f1": DevF1(parser, first, symbols, dev, sentences)}
     return {}
 
 
-def evenly_spaced_indices(pairs, count):
-    """Returns the indices of `count` pairs, an int array."""
+def evenly_spaced_indices(pairs: "TokenPairs", count: int) -> np.ndarray:
+    """Returns the indices of `count` pairs, int [N]."""
     stride = max(len(pairs) // count, 1)
     return np.arange(0, len(pairs), stride)[:count]
 

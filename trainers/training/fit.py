@@ -34,19 +34,28 @@ from trainers.training.dev_scores import (
     rank_evaluations,
     score_name,
 )
+from trainers.training.initial_weights import ModelInitializer
+from trainers.training.strategy_base import Strategy
 from trainers.training.time_budget import TimeBudget
+from trainers.training.training_inputs import TrainingInputs
+from trainers.training.training_options import TrainingOptions
 
 # Sentences that --sample_minutes translates.
 _NUM_SAMPLES = 3
 
 
-def train(inputs, options, strategy, run_info, initializer=None):
+def train(
+    inputs: TrainingInputs,
+    options: TrainingOptions,
+    strategy: Strategy,
+    run_info: dict[str, str],
+    initializer: ModelInitializer | None = None,
+) -> None:
     """Trains until the last step, the time limit, a plateau or a signal.
 
-    Then writes the final weights into the model directory. `run_info`, a dict
-    of command, hardware and date, goes into training.json. `initializer` is a
-    ModelInitializer, or None. Raises SystemExit after SIGINT or SIGTERM, with
-    a checkpoint saved.
+    Then writes the final weights into the model directory. `run_info`, the
+    command, hardware and date, goes into training.json. Raises SystemExit after
+    SIGINT or SIGTERM, with a checkpoint saved.
     """
     directory = inputs.directory
     log = TrainingLog(directory)

@@ -8,8 +8,12 @@ arXiv 1511.05641).
 """
 
 import re
+import typing
+from collections.abc import Mapping
 
+import keras_transformer as kt
 from export.common.errors import InputError
+from export.model_directory import ModelDirectory
 from trainers.training import config_flags
 
 # Fields of the configuration with the number of layers of each stack.
@@ -24,22 +28,22 @@ class ModelInitializer:
 
     flag = "init_from"
     # Fields of the architecture in which the models may differ.
-    _ignored_fields = ()
+    _ignored_fields: tuple[str, ...] = ()
 
-    def __init__(self, directory):
+    def __init__(self, directory: ModelDirectory):
         self.directory = directory
 
     @property
-    def flag_text(self):
+    def flag_text(self) -> str:
         """The flag and its value."""
         return f"--{self.flag}={self.directory.path}"
 
-    def config(self, changes):
-        """Returns the model's TransformerConfig with a dict of changes."""
+    def config(self, changes: Mapping[str, typing.Any]) -> kt.TransformerConfig:
+        """Returns the model's configuration with changes of fields."""
         return config_flags.change_config(self.directory.read_config(), changes)
 
-    def validate_config(self, config):
-        """Raises InputError if the weights do not fit a TransformerConfig."""
+    def validate_config(self, config: kt.TransformerConfig) -> None:
+        """Raises InputError if the weights do not fit a configuration."""
         initial = self.directory.read_config()
         architecture = config.architecture()
         for name, value in initial.architecture().items():
@@ -53,7 +57,7 @@ class ModelInitializer:
                     f"{other}; use --set={name}={expected}."
                 )
 
-    def load(self, model):
+    def load(self, model: kt.Transformer) -> None:
         """Sets the weights of a TrainingTransformer."""
         self.validate_config(model.config)
         model.set_weights(self.directory.load_model().get_weights())
@@ -65,7 +69,7 @@ class LayerInitializer(ModelInitializer):
     flag = "init_layers_from"
     _ignored_fields = tuple(_LAYER_FIELDS.values())
 
-    def load(self, model):
+    def load(self, model: kt.Transformer) -> None:
         """Sets the weights and prints which layers of the teacher are used."""
         self.validate_config(model.config)
         teacher = self.directory.load_model()
@@ -84,16 +88,17 @@ class LayerInitializer(ModelInitializer):
             )
 
 
-def select_teacher_layers(student, teacher):
+def select_teacher_layers(
+    student: kt.TransformerConfig, teacher: kt.TransformerConfig
+) -> dict[str, list[int]]:
     """Returns the teacher's layer that initializes each student's layer.
 
-    Takes two TransformerConfigs. Returns {"encoder": indices, "decoder":
-    indices}, 1-based, evenly spaced from the first layer to the last; a deeper
-    student repeats layers.
+    Returns {"encoder": indices, "decoder": indices}, 1-based, evenly spaced
+    from the first layer to the last; a deeper student repeats layers.
     """
-    student, teacher = student.architecture(), teacher.architecture()
+    fields, teacher_fields = student.architecture(), teacher.architecture()
     return {
-        stack: _evenly_spaced_layers(student[field], teacher[field])
+        stack: _evenly_spaced_layers(fields[field], teacher_fields[field])
         for stack, field in _LAYER_FIELDS.items()
     }
 

@@ -8,6 +8,8 @@ import atexit
 import contextlib
 import os
 import re
+import typing
+from collections.abc import Iterator, Sequence
 
 import jax
 import keras
@@ -31,14 +33,16 @@ class JaxStrategy:
     `num_replicas_in_sync` is the number of devices, over all processes.
     """
 
-    def __init__(self, distribution=None):
+    def __init__(
+        self, distribution: keras.distribution.DataParallel | None = None
+    ):
         self._distribution = distribution
         self.num_replicas_in_sync = 1
         if distribution is not None:
             self.num_replicas_in_sync = distribution.device_mesh.devices.size
 
     @classmethod
-    def for_devices(cls, devices):
+    def for_devices(cls, devices: Sequence[jax.Device]) -> typing.Self:
         """Returns the strategy for jax devices."""
         if len(devices) == 1:
             return cls()
@@ -51,17 +55,17 @@ class JaxStrategy:
         )
 
     @classmethod
-    def current(cls):
+    def current(cls) -> typing.Self:
         """Returns the strategy whose scope is open."""
         return cls(keras.distribution.distribution())
 
-    def scope(self):
+    def scope(self) -> contextlib.AbstractContextManager:
         """Context in which variables are made and `fit` runs."""
         if self._distribution is None:
             return contextlib.nullcontext()
         return self._distribution.scope()
 
-    def distribute(self, rows):
+    def distribute(self, rows: np.ndarray) -> jax.Array:
         """Returns the rows of all processes, given those of this process.
 
         Takes an array, and returns one whose first axis is divided among the
@@ -73,7 +77,7 @@ class JaxStrategy:
             self.sharding("batch"), rows
         )
 
-    def local_rows(self, rows, multiple=1):
+    def local_rows(self, rows: np.ndarray, multiple: int = 1) -> np.ndarray:
         """Returns this process's rows of the global batch.
 
         Rows of padding are added, so that each device has the same number, a
@@ -87,7 +91,7 @@ class JaxStrategy:
         size = len(rows) // jax.process_count()
         return rows[jax.process_index() * size :][:size]
 
-    def sharding(self, *axes):
+    def sharding(self, *axes: str) -> jax.sharding.Sharding | None:
         """Returns the jax Sharding along mesh axes; None for one device."""
         if self._distribution is None:
             return None
@@ -97,18 +101,18 @@ class JaxStrategy:
         )
 
 
-def split_cpu(count):
+def split_cpu(count: int) -> None:
     """Splits the CPU into devices, before any operation."""
     jax.config.update("jax_num_cpu_devices", count)
 
 
-def make_operations_deterministic():
+def make_operations_deterministic() -> None:
     """Makes XLA use operations with reproducible bits on GPUs."""
     flags = os.environ.get("XLA_FLAGS", "")
     os.environ["XLA_FLAGS"] = f"{flags} --xla_gpu_deterministic_ops=true"
 
 
-def make_strategy(name):
+def make_strategy(name: str) -> JaxStrategy:
     """Returns a JaxStrategy; multiworker of JAX_COORDINATOR_ADDRESS."""
     if name == "multiworker":
         count, index = _read_processes()
@@ -125,24 +129,24 @@ def make_strategy(name):
     return JaxStrategy.for_devices(devices)
 
 
-def has_gpu():
+def has_gpu() -> bool:
     """Whether JAX sees a GPU or another accelerator."""
     return jax.default_backend() != "cpu"
 
 
-def is_chief(strategy):
+def is_chief(strategy: JaxStrategy) -> bool:
     """Whether this is the process that writes and reports."""
     del strategy
     return jax.process_index() == 0
 
 
-def is_multiworker(strategy):
+def is_multiworker(strategy: JaxStrategy) -> bool:
     """Whether other processes take part."""
     del strategy
     return jax.process_count() > 1
 
 
-def local_strategy():
+def local_strategy() -> JaxStrategy:
     """Returns the strategy for one device of this process."""
     return JaxStrategy()
 
@@ -165,14 +169,14 @@ def _read_processes():
     return count, index
 
 
-def gather_steps(strategy, step):
+def gather_steps(strategy: JaxStrategy, step: int) -> np.ndarray:
     """Returns the steps that all processes resume from, int [N]."""
     del strategy
     return multihost_utils.process_allgather(np.array([step])).ravel()
 
 
 @contextlib.contextmanager
-def report_lost_workers(strategy):
+def report_lost_workers(strategy: JaxStrategy) -> Iterator[None]:
     """Context that raises InputError when another process is lost.
 
     After an error the process ends at once, so that the others hear of it.

@@ -6,12 +6,17 @@ among the devices of a JaxStrategy.
 
 import itertools
 import types
+import typing
+from collections.abc import Callable, Iterable, Iterator
 
 import jax
 import keras
 import numpy as np
 from keras import ops, tree
 
+from keras_transformer.config import TransformerConfig
+from keras_transformer.types import Tensor
+from trainers.batches import GroupedBatches, PlannedBatches
 from trainers.training.callbacks import TokenMeans
 from trainers.training.jax_strategies import JaxStrategy
 from trainers.training.training_base import (
@@ -27,7 +32,12 @@ class TrainingTransformer(TrainingBase):
     Create it in the strategy's scope, in which `fit` must run, too.
     """
 
-    def __init__(self, config, compile_gradient=None, **kwargs):
+    def __init__(
+        self,
+        config: TransformerConfig,
+        compile_gradient: bool | None = None,
+        **kwargs: typing.Any,
+    ):
         del compile_gradient  # JAX always compiles.
         super().__init__(config, **kwargs)
         self.distribute_strategy = JaxStrategy.current()
@@ -35,7 +45,9 @@ class TrainingTransformer(TrainingBase):
         self._latest = types.SimpleNamespace(state=None)
         self._evaluate_batch = jax.jit(self._compute_means)
 
-    def training_data(self, batches, step):
+    def training_data(
+        self, batches: GroupedBatches | PlannedBatches, step: int
+    ) -> Iterator:
         """See TrainingBase."""
         for arrays in batches.from_step(step):
             yield tree.map_structure(
@@ -45,8 +57,10 @@ class TrainingTransformer(TrainingBase):
                 arrays,
             )
 
-    def evaluation_data(self, batches):
-        """Returns a function of no arguments; see TrainingBase."""
+    def evaluation_data(
+        self, batches: PlannedBatches
+    ) -> Callable[[], Iterator]:
+        """See TrainingBase."""
 
         def iterate_batches():
             for arrays in batches.epoch(0):
@@ -56,7 +70,12 @@ class TrainingTransformer(TrainingBase):
 
         return iterate_batches
 
-    def fit(self, data, steps_per_epoch, callbacks=()):
+    def fit(  # type: ignore[override]
+        self,
+        data: Iterable,
+        steps_per_epoch: int,
+        callbacks: Iterable[keras.callbacks.Callback] = (),
+    ) -> None:
         """See TrainingBase."""
         groups = self._variable_groups()
         self._latest.state = [
@@ -72,7 +91,7 @@ class TrainingTransformer(TrainingBase):
             self.optimizer.variables,
         )
 
-    def sync_variables(self):
+    def sync_variables(self) -> None:
         """See TrainingBase."""
         groups = self._variable_groups()
         for variables, values in zip(groups, self._latest.state or ()):
@@ -84,7 +103,7 @@ class TrainingTransformer(TrainingBase):
         # be alone. No operation changes a JAX array.
         return [each.value for each in variables]
 
-    def make_train_function(self):
+    def make_train_function(self) -> Callable[[Iterator], dict[str, Tensor]]:
         """See TrainingBase."""
         if self.train_function is not None:
             return self.train_function
@@ -109,7 +128,12 @@ class TrainingTransformer(TrainingBase):
         self.train_function = run
         return run
 
-    def train_step(self, state, data, stop_flags):
+    def train_step(
+        self,
+        state: list[list[Tensor]],
+        data: tuple[dict[str, Tensor], Tensor],
+        stop_flags: Tensor,
+    ) -> tuple[dict[str, Tensor], list[list[Tensor]]]:
         """Updates the state; returns means over the batch, and the state.
 
         `state` has the values of trainable, other and optimizer variables.
@@ -186,7 +210,9 @@ class TrainingTransformer(TrainingBase):
             ]
         return sums["loss"] / global_tokens, (sums, others)
 
-    def evaluate(self, data, steps):
+    def evaluate(
+        self, data: Callable[[], Iterator], steps: int
+    ) -> dict[str, float]:
         """See TrainingBase."""
         means = TokenMeans()
         state = [

@@ -5,6 +5,7 @@ Commands differ in their `Task`: corpus, data-dependent options, and scores.
 
 import abc
 import pathlib
+import typing
 
 from absl import flags
 
@@ -12,6 +13,7 @@ from export.common import command
 from export.common.errors import InputError
 from export.common.processes import folder_lock
 from export.model_directory import ModelDirectory
+from keras_transformer.config import TransformerConfig
 from keras_transformer.presets import PRESETS
 from trainers.data import dataset_flags, validate_kind
 from trainers.data.manifest import DataSource, read_manifest
@@ -28,6 +30,9 @@ from trainers.training.fit import train
 from trainers.training.initial_weights import LayerInitializer, ModelInitializer
 from trainers.training.strategy_base import STRATEGIES
 from trainers.training.time_budget import without_end
+
+if typing.TYPE_CHECKING:
+    from export.parsing.linearization import SymbolVocabulary
 
 FLAGS = flags.FLAGS
 dataset_flags.define_preparation_flags()
@@ -116,34 +121,51 @@ class Task(abc.ABC):
     corpus_kind: str  # "text" or "trees".
 
     @abc.abstractmethod
-    def validate_flags(self, config):
+    def validate_flags(self, config: TransformerConfig) -> None:
         """Raises InputError if flags or config do not suit the task."""
 
     @abc.abstractmethod
-    def finalize_options(self, options, directory, source):
+    def finalize_options(
+        self,
+        options: training_options.TrainingOptions,
+        directory: ModelDirectory,
+        source: DataSource,
+    ) -> training_options.TrainingOptions:
         """Returns TrainingOptions that suit the DataSource."""
 
     @abc.abstractmethod
-    def read_symbols(self, directory):
+    def read_symbols(
+        self, directory: ModelDirectory
+    ) -> "SymbolVocabulary | None":
         """Returns the SymbolVocabulary of a ModelDirectory, or None.
 
         InputError if the directory holds a model of another task.
         """
 
-    def finalize_config(self, config, vocabulary, symbols):
+    def finalize_config(
+        self,
+        config: TransformerConfig,
+        vocabulary: bytes | None,
+        symbols: "SymbolVocabulary | None",
+    ) -> TransformerConfig:
         """Returns the config with the vocabulary sizes, where known."""
         return config
 
     @abc.abstractmethod
-    def score(self, inputs, options, run_info):
+    def score(
+        self,
+        inputs: training_inputs.TrainingInputs,
+        options: training_options.TrainingOptions,
+        run_info: dict[str, str],
+    ) -> None:
         """Scores the test split."""
 
     @abc.abstractmethod
-    def next_command(self, path):
+    def next_command(self, path: pathlib.Path) -> str:
         """Returns a command to run with the trained model of a folder."""
 
 
-def launch(task):
+def launch(task: Task) -> None:
     """Trains, scores and prints commands to run next."""
     initializer = _initializer_from_flags()
     config = _config_from_flags(task, initializer)

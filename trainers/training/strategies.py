@@ -7,8 +7,10 @@ import contextlib
 import json
 import os
 import re
+from collections.abc import Iterator
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from export.common.errors import InputError
@@ -22,7 +24,7 @@ _WORKER = re.compile(r"/job:worker/replica:\d+/task:(\d+)")
 _SEED_STRIDE = 0x9E3779B9
 
 
-def split_cpu(count):
+def split_cpu(count: int) -> None:
     """Splits the CPU into devices, before any operation."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(
@@ -30,7 +32,7 @@ def split_cpu(count):
     )
 
 
-def make_strategy(name):
+def make_strategy(name: str) -> tf.distribute.Strategy:
     """Returns a tf.distribute strategy; multiworker of TF_CONFIG."""
     if name == "multiworker":
         validate_tf_config(os.environ.get("TF_CONFIG", ""))
@@ -42,33 +44,33 @@ def make_strategy(name):
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
-def has_gpu():
+def has_gpu() -> bool:
     """Whether TensorFlow sees a GPU."""
     return bool(tf.config.list_logical_devices("GPU"))
 
 
-def make_operations_deterministic():
+def make_operations_deterministic() -> None:
     """Makes TensorFlow use operations with reproducible bits."""
     tf.config.experimental.enable_op_determinism()
 
 
-def is_multiworker(strategy):
+def is_multiworker(strategy: tf.distribute.Strategy) -> bool:
     """Whether other machines take part."""
     return strategy.cluster_resolver is not None
 
 
-def local_strategy():
+def local_strategy() -> tf.distribute.Strategy:
     """Returns the strategy for one device of this worker."""
     return tf.distribute.get_strategy()
 
 
-def is_chief(strategy):
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this is the worker that writes and reports."""
     resolver = strategy.cluster_resolver
     return resolver is None or not resolver.task_id
 
 
-def validate_tf_config(text):
+def validate_tf_config(text: str) -> None:
     """Raises InputError where TensorFlow would hang or crash on TF_CONFIG."""
     try:
         content = json.loads(text)
@@ -90,7 +92,7 @@ def validate_tf_config(text):
         )
 
 
-def gather_steps(strategy, step):
+def gather_steps(strategy: tf.distribute.Strategy, step: int) -> np.ndarray:
     """Returns the steps that all workers resume from, int [N]."""
 
     def gather():
@@ -102,7 +104,7 @@ def gather_steps(strategy, step):
 
 
 @contextlib.contextmanager
-def report_lost_workers(strategy):
+def report_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Context that raises InputError when another worker is lost."""
     try:
         yield
@@ -124,14 +126,14 @@ def report_lost_workers(strategy):
 class ReplicaSeeds:
     """Makes dropout of a built keras.Model differ between replicas."""
 
-    def __init__(self, model):
+    def __init__(self, model: keras.Model):
         self._replica_id = None
         for layer in flatten_layers(model):
             if isinstance(layer, keras.layers.Dropout) and layer.rate:
                 self._offset_seeds(layer.seed_generator)
 
     @contextlib.contextmanager
-    def for_replica(self, replica_id):
+    def for_replica(self, replica_id: tf.Tensor) -> Iterator[None]:
         """Context with the seeds of a replica, whose id is int32 []."""
         self._replica_id = replica_id
         try:

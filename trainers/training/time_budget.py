@@ -2,8 +2,11 @@
 
 import dataclasses
 import time
+import typing
 
 import keras
+
+from keras_transformer.config import TransformerConfig
 
 # Number of updates while it is not known how many there will be.
 UNPLANNED = 10**9
@@ -11,8 +14,10 @@ UNPLANNED = 10**9
 _DEFAULT_SHARE = 0.75
 
 
-def without_end(config, has_cooldown):
-    """Returns a TransformerConfig that ends when its time is over.
+def without_end(
+    config: TransformerConfig, has_cooldown: bool
+) -> TransformerConfig:
+    """Returns a configuration that ends when its time is over.
 
     The share of its cooldown stays; without one it is three quarters, or, if
     not `has_cooldown`, none, and the config stays as it is.
@@ -34,15 +39,15 @@ class TimeBudget(keras.callbacks.Callback):
 
     Args:
         minutes: from now to the end.
-        config: TransformerConfig; the time is divided as its `train_steps`,
-            the maximum, are by its cooldown.
+        config: the time is divided as its `train_steps`, the maximum, are by
+            its cooldown.
 
     Attributes:
         end_time: `time.monotonic()` at the end.
         plan_time: `time.monotonic()` at the decision.
     """
 
-    def __init__(self, minutes, config):
+    def __init__(self, minutes: float, config: TransformerConfig):
         super().__init__()
         self._config = config
         share = config.cooldown_steps / config.train_steps
@@ -51,13 +56,13 @@ class TimeBudget(keras.callbacks.Callback):
         self.plan_time = self.end_time - share * 60 * minutes
         self._num_steps, self._first_time = 0, self._begun
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: typing.Any = None) -> None:
         """Counts an update; the first one is compiled."""
         if not self._num_steps:
             self._first_time = time.monotonic()
         self._num_steps += 1
 
-    def plan_end(self, step):
+    def plan_end(self, step: int) -> int:
         """Returns the total number of updates, at least `step` + 1."""
         now = time.monotonic()
         # The next fit compiles, too.
@@ -66,7 +71,7 @@ class TimeBudget(keras.callbacks.Callback):
         count = max(int(left / max(seconds, 1e-6)), 1)
         return min(step + count, self._config.train_steps)
 
-    def plan_config(self, step, last):
+    def plan_config(self, step: int, last: int) -> TransformerConfig:
         """Returns the config of a training that ends at step `last`."""
         if last == self._config.train_steps:
             return self._config

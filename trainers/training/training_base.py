@@ -4,6 +4,8 @@
 """
 
 import contextlib
+import typing
+from collections.abc import Callable, Iterable, Iterator
 
 import keras
 from keras import ops
@@ -13,6 +15,8 @@ from keras_transformer.config import PAD_ID
 from keras_transformer.kernels import linear
 from keras_transformer.loss import linear_cross_entropy, symmetric_divergence
 from keras_transformer.schedule import update_schedule
+from keras_transformer.types import Tensor
+from trainers.batches import GroupedBatches, PlannedBatches
 
 
 class AveragingAdam(keras.optimizers.Adam):
@@ -24,12 +28,17 @@ class AveragingAdam(keras.optimizers.Adam):
     `average_momentum` is 0.
     """
 
-    def __init__(self, *args, average_momentum=0.0, **kwargs):
+    def __init__(
+        self,
+        *args: typing.Any,
+        average_momentum: float = 0.0,
+        **kwargs: typing.Any,
+    ):
         super().__init__(*args, **kwargs)
         self.average_momentum = average_momentum
 
-    def build(self, variables):
-        """Creates moments and averages of variables, a list."""
+    def build(self, variables: list[keras.Variable]) -> None:
+        """Creates moments and averages of variables."""
         if self.built:
             return
         super().build(variables)
@@ -41,7 +50,11 @@ class AveragingAdam(keras.optimizers.Adam):
         # A function, since Keras counts lists of variables as the optimizer's.
         self._pairs = lambda: zip(averaged, averages)
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(
+        self,
+        grads: list[Tensor],
+        trainable_variables: list[keras.Variable] | None = None,
+    ) -> None:
         """Updates the variables by their gradients, then the averages."""
         super().apply(grads, trainable_variables)
         share = self._average_share(self.iterations - 1)
@@ -55,7 +68,7 @@ class AveragingAdam(keras.optimizers.Adam):
         momentum = ops.minimum(updates / (updates + 9.0), self.average_momentum)
         return 1.0 - momentum
 
-    def use_average(self):
+    def use_average(self) -> None:
         """Replaces the variables by their moving average, if there is one."""
         for variable, average in self._pairs():
             variable.assign(average)
@@ -74,14 +87,22 @@ class TrainingBase(kt.Transformer):
     """
 
     optimizer_class = AveragingAdam
+    # Of keras.Model.
+    train_function: typing.Any
+    test_function: typing.Any
 
-    def __init__(self, config, micro_batches=1, **kwargs):
+    def __init__(
+        self,
+        config: kt.TransformerConfig,
+        micro_batches: int = 1,
+        **kwargs: typing.Any,
+    ):
         super().__init__(config, **kwargs)
         self.token_loss = kt.LabelSmoothedCrossEntropy(config.label_smoothing)
         self.micro_batches = micro_batches
         self.signal_stop_flag = self.time_stop_flag = 0.0
 
-    def compile_for_training(self, ema=0.0):
+    def compile_for_training(self, ema: float = 0.0) -> None:
         """Compiles with Adam and the schedule of the config (section 5.3)."""
         config = self.config
         optimizer = self.optimizer_class(
@@ -94,46 +115,52 @@ class TrainingBase(kt.Transformer):
         optimizer.build(self.trainable_variables)
         self.compile(optimizer=optimizer, jit_compile=False)
 
-    def change_duration(self, config):
+    def change_duration(self, config: kt.TransformerConfig) -> None:
         """Gives the next `fit` the schedule of a config of another length."""
         self.config = config
         self.optimizer.learning_rate = update_schedule(config)
         # The schedule's numbers are constants of the compiled step.
         self.train_function = None
 
-    def training_data(self, batches, step):
+    def training_data(
+        self, batches: GroupedBatches | PlannedBatches, step: int
+    ) -> Iterable:
         """Returns endless batches for `fit`, skipping the first `step` ones.
 
-        `batches` are GroupedBatches or PlannedBatches. Of each global batch,
-        (inputs, labels), see `make_batch`, a replica or process gets its rows.
+        Of each global batch, (inputs, labels), see `make_batch`, a replica or
+        process gets its rows.
         """
         raise NotImplementedError
 
-    def evaluation_data(self, batches):
-        """Returns the batches of epoch 0 of PlannedBatches for `evaluate`."""
+    def evaluation_data(self, batches: PlannedBatches) -> typing.Any:
+        """Returns the batches of epoch 0 for `evaluate`."""
         raise NotImplementedError
 
-    def fit(self, data, steps_per_epoch, callbacks=()):
+    def fit(  # type: ignore[override]
+        self,
+        data: Iterable,
+        steps_per_epoch: int,
+        callbacks: Iterable[keras.callbacks.Callback] = (),
+    ) -> None:
         """Trains on so many batches of `training_data`.
 
-        `callbacks` are Keras'. Keras' own `fit` would first reduce a batch over
-        the replicas, which fails if shapes differ and on several machines
-        (keras issue 20585).
+        Keras' own `fit` would first reduce a batch over the replicas, which
+        fails if shapes differ and on several machines (keras issue 20585).
         """
-        callbacks = keras.callbacks.CallbackList([*callbacks], model=self)
+        callback_list = keras.callbacks.CallbackList([*callbacks], model=self)
         self.stop_training = False
         run_step = self.make_train_function()
         iterator = iter(data)
-        callbacks.on_train_begin()
+        callback_list.on_train_begin()
         for step in range(steps_per_epoch):
-            callbacks.on_train_batch_begin(step)
-            callbacks.on_train_batch_end(step, run_step(iterator))
+            callback_list.on_train_batch_begin(step)
+            callback_list.on_train_batch_end(step, run_step(iterator))
             if self.stop_training:
                 break
         self.sync_variables()
-        callbacks.on_train_end()
+        callback_list.on_train_end()
 
-    def make_train_function(self):
+    def make_train_function(self) -> Callable[[Iterator], dict[str, Tensor]]:
         """Returns a function that trains on the next batch of an iterator.
 
         It returns the step's logs; later calls return the same function, until
@@ -141,19 +168,19 @@ class TrainingBase(kt.Transformer):
         """
         raise NotImplementedError
 
-    def evaluate(self, data, steps):
-        """Returns means over so many batches of `evaluation_data`, a dict."""
+    def evaluate(self, data: typing.Any, steps: int) -> dict[str, float]:
+        """Returns means over so many batches of `evaluation_data`."""
         raise NotImplementedError
 
-    def sync_variables(self):
+    def sync_variables(self) -> None:
         """Makes the variables those after the latest step of `fit`."""
 
-    def use_average(self):
+    def use_average(self) -> None:
         """Replaces the weights by their moving average, if there is one."""
         self.optimizer.use_average()
 
     @contextlib.contextmanager
-    def averaged_weights(self):
+    def averaged_weights(self) -> Iterator[None]:
         """Context with the moving average as weights, if there is one."""
         self.sync_variables()
         saved = []
@@ -170,7 +197,13 @@ class TrainingBase(kt.Transformer):
         """Returns the values, which assignments will not change."""
         return [each.numpy() for each in variables]
 
-    def loss_sums(self, labels, states, embeddings, bias=None):
+    def loss_sums(
+        self,
+        labels: Tensor,
+        states: Tensor,
+        embeddings: Tensor,
+        bias: Tensor | None = None,
+    ) -> dict[str, Tensor]:
         """Returns sums of loss, log-perplexity and accuracy over tokens."""
         sums = linear_cross_entropy(
             states,
@@ -185,9 +218,15 @@ class TrainingBase(kt.Transformer):
     def _label_embeddings(self, labels):
         """Returns the embeddings at the labels; None to look them up."""
 
-    def training_sums(self, inputs, labels, embeddings, bias=None):
+    def training_sums(
+        self,
+        inputs: dict[str, Tensor],
+        labels: Tensor,
+        embeddings: Tensor,
+        bias: Tensor | None = None,
+    ) -> dict[str, Tensor]:
         """Returns `loss_sums` of a pass with dropout, of two with R-Drop."""
-        passes = [
+        passes: list[tuple[Tensor, Tensor]] = [
             self._select_target_positions(
                 labels, self.hidden_states(inputs, training=True)[1]
             )
@@ -201,7 +240,12 @@ class TrainingBase(kt.Transformer):
         """Returns labels and states, where the backend may drop padding."""
         return labels, states
 
-    def r_drop_sums(self, passes, embeddings, bias=None):
+    def r_drop_sums(
+        self,
+        passes: list[tuple[Tensor, Tensor]],
+        embeddings: Tensor,
+        bias: Tensor | None = None,
+    ) -> dict[str, Tensor]:
         """Returns sums of two passes, with their divergence (R-Drop).
 
         `passes` are pairs of labels and states of the same batch.
@@ -230,7 +274,7 @@ def _loss_names(sums):
     return dict(zip(("loss", "perplexity", "accuracy"), sums))
 
 
-def mean_metrics(sums, tokens):
+def mean_metrics(sums: dict[str, Tensor], tokens: Tensor) -> dict[str, Tensor]:
     """Returns the means over target tokens of the sums of `loss_sums`."""
     return {
         "loss": sums["loss"] / tokens,
@@ -240,6 +284,6 @@ def mean_metrics(sums, tokens):
     }
 
 
-def count_tokens(labels):
+def count_tokens(labels: Tensor) -> Tensor:
     """Returns the number of target tokens, a float32 scalar."""
     return ops.sum(ops.cast(labels != PAD_ID, "float32"))

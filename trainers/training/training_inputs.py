@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import typing
 
 import keras_transformer as kt
 from export.common.errors import InputError
@@ -11,8 +12,17 @@ from keras_transformer.config import field_names
 from trainers.batches import PairGroups
 from trainers.batches.token_pairs import TokenPairs
 from trainers.data.corpus import EvaluationSet, describe_fingerprint_change
-from trainers.data.manifest import NEW_CHOICES, default_choices, is_dev
+from trainers.data.manifest import (
+    NEW_CHOICES,
+    DataSource,
+    default_choices,
+    is_dev,
+)
+from trainers.data.prepared_corpus import PreparedCorpus
 from trainers.scores import bleu_tokenizers
+
+if typing.TYPE_CHECKING:
+    from trainers.training.training_options import TrainingOptions
 
 # Flags that need a dev split, unless they are 0.
 DEV_FLAGS = (
@@ -34,11 +44,16 @@ class TrainingInputs:
     training: PairGroups
     dev: TokenPairs | None
     test: EvaluationSet | None
-    dev_by_direction: dict[tuple[str, str], TokenPairs]
+    dev_by_direction: dict[tuple[str, ...], TokenPairs]
 
 
-def load_inputs(directory, config, corpus, options):
-    """Returns validated TrainingInputs, without writing anything.
+def load_inputs(
+    directory: ModelDirectory,
+    config: kt.TransformerConfig,
+    corpus: PreparedCorpus,
+    options: "TrainingOptions",
+) -> TrainingInputs:
+    """Returns validated inputs, without writing anything.
 
     InputError if the data are damaged or do not fit the configuration.
     """
@@ -66,7 +81,8 @@ def load_inputs(directory, config, corpus, options):
     }
     dev = dev_by_direction.get(())
     if dev is None and dev_by_direction:
-        dev = corpus.pairs("dev").filter_by_length(min(limits.values()))
+        pairs: typing.Any = corpus.pairs("dev")
+        dev = pairs.filter_by_length(min(limits.values()))
     for name in DEV_FLAGS:
         if dev is None and getattr(options, name):
             raise InputError(
@@ -80,7 +96,9 @@ def load_inputs(directory, config, corpus, options):
     )
 
 
-def resolve_tokenizer(options, directory, language):
+def resolve_tokenizer(
+    options: "TrainingOptions", directory: ModelDirectory, language: str
+) -> "TrainingOptions":
     """Returns the options with sacreBLEU's tokenizer for a target language."""
     # A resumed training keeps its tokenizer: BLEU of its runs is comparable.
     name = options.tokenize
@@ -93,7 +111,12 @@ def resolve_tokenizer(options, directory, language):
     return dataclasses.replace(options, tokenize=name)
 
 
-def write_run_files(directory, config, corpus, options):
+def write_run_files(
+    directory: ModelDirectory,
+    config: kt.TransformerConfig,
+    corpus: PreparedCorpus,
+    options: "TrainingOptions",
+) -> None:
     """Writes config.json, run.json, vocabulary and symbols."""
     source = corpus.manifest.source
     # Again, now locked: another training may have begun in the meantime.
@@ -106,7 +129,9 @@ def write_run_files(directory, config, corpus, options):
     directory.write_config(config)
 
 
-def validate_positions(config, options):
+def validate_positions(
+    config: kt.TransformerConfig, options: "TrainingOptions"
+) -> None:
     """Raises InputError if --max_tokens exceeds learned positions."""
     learned = config.positions == "learned"
     if learned and options.max_tokens > config.max_positions:
@@ -117,8 +142,13 @@ def validate_positions(config, options):
         )
 
 
-def validate_same_training(directory, config, source, options):
-    """Raises InputError if a ModelDirectory holds another training."""
+def validate_same_training(
+    directory: ModelDirectory,
+    config: kt.TransformerConfig,
+    source: DataSource,
+    options: "TrainingOptions",
+) -> None:
+    """Raises InputError if a directory holds another training."""
     if not directory.config_path.exists():
         return
     # Older trainings lack facts.

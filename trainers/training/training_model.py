@@ -11,10 +11,14 @@ An update on several replicas (devices of one or several machines):
    loss per token of the global batch. Keras would average the replicas' means.
 """
 
+import typing
+from collections.abc import Callable, Iterable, Iterator
+
+import keras
 import tensorflow as tf
 
-from keras_transformer.config import PAD_ID
-from trainers.batches import input_pipeline
+from keras_transformer.config import PAD_ID, TransformerConfig
+from trainers.batches import GroupedBatches, PlannedBatches, input_pipeline
 from trainers.training.callbacks import TokenMeans
 from trainers.training.strategies import ReplicaSeeds, has_gpu
 from trainers.training.training_base import (
@@ -33,8 +37,8 @@ class FusedAdam(AveragingAdam):
     Formula and variables are the same. There is no `amsgrad`.
     """
 
-    def build(self, variables):
-        """Creates moments and averages of variables, a list."""
+    def build(self, variables: list[keras.Variable]) -> None:
+        """Creates moments and averages of variables."""
         if self.built:
             return
         super().build(variables)
@@ -42,7 +46,7 @@ class FusedAdam(AveragingAdam):
             [each for each in self.variables if each.name.endswith(name)]
             for name in ("_momentum", "_velocity")
         )
-        averages = [(average,) for _, average in self._pairs()]
+        averages: list[tuple] = [(average,) for _, average in self._pairs()]
         averages = averages or [()] * len(variables)
         slots = [
             tuple(each.value for each in (variable, *moments, *average))
@@ -52,7 +56,11 @@ class FusedAdam(AveragingAdam):
         ]
         self._slots = lambda: slots
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(
+        self,
+        grads: list[tf.Tensor],
+        trainable_variables: list[keras.Variable] | None = None,
+    ) -> None:
         """Updates all variables by gradients that it sums over replicas."""
         del trainable_variables  # Those of `build`, in their order.
         context = tf.distribute.get_replica_context()
@@ -97,7 +105,9 @@ class FusedAdam(AveragingAdam):
             average.assign(average + share * (variable - average))
 
 
-def non_padding_positions(labels, states):
+def non_padding_positions(
+    labels: tf.Tensor, states: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns labels, int32 [N], and states, [N, D], without padding.
 
     Not for XLA, which would compile for each number of tokens.
@@ -118,30 +128,39 @@ class TrainingTransformer(TrainingBase):
 
     optimizer_class = FusedAdam
 
-    def __init__(self, config, compile_gradient=None, **kwargs):
+    def __init__(
+        self,
+        config: TransformerConfig,
+        compile_gradient: bool | None = None,
+        **kwargs: typing.Any,
+    ):
         super().__init__(config, **kwargs)
         if compile_gradient is None:
             compile_gradient = has_gpu()
         self.seeds = ReplicaSeeds(self)
         if not compile_gradient:
-            self._select_target_positions = non_padding_positions
+            self._select_target_positions = non_padding_positions  # type: ignore[method-assign]
         self._gradient = tf.function(
             self._loss_and_gradient,
             jit_compile=compile_gradient,
             autograph=False,
         )
 
-    def training_data(self, batches, step):
+    def training_data(
+        self, batches: GroupedBatches | PlannedBatches, step: int
+    ) -> tf.distribute.DistributedDataset:
         """See TrainingBase."""
         return input_pipeline.training_data(
             self.distribute_strategy, batches, step
         )
 
-    def evaluation_data(self, batches):
+    def evaluation_data(
+        self, batches: PlannedBatches
+    ) -> tf.distribute.DistributedDataset:
         """See TrainingBase."""
         return input_pipeline.evaluation_data(self.distribute_strategy, batches)
 
-    def make_train_function(self):
+    def make_train_function(self) -> Callable[[Iterator], dict[str, tf.Tensor]]:
         """See TrainingBase."""
         if self.train_function is None:
             run = self._run_on_replicas(self.train_step)
@@ -151,7 +170,7 @@ class TrainingTransformer(TrainingBase):
             )
         return self.train_function
 
-    def evaluate(self, data, steps):
+    def evaluate(self, data: Iterable, steps: int) -> dict[str, float]:
         """See TrainingBase."""
         if self.test_function is None:
             self.test_function = self._run_on_replicas(self.test_step)
@@ -174,7 +193,11 @@ class TrainingTransformer(TrainingBase):
 
         return run
 
-    def train_step(self, data, stop_flags):
+    def train_step(
+        self,
+        data: tuple[dict[str, tf.Tensor], tf.Tensor],
+        stop_flags: tf.Tensor,
+    ) -> dict[str, tf.Tensor]:
         """Updates the weights; returns means over the global batch.
 
         `data` are this replica's inputs and labels, `stop_flags` this worker's
@@ -205,7 +228,9 @@ class TrainingTransformer(TrainingBase):
             "time_up": stop_flags[1],
         }
 
-    def test_step(self, data):
+    def test_step(
+        self, data: tuple[dict[str, tf.Tensor], tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
         """Returns means over the global batch, without dropout."""
         inputs, labels = data
         context = tf.distribute.get_replica_context()

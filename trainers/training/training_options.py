@@ -1,6 +1,8 @@
 """Training options that are not part of the TransformerConfig."""
 
 import dataclasses
+import typing
+from collections.abc import Iterable
 
 from absl import flags
 
@@ -44,7 +46,7 @@ class TrainingOptions:
     keep_best: bool
 
     @classmethod
-    def from_flags(cls):
+    def from_flags(cls) -> typing.Self:
         """Returns the TrainingOptions; InputError if flags conflict."""
         _validate_final_weights()
         for name, batching in (("shapes", "length"), ("row_tokens", "pack")):
@@ -196,7 +198,7 @@ command.mark_flags_as_finite(
 )
 
 
-def validate_unused_flags(names, tasks):
+def validate_unused_flags(names: Iterable[str], tasks: str) -> None:
     """Raises InputError if one of these flags, for `tasks`, is given."""
     for name in names:
         if FLAGS[name].present:

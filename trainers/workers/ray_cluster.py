@@ -10,6 +10,8 @@ import logging
 import os
 import pathlib
 import socket
+import typing
+from collections.abc import Callable, Iterable, Iterator
 
 from absl import flags
 
@@ -24,7 +26,7 @@ _ROOT = pathlib.Path(__file__).parents[2]
 _PACKAGES = ("trainers", "export", "keras_transformer")
 
 
-def define_flag():
+def define_flag() -> None:
     """Defines --ray."""
     flags.DEFINE_string(
         "ray",
@@ -37,15 +39,20 @@ def define_flag():
 class RayCluster:
     """A connected cluster for tasks of `cpus` processors and `gpus` GPUs."""
 
-    def __init__(self, ray, cpus, gpus):
+    def __init__(self, ray: typing.Any, cpus: int, gpus: float):
         self._ray = ray
         self._cpus, self._gpus = cpus, gpus
 
-    def put(self, value):
+    def put(self, value: typing.Any) -> typing.Any:
         """Stores a value, sent once to each machine; returns a reference."""
         return self._ray.put(value)
 
-    def map(self, function, items, in_order=True):
+    def map(
+        self,
+        function: Callable[[typing.Any], typing.Any],
+        items: Iterable[typing.Any],
+        in_order: bool = True,
+    ) -> Iterator[typing.Any]:
         """Maps as `map_futures`, a task for each item.
 
         Function and items must be picklable, and results must not depend on who
@@ -64,9 +71,9 @@ class RayCluster:
             in_order,
         )
 
-    def count_concurrent_tasks(self):
+    def count_concurrent_tasks(self) -> int:
         """Returns how many tasks the cluster runs at once."""
-        resources = {"CPU": self._cpus}
+        resources: dict[str, float] = {"CPU": self._cpus}
         if self._gpus:
             resources["GPU"] = self._gpus
         total = 0
@@ -85,7 +92,9 @@ def _call(function, item):
 
 
 @contextlib.contextmanager
-def connect(address, cpus=1, gpus=0.0):
+def connect(
+    address: str, cpus: int = 1, gpus: float = 0.0
+) -> Iterator[RayCluster]:
     """Yields a RayCluster, and converts errors of Ray to InputError.
 
     `address` is "auto" for this machine's cluster, or host:port of the head.
@@ -151,7 +160,7 @@ def connect(address, cpus=1, gpus=0.0):
 
 
 @contextlib.contextmanager
-def task_map(address):
+def task_map(address: str) -> Iterator[Callable[..., Iterator[typing.Any]]]:
     """Yields `RayCluster.map` of a cluster, one processor per task."""
     with connect(address) as cluster:
         yield cluster.map

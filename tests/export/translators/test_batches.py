@@ -18,7 +18,10 @@ def test_each_is_answered_once_and_in_order(batch_tokens):
         batches.append(numbers)
         return [f"{number}!" for number in numbers]
 
-    found = map_in_batches(LENGTHS, batch_tokens, answer, steps.append)
+    # One thread, so that batches are answered in their order.
+    found = map_in_batches(
+        LENGTHS, batch_tokens, answer, steps.append, num_threads=1
+    )
     expected = [f"{i}!" if n > 1 else None for i, n in enumerate(LENGTHS)]
     assert found == expected
     assert sum(steps) == 8
