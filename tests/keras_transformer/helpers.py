@@ -4,6 +4,7 @@ import functools
 
 import keras
 import numpy as np
+import pytest
 
 import keras_transformer as kt
 from keras_transformer.parsing.parser_transformer import new_transformer
@@ -166,3 +167,10 @@ def compiled_once(function):
 def logits(model, inputs) -> np.ndarray:
     """The model's logits, dropout off."""
     return to_numpy(jitted_once(model)(inputs))
+
+
+def newer_keras(*version, backend=None):
+    """Skips a test of what older versions of Keras lack, on one backend."""
+    found = tuple(map(int, keras.__version__.split(".")[:2]))
+    is_old = found < version and backend in (None, keras.backend.backend())
+    return pytest.mark.skipif(is_old, reason=f"Keras {keras.__version__}")

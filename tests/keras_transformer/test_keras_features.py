@@ -20,14 +20,6 @@ tensorflow_only = pytest.mark.skipif(
 needs_tensorflow = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None, reason="Keras exports by it"
 )
-KERAS = tuple(map(int, keras.__version__.split(".")[:2]))
-
-
-def needs_keras(*version):
-    """What older versions of Keras lack."""
-    return pytest.mark.skipif(version > KERAS, reason=f"Keras {KERAS}")
-
-
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize`"),
     # Keras, to JAX.
@@ -104,7 +96,7 @@ def test_an_export_gives_the_same_logits(name, tmp_path):
 
 
 @tensorflow_only
-@needs_keras(3, 13)
+@helpers.newer_keras(3, 13)
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 def test_litert_gives_the_same_logits(tmp_path):
     import tensorflow as tf
@@ -122,7 +114,7 @@ def test_litert_gives_the_same_logits(tmp_path):
     "mode, largest",
     [
         ("int8", 0.03),
-        pytest.param("int4", 0.3, marks=needs_keras(3, 12)),
+        pytest.param("int4", 0.3, marks=helpers.newer_keras(3, 12)),
         ("float8", 0.15),
     ],
 )
@@ -168,7 +160,7 @@ def test_a_quantized_model_is_exported_but_not_saved(tmp_path):
     assert np.isfinite(helpers.to_numpy(best.scores)).all()
 
 
-@needs_keras(3, 13)
+@helpers.newer_keras(3, 13)
 @pytest.mark.parametrize("name", ["GPTQConfig", "AWQConfig"])
 def test_calibrating_modes_are_refused(name):
     config = getattr(keras.quantizers, name)(dataset=["a"], tokenizer=str.split)

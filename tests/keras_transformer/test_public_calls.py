@@ -206,6 +206,11 @@ READS = {
 }
 
 
+# Older versions do not report an id in a prefix or a tag.
+reports_prefixes = helpers.newer_keras(3, 15, backend="jax")
+
+
+@reports_prefixes
 def test_known_ids_out_of_range_raise():
     calls = new_id_calls()
     for place, readers in READS.items():
@@ -224,6 +229,7 @@ def compiled(function):
     return tf.function(function, jit_compile=True, autograph=False)
 
 
+@reports_prefixes
 @pytest.mark.skipif(BACKEND == "torch", reason="PyTorch raises errors")
 @pytest.mark.parametrize(
     "searches",
