@@ -52,7 +52,7 @@ def install_command(package: str) -> str:
 
 
 def find_unsupported_version() -> str | None:
-    """Returns what is wrong with an installed version, or None."""
+    """Returns a message about an unsupported version, or None."""
     for name, (lowest, limit) in VERSIONS.items():
         try:
             found = importlib.metadata.version(name)
