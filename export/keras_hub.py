@@ -16,6 +16,7 @@ from absl import flags, logging
 
 from export.common import command
 from export.common.errors import InputError
+from export.common.packages import KERAS_HUB_VERSIONS, find_unsupported_version
 from export.common.storage import atomic_write
 from export.model_directory import ModelDirectory
 
@@ -33,6 +34,9 @@ flags.DEFINE_string("from_preset", None, "Preset folder or hf://USER/MODEL.")
 def main(arguments: list[str]) -> None:
     """Writes a preset or a model directory."""
     del arguments
+    message = find_unsupported_version(KERAS_HUB_VERSIONS)
+    if message is not None:
+        raise InputError(message)
     if (FLAGS.preset is None) == (FLAGS.from_preset is None):
         raise InputError(
             "Give either --preset, the folder to write, or --from_preset, the "

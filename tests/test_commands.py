@@ -315,7 +315,8 @@ def test_versions_are_those_of_the_distribution(monkeypatch):
     given = project["dependencies"] + sum(
         project["optional-dependencies"].values(), []
     )
-    for name, (lowest, limit) in packages.VERSIONS.items():
+    versions = packages.VERSIONS | packages.KERAS_HUB_VERSIONS
+    for name, (lowest, limit) in versions.items():
         bounds = f">={lowest}" + (f",<{limit}" if limit else "")
         name = name.replace("keras-hub", "keras-nlp")
         assert any(each.startswith(f"{name}{bounds}") for each in given), name

@@ -13,9 +13,9 @@ VERSIONS: dict[str, tuple[str, str | None]] = {
     "tensorflow-cpu": ("2.18", "2.22"),
     "tensorflow-text": ("2.18", "2.22"),
     "jax": ("0.5", None),
-    "keras-hub": ("0.32", None),
     "sentencepiece": ("0.2.3", None),
 }
+KERAS_HUB_VERSIONS = {"keras-hub": ("0.32", None)}
 # Extras of packages, by the names of imports.
 EXTRAS = {
     "tensorflow": "tensorflow",
@@ -51,9 +51,11 @@ def install_command(package: str) -> str:
     return f"pip install {DISTRIBUTION}"
 
 
-def find_unsupported_version() -> str | None:
+def find_unsupported_version(
+    versions: dict[str, tuple[str, str | None]] = VERSIONS,
+) -> str | None:
     """Returns a message about an unsupported version, or None."""
-    for name, (lowest, limit) in VERSIONS.items():
+    for name, (lowest, limit) in versions.items():
         try:
             found = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
