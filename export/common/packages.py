@@ -15,7 +15,9 @@ VERSIONS: dict[str, tuple[str, str | None]] = {
     "jax": ("0.5", None),
     "sentencepiece": ("0.2.3", None),
 }
-KERAS_HUB_VERSIONS = {"keras-hub": ("0.32", None)}
+KERAS_HUB_VERSIONS: dict[str, tuple[str, str | None]] = {
+    "keras-hub": ("0.32", None)
+}
 # Extras of packages, by the names of imports.
 EXTRAS = {
     "tensorflow": "tensorflow",

@@ -13,7 +13,8 @@ import tempfile
 
 _HARMLESS = re.compile(
     rb"All log messages before absl::InitializeLog|oneDNN custom operations|"
-    rb"cpu_feature_guard|To enable the following instructions"
+    rb"cpu_feature_guard|To enable the following instructions|"
+    rb"Unable to register cu\w+ factory"
 )
 _NO_GPU = re.compile(rb"Could not find cuda drivers|failed call to cuInit")
 # Of NVIDIA's driver, of WSL's and of AMD's.
