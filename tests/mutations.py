@@ -211,8 +211,8 @@ MUTATIONS = [
         (
             "mean over padding",
             f"{_KT}/loss.py",
-            'reduction="mean_with_sample_weight"',
-            'reduction="mean"',
+            'reduction: str | None = "mean_with_sample_weight"',
+            'reduction: str | None = "mean"',
             _LOSS,
         ),
         (
@@ -433,9 +433,23 @@ MUTATIONS = [
         (
             "Adam without bias correction",
             "trainers/training/training_model.py",
-            "rate = learning_rate * tf.sqrt(square_factor) / mean_factor",
-            "rate = learning_rate",
+            "rate = rate * tf.sqrt(square_factor) / mean_factor",
+            "rate = tf.identity(rate)",
             "tests/trainers/training/test_optimizer.py",
+        ),
+        (
+            "the rate before a cooldown is rounded",
+            f"{_KT}/schedule.py",
+            "factor = ops.where(remaining > self.cooldown_steps, 1.0, factor)",
+            "factor = ops.minimum(factor, 1.0)",
+            "tests/trainers/wmt/test_time_budget.py",
+        ),
+        (
+            "an average without a warm-up",
+            "trainers/training/training_base.py",
+            "updates / (updates + 9.0), self.average_momentum",
+            "self.average_momentum, self.average_momentum",
+            "tests/trainers/training/test_training_model.py",
         ),
         # Checkpoints.
         (
