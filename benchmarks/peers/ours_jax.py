@@ -25,20 +25,7 @@ class Step:
         keras.utils.set_random_seed(1)
         model = TrainingTransformer(job.config, dtype=job.precision)
         model.compile_for_training()
-        # As Keras' `fit` does; there are no metrics.
-        self._state = (
-            *(
-                [variable.value for variable in variables]
-                for variables in (
-                    model.trainable_variables,
-                    model.non_trainable_variables,
-                    model.optimizer.variables,
-                )
-            ),
-            [],
-        )
-        self._update = jax.jit(model.train_step, donate_argnums=0)
-        self._stop_flags = np.zeros((1, 2), np.float32)
+        self._run_step = model.make_train_function()
         self._batches = [
             jax.device_put(pack(batch) if packed else batch.pad_ids)
             for batch in job.batches
@@ -49,10 +36,7 @@ class Step:
         )
 
     def run(self, number):
-        logs, self._state = self._update(
-            self._state, self._batches[number], self._stop_flags
-        )
-        jax.block_until_ready(self._state)
+        logs = self._run_step(iter([self._batches[number]]))
         return float(logs["loss"])
 
 

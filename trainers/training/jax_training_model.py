@@ -7,7 +7,7 @@ among the devices of a JaxStrategy.
 import itertools
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import jax
 import keras
@@ -41,7 +41,8 @@ class TrainingTransformer(TrainingBase):
         del compile_gradient  # JAX always compiles.
         super().__init__(config, **kwargs)
         self.distribute_strategy = JaxStrategy.current()
-        # Values of variables. Keras would wrap lists that are attributes.
+        # Values that the variables do not have yet, else None. Keras would wrap
+        # lists that are attributes.
         self._latest = types.SimpleNamespace(state=None)
         self._evaluate_batch = jax.jit(self._compute_means)
 
@@ -70,20 +71,6 @@ class TrainingTransformer(TrainingBase):
 
         return iterate_batches
 
-    def fit(  # type: ignore[override]
-        self,
-        data: Iterable,
-        steps_per_epoch: int,
-        callbacks: Iterable[keras.callbacks.Callback] = (),
-    ) -> None:
-        """See TrainingBase."""
-        groups = self._variable_groups()
-        self._latest.state = [
-            [each.value for each in group] for group in groups
-        ]
-        super().fit(data, steps_per_epoch, callbacks)
-        self._latest.state = None
-
     def _variable_groups(self):
         return (
             self.trainable_variables,
@@ -92,11 +79,12 @@ class TrainingTransformer(TrainingBase):
         )
 
     def sync_variables(self) -> None:
-        """See TrainingBase."""
+        """See TrainingBase; the next step begins from the variables."""
         groups = self._variable_groups()
         for variables, values in zip(groups, self._latest.state or ()):
             for variable, value in zip(variables, values):
                 variable.assign(value)
+        self._latest.state = None
 
     def _read_values(self, variables):
         # Assigning NumPy arrays would wait for all processes, and this one may
@@ -118,8 +106,12 @@ class TrainingTransformer(TrainingBase):
         def run(iterator):
             flags = self.signal_stop_flag, self.time_stop_flag
             rows = np.tile(np.float32(flags), (jax.local_device_count(), 1))
+            state = self._latest.state or [
+                [each.value for each in group]
+                for group in self._variable_groups()
+            ]
             logs, self._latest.state = update(
-                self._latest.state,
+                state,
                 tree.map_structure(strategy.distribute, next(iterator)),
                 strategy.distribute(rows),
             )
