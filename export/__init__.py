@@ -1,7 +1,7 @@
 """Uses a trained model: translates, exports, serves and converts it.
 
 `load_translator` opens a translator in Python. Modules at the top level are
-commands, `loading` and `model_directory`.
+commands, `loading`, `model_directory` and `remote_models`.
 """
 
 import importlib.util

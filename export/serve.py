@@ -14,7 +14,6 @@ requests in progress.
 """
 
 import socket
-import typing
 
 from absl import flags
 
@@ -90,7 +89,6 @@ def main(arguments: list[str]) -> None:
     listener = _listen(FLAGS.host, FLAGS.port)
     with listener:
         search = search_flags.read_given_flags(search_flags.MODEL_SEARCH)
-        languages: typing.Any
         languages = [FLAGS[name].value for name in search_flags.LANGUAGES]
         model = models.load_model(FLAGS.model, search, languages)
         # The first request of a signature is slow.

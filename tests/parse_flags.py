@@ -1,7 +1,7 @@
 """Parses lines of flags as a command would: `python -m tests.parse_flags`.
 
-Of standard input, a list of lists of arguments in JSON, it prints what is wrong
-with each, or null.
+Of standard input, a list of lists of arguments in JSON, it prints the error of
+each, or null.
 """
 
 import importlib

@@ -1,5 +1,6 @@
 """Every command, given what is not what its flags ask for."""
 
+import importlib.metadata
 import pathlib
 import subprocess
 import sys
@@ -323,7 +324,7 @@ def test_versions_are_those_of_the_distribution(monkeypatch):
     assert packages.find_unsupported_version() is None
     for version in "3.9.2", "3.17.0":
         monkeypatch.setattr(
-            packages.importlib.metadata,
+            importlib.metadata,
             "version",
             lambda name, version=version: version,
         )

@@ -70,16 +70,16 @@ def test_programs_run_and_imports_read_settings(folder, monkeypatch):
 def test_transformers_agrees(folder, monkeypatch):
     pytest.importorskip("transformers")
     ours = run_blocks("keras_transformer", folder, monkeypatch)
-    theirs = run_blocks("transformers", folder, monkeypatch)
-    assert [text.strip() for text in theirs["n_best"]] == ours["n_best"]
+    others = run_blocks("transformers", folder, monkeypatch)
+    assert [text.strip() for text in others["n_best"]] == ours["n_best"]
     for name in ("scores", "log_probability"):
-        np.testing.assert_allclose(ours[name], theirs[name], 1e-4)
-    cross = theirs["cross"][0].detach()
+        np.testing.assert_allclose(ours[name], others[name], 1e-4)
+    cross = others["cross"][0].detach()
     np.testing.assert_allclose(ours["cross"][0], cross, atol=1e-5)
-    tokenizer = theirs["MarianTokenizer"].from_pretrained("opus-mt-en-fr")
+    tokenizer = others["MarianTokenizer"].from_pretrained("opus-mt-en-fr")
     batch = tokenizer(TEXTS, return_tensors="pt", padding=True)
     for options, settings in [row[:2] for row in ROWS if row[2] == "yes"]:
-        ids = theirs["model"].generate(**batch, **options)
+        ids = others["model"].generate(**batch, **options)
         # Their limit of 80 tokens is another one here.
         ended = (ids[:, :80] == tokenizer.eos_token_id).any(1).numpy()
         texts = tokenizer.batch_decode(ids, skip_special_tokens=True)

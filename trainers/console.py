@@ -9,6 +9,8 @@ import subprocess
 import sys
 import typing
 
+from export.common.packages import DISTRIBUTION, EXIT_INPUT_ERROR
+
 # Names of the console, where it is not the last of the module's.
 _NAMES = {"trainers.wmt": "train", "export.saved_model": "export"}
 _PACKAGES = "trainers", "export"
@@ -44,7 +46,7 @@ def main() -> None:
     if name == "--version":
         from keras_transformer import __version__
 
-        print(f"keras-translation {__version__}")
+        print(f"{DISTRIBUTION} {__version__}")
     elif name == "--completion":
         print(_completion(commands), end="")
     elif name in ("--help", "-h"):
@@ -61,7 +63,7 @@ def main() -> None:
             f"{', '.join(sorted(commands))}.",
             file=sys.stderr,
         )
-        sys.exit(2)
+        sys.exit(EXIT_INPUT_ERROR)
 
 
 def find_commands() -> dict[str, tuple[str, str]]:

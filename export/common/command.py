@@ -57,11 +57,10 @@ def run(
             if not any_backend:
                 _validate_backend()
             return main(arguments)
-        except InputError as error:
-            print(f"Error: {error}", file=sys.stderr)
-            return EXIT_INPUT_ERROR
-        except ImportError as error:
-            message = explain_import_error(error)
+        except (InputError, ImportError) as error:
+            message = str(error)
+            if isinstance(error, ImportError):
+                message = explain_import_error(error)
             if message is None:
                 raise
             print(f"Error: {message}", file=sys.stderr)

@@ -1,6 +1,5 @@
 """Checks installed packages, and names the extra that installs one."""
 
-import importlib.metadata
 import re
 import sys
 
@@ -57,6 +56,9 @@ def find_unsupported_version(
     versions: dict[str, tuple[str, str | None]] = VERSIONS,
 ) -> str | None:
     """Returns a message about an unsupported version, or None."""
+    # Not at the top: it takes 25 ms, and only commands need it.
+    import importlib.metadata
+
     for name, (lowest, limit) in versions.items():
         try:
             found = importlib.metadata.version(name)

@@ -4,7 +4,7 @@ import concurrent.futures
 import functools
 import itertools
 import typing
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 
 # Submitted items per worker, so that no worker is idle.
 PENDING_PER_WORKER = 2
@@ -17,7 +17,7 @@ def map_in_threads(
     items: Iterable[_Item],
     num_threads: int,
     pending_per_thread: int = PENDING_PER_WORKER,
-) -> Iterator[_Result]:
+) -> Generator[_Result, None, None]:
     """Maps in threads; yields the results in the order of the items.
 
     After an error or `close` no further item is started.

@@ -51,7 +51,7 @@ def atomic_write(path: "str | AnyPath") -> Iterator[pathlib.Path]:
         ) from error
 
 
-def write_bytes(path: "str | AnyPath", content: bytes) -> None:
+def write_bytes(path: "str | AnyPath", content: bytes | memoryview) -> None:
     """Writes a file atomically; raises as `atomic_write`."""
     with atomic_write(path) as temporary:
         temporary.write_bytes(content)

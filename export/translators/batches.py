@@ -67,7 +67,7 @@ def parallel_map(
     if num_threads == 1:
         return (function(item) for item in items)
     # Their results are small: no thread waits for the slowest of a few.
-    return map_in_threads(function, items, num_threads, pending_per_thread=100)  # type: ignore[return-value]
+    return map_in_threads(function, items, num_threads, pending_per_thread=100)
 
 
 def batch_by_length(

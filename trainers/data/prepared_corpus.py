@@ -163,7 +163,7 @@ def write_shard(
     ids_crc32, lengths_crc32 = map(zlib.crc32, contents)
     shard = Shard(name, len(lengths), len(ids), ids_crc32, lengths_crc32)
     for path, content in zip(shard.paths(folder), contents):
-        write_bytes(path, content)  # type: ignore[arg-type]
+        write_bytes(path, content)
     return shard
 
 

@@ -123,7 +123,7 @@ class TeacherJob:
             shard, line = item
             return shard, self._translate(line)
 
-        results: typing.Any = map_in_threads(
+        results = map_in_threads(
             translate, lines, num_requests, _PENDING_PER_THREAD
         )
         with contextlib.closing(results):
