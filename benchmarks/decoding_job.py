@@ -141,12 +141,22 @@ def model_directory(job, folder):
 def saved_model(job, folder):
     """Exports a SavedModel for the job's search; returns its path."""
     versions = folder / "export"
+    _export(job, "export.saved_model", f"--export_dir={versions}")
+    return versions / "1"
+
+
+def onnx(job, folder):
+    """Exports an ONNX file for the job's search; returns its folder."""
+    path = folder / "onnx"
+    _export(job, "export.onnx", f"--output_dir={path}")
+    return path
+
+
+def _export(job, command, output):
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "export.saved_model", "--nocheck"),
-            f"--model_dir={job.model}",
-            f"--export_dir={versions}",
-            *job.flags,
+            *(sys.executable, "-m", command, "--nocheck"),
+            *(f"--model_dir={job.model}", output, *job.flags),
         ],
         cwd=ROOT,
         capture_output=True,
@@ -156,7 +166,6 @@ def saved_model(job, folder):
     if done.returncode:
         lines = done.stderr.splitlines()[-_LAST_LINES:]
         raise InputError("\n".join(["The export failed:", *lines]))
-    return versions / "1"
 
 
 def ctranslate2(job, folder, quantization="float32"):
@@ -258,6 +267,15 @@ def _served(stop_criterion="heuristic", search=(), **options):
     )
 
 
+def _onnx(**search):
+    return DecodeSystem(
+        "ours_onnx:Onnx",
+        "onnxruntime",
+        prepare=onnx,
+        search={"stop_criterion": "k_finished", **search},
+    )
+
+
 _ct2 = functools.partial(
     DecodeSystem,
     "ctranslate2_translator:CTranslate2",
@@ -296,6 +314,8 @@ SYSTEMS = {
         "ours-served-finished": _served("k_finished"),
         "ours-served-frozen": _served("k_finished", frozen=True),
         "ours-served-int8": _served("k_finished", {"quantization": "int8"}),
+        "ours-onnx": _onnx(),
+        "ours-onnx-int8": _onnx(quantization="int8"),
         **_ON_BOTH,
         "products-xla": _products(options={"xla": True}),
     },

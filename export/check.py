@@ -1,12 +1,13 @@
 """Runs an export as TensorFlow Serving would: `python -m export.check E`.
 
-E is an exported version, or a folder of versions, whose newest is checked. A
-version with operations that a stock server lacks, or that access files, is
-refused. Otherwise it is loaded without Keras, and every signature runs its
-warm-up requests. With --model_dir the outputs for batches of 1, 7 and 64 are
-compared with those of the model directory: texts must be equal, and scores
-within 0.0001; of an int8 export nine of ten texts, and scores within 2 %. The
-exit code is 2 if a check fails.
+E is an exported version, or a folder of versions, whose newest is checked, or a
+folder of export.onnx, which onnxruntime runs. A version with operations that a
+stock server lacks, or that access files, is refused. Otherwise it is loaded
+without Keras, and every signature runs its warm-up requests. With --model_dir
+the outputs for batches of 1, 7 and 64 are compared with those of the model
+directory: texts must be equal, and scores within 0.0001; of an int8 export nine
+of ten texts, and scores within 2 %; of an int8 file of ONNX, which rounds
+otherwise, three of ten. The exit code is 2 if a check fails.
 """
 
 import itertools
@@ -20,6 +21,7 @@ from export.common import command
 from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
 from export.common.storage import explain_read_errors
+from export.onnx.onnx_session import OnnxSession, find_onnx
 from export.serving.comparison import TOLERANCES, Comparison
 from export.serving.export_directory import (
     LIMITS,
@@ -63,17 +65,46 @@ _ROW = "{:16}{:>9}{:>9}{:>9}{:>9}{:>12}{:>12}"
 
 def main(arguments: list[str]) -> None:
     """Checks one version and prints a table."""
-    version = newest_version(pathlib.Path(arguments[1]))
+    path = pathlib.Path(arguments[1])
+    folder = find_onnx(path)
+    version = folder or newest_version(path)
     if version is None:
         raise InputError(
-            f"There is no exported version in {arguments[1]}; give the folder "
-            "that export.saved_model wrote."
+            f"There is no export in {path}; give the folder that "
+            "export.saved_model or export.onnx wrote."
         )
+    run = _run_version if folder is None else _run_onnx
+    description, requests, times, batches, answers = run(version)
+    comparisons = {}
+    if batches:
+        # Imports Keras, which a server does not have.
+        servable = _load_servable(version, description)
+        comparisons = _compare_answers(answers, servable, description)
+    _print_table(requests, times, comparisons)
+    checked = "" if folder else "; every operation is in a stock server"
+    print(
+        f"{folder_size(version):,} bytes for {description['parameters']:,} "
+        f"parameters{checked}.",
+        flush=True,
+    )
+    for name, comparison in comparisons.items():
+        if comparison.error is not None:
+            raise InputError(
+                f"The signature {name} and the model directory have different "
+                f"results: {comparison.error}."
+            )
+
+
+def _run_version(version):
+    """Returns the description, requests, times, batches and their answers."""
     # Before any of it runs: an export may come from an untrusted source.
     _validate_operations(version)
     description = read_description(version)
     requests = read_warm_up_requests(version)
-    batches = _make_batches(version, description) if FLAGS.model_dir else []
+    batches = []
+    if FLAGS.model_dir:
+        folder = pathlib.Path(FLAGS.model_dir)
+        batches = _make_batches(version, description, folder)
     try:
         session = ServerSession(version)
     except SERVER_ERRORS as error:
@@ -87,27 +118,36 @@ def main(arguments: list[str]) -> None:
                 f"and warm-up requests for {', '.join(requests)}; export the "
                 "model again with export.saved_model."
             )
-        times = {
-            name: _measure(session, name, requests[name]) for name in requests
+        inputs = {
+            name: each.inputs for name, each in session.signatures.items()
         }
-        answers = _answer_batches(session, batches)
-    comparisons = {}
-    if batches:
-        # Imports Keras, which a server does not have.
-        servable = _load_servable(version, description)
-        comparisons = _compare_answers(answers, servable, description)
-    _print_table(requests, times, comparisons)
-    print(
-        f"{folder_size(version):,} bytes for {description['parameters']:,} "
-        "parameters; every operation is in a stock server.",
-        flush=True,
-    )
-    for name, comparison in comparisons.items():
-        if comparison.error is not None:
-            raise InputError(
-                f"The signature {name} and the model directory have different "
-                f"results: {comparison.error}."
-            )
+        times = _measure_all(session, requests)
+        answers = _answer_batches(session, inputs, batches)
+    return description, requests, times, batches, answers
+
+
+def _run_onnx(folder):
+    """See above; the requests are the first batches."""
+    session = OnnxSession(folder)
+    description = session.description
+    limits = description["limits"]
+    if limits["quantization"]:
+        limits["quantization"] = f"onnx-{limits['quantization']}"
+    model_dir = pathlib.Path(FLAGS.model_dir or folder)
+    batches = _make_batches(folder, description, model_dir)
+    requests = {
+        name: [{"text": texts} for texts, *_ in batches[:2]]
+        for name in session.signatures
+    }
+    times = _measure_all(session, requests)
+    if not FLAGS.model_dir:
+        batches = []
+    answers = _answer_batches(session, session.signatures, batches)
+    return description, requests, times, batches, answers
+
+
+def _measure_all(session, requests):
+    return {name: _measure(session, name, requests[name]) for name in requests}
 
 
 def _validate_operations(version):
@@ -123,10 +163,9 @@ def _validate_operations(version):
         )
 
 
-def _make_batches(version, description):
+def _make_batches(version, description, folder):
     """Returns the arguments of `select_inputs` for batches of random texts."""
     task = read_task(version)
-    folder = pathlib.Path(FLAGS.model_dir)
     path = folder / "vocabulary.model"
     with explain_read_errors(path):
         vocabulary = path.read_bytes()
@@ -176,14 +215,14 @@ def _measure(session, name, requests):
     return sum(times[: len(requests)]), first, statistics.median(later)
 
 
-def _answer_batches(session, batches):
+def _answer_batches(session, inputs_of_signatures, batches):
     """Returns the texts, inputs and outputs of each batch, by signature."""
-    answers, count = {}, len(session.signatures) * sum(_BATCH_SIZES)
+    answers, count = {}, len(inputs_of_signatures) * sum(_BATCH_SIZES)
     with ProgressBar("Running signatures", count, "texts") as bar:
-        for name, signature in session.signatures.items():
+        for name, input_names in inputs_of_signatures.items():
             answers[name] = []
             for texts, *columns in batches:
-                inputs = select_inputs(signature.inputs, texts, *columns)
+                inputs = select_inputs(input_names, texts, *columns)
                 outputs = session.run(name, inputs)
                 answers[name].append((texts, inputs, outputs))
                 bar.update(len(texts))
@@ -194,6 +233,8 @@ def _load_servable(version, description):
     """Returns the ServedTranslator or ServedParser of --model_dir."""
     task, limits = read_task(version), description["limits"]
     settings = {name: limits[name] for name in LIMITS[task]}
+    if settings.get("quantization") == "onnx-int8":
+        settings["quantization"] = None
     if task == "parsing":
         from export.serving.served_parser import ServedParser
 

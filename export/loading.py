@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from export.common.errors import InputError
 from export.common.packages import install_command
+from export.onnx.onnx_session import OnnxSession, find_onnx
 from export.remote_models import download_model
 from export.serving.export_directory import (
     newest_version,
@@ -19,9 +20,6 @@ from export.translators.batches import BATCH_TOKENS
 from export.translators.languages import Languages
 from export.translators.signature_backend import SignatureBackend
 from export.translators.translator import Translator
-
-if typing.TYPE_CHECKING:
-    from export.serving.session import ServerSession
 
 # What IdsBackend takes besides SEARCH_FIELDS.
 _IDS_SETTINGS = ("min_length", "batch_tokens", "max_source_tokens")
@@ -37,8 +35,9 @@ def load_translator(
     """Returns the Translator of model directories or of an export.
 
     Args:
-        model: path of a model directory, of an exported version or of a folder
-            of versions, whose newest is used; or a URL of `download_model`.
+        model: path of a model directory, of an exported version, of a folder of
+            versions, whose newest is used, or of a folder of export.onnx; or a
+            URL of `download_model`.
         *others: further model directories of an ensemble.
         source_language: code of the texts' language, for a model of several;
             that of the model directory or export by default.
@@ -58,76 +57,101 @@ def load_translator(
     paths = [download_model(each) for each in (model, *others)]
     refused = [f"--{name}" for name in settings if name != "batch_tokens"]
     refused += ["the other models"] * bool(others)
-    versions = [find_version(path, refused) for path in paths]
-    if any(versions):
-        translator = _open_version(versions[0], **settings)
+    exports = [find_export(path, refused) for path in paths]
+    if exports[0] is not None:
+        translator = _open_translator(exports[0], **settings)
     else:
         translator = _open_directories(paths, settings)
     return translator.for_languages(source_language, target_language)
 
 
-def find_version(
+class LoadedModel(typing.NamedTuple):
+    """The signatures of a translator.
+
+    Attributes:
+        run: function of a signature's name and a dict of its inputs, arrays or
+            lists, that returns a dict of arrays with a row per text.
+        inputs: names of the inputs of each signature, a dict of lists.
+        beam_size: number of translations of the signature "n_best".
+        languages: its Languages.
+    """
+
+    run: typing.Callable
+    inputs: dict[str, list[str]]
+    beam_size: int
+    languages: Languages
+
+
+def find_export(
     path: str | os.PathLike, refused: Sequence[str] = ()
 ) -> pathlib.Path | None:
-    """Returns the newest exported version at a path, or None without one.
+    """Returns the path of the export at a path, or None without one.
 
-    Raises InputError if there is no folder, or if there is an export although
-    `refused` has names of what an export does not take.
+    That is the newest version in a folder, or a folder of export.onnx. Raises
+    InputError if there is nothing, or if there is an export although `refused`
+    has names of what an export does not take.
     """
     path = pathlib.Path(path)
-    if not path.is_dir():
+    found = find_onnx(path)
+    if found is None and not path.is_dir():
         raise InputError(
             f"There is no folder {path}; expected a model directory or an "
             "exported version."
         )
-    version = newest_version(path)
-    if version is not None and refused:
+    found = found or newest_version(path)
+    if found is not None and refused:
         raise InputError(
-            f"{version} is an export, whose search cannot be changed: give its "
+            f"{found} is an export, whose search cannot be changed: give its "
             f"model directory, or omit {', '.join(refused)}."
         )
-    return version
+    return found
 
 
-def open_session(version: pathlib.Path) -> "ServerSession":
-    """Returns the ServerSession of a translator's exported version.
+def open_export(path: pathlib.Path) -> LoadedModel:
+    """Returns the LoadedModel of a path from `find_export`.
 
     Raises InputError if it is that of a parser or cannot be loaded.
     """
-    # Not at the top: only exports need a session.
+    if find_onnx(path) is not None:
+        model = OnnxSession(path)
+        return LoadedModel(
+            model.run, model.signatures, model.beam_size, model.languages
+        )
+    # Not at the top: only these exports need TensorFlow.
     from export.serving.session import SERVER_ERRORS, ServerSession
 
-    if read_task(version) == "parsing":
+    if read_task(path) == "parsing":
         raise InputError(
-            f"{version} is the export of a parser; expected a translator."
+            f"{path} is the export of a parser; expected a translator."
         )
     try:
-        return ServerSession(version)
+        session = ServerSession(path)
     except SERVER_ERRORS as error:
         raise InputError(
-            f"{version} is not an exported version that TensorFlow Serving "
+            f"{path} is not an exported version that TensorFlow Serving "
             f"could load: {error}"
         ) from error
-
-
-def _open_version(version, batch_tokens=BATCH_TOKENS):
-    session = open_session(version)
-    signatures, languages = session.signatures, Languages()
+    signatures, languages, beam_size = session.signatures, Languages(), 1
     # Not there without a description of the export.
     with contextlib.suppress(InputError):
-        languages = read_export_languages(read_description(version))
-    beam_size = 1
+        languages = read_export_languages(read_description(path))
     if "n_best" in signatures:
         scores = signatures["n_best"].outputs["scores"]
         beam_size = scores.tensor_shape.dim[1].size
+    inputs = {name: [*each.inputs] for name, each in signatures.items()}
+    return LoadedModel(session.run, inputs, beam_size, languages)
+
+
+def _open_translator(path, batch_tokens=BATCH_TOKENS):
+    model = open_export(path)
     backend = SignatureBackend(
-        session.run,
-        signatures,
-        str(version),
+        model.run,
+        model.inputs,
+        str(path),
         batch_tokens=batch_tokens,
-        beam_size=beam_size,
+        beam_size=model.beam_size,
     )
-    return Translator(backend, languages)
+    return Translator(backend, model.languages)
 
 
 def _open_directories(paths, settings):

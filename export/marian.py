@@ -1,9 +1,10 @@
-"""Writes a model in Hugging Face's format: `python -m export.marian`.
+"""Writes a model in Hugging Face's format, or Marian's: `export.marian`.
 
     python -m export.marian --model_dir=runs/demo --output_dir=marian
 
 `MarianMTModel.from_pretrained` and `MarianTokenizer.from_pretrained` load the
 directory, Marian itself does not; `export.import_marian --hf` converts it back.
+With --npz the files are Marian's own, and `export.import_marian --npz` does.
 """
 
 from absl import flags
@@ -15,15 +16,17 @@ FLAGS = flags.FLAGS
 
 flags.DEFINE_string("model_dir", None, "The model directory.", required=True)
 flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
+flags.DEFINE_bool("npz", False, "Write the files of Marian itself.")
 
 
 def main(arguments: list[str]) -> None:
-    """Writes a directory for MarianMTModel."""
+    """Writes a directory for MarianMTModel, or for Marian."""
     del arguments
     path = command.new_path("output_dir")
     # Not at the top: TensorFlow takes seconds to load.
     from export.model_directory import ModelDirectory
     from export.pretrained.hugging_face_writer import write_hugging_face
+    from export.pretrained.marian_writer import write_marian
 
     directory = ModelDirectory(FLAGS.model_dir)
     model, _, _ = directory.load()
@@ -31,7 +34,17 @@ def main(arguments: list[str]) -> None:
     languages = directory.read_languages()
     with atomic_write(path) as temporary:
         temporary.mkdir()
-        write_hugging_face(model, vocabulary, languages, temporary)
+        if FLAGS.npz:
+            write_marian(model, vocabulary, temporary)
+        else:
+            write_hugging_face(model, vocabulary, languages, temporary)
+    if FLAGS.npz:
+        print(
+            f"Wrote {path}; marian-decoder --config={path / 'decoder.yml'} "
+            "ranks by log-probability / length^alpha and narrows its beam with "
+            "each hypothesis that ends."
+        )
+        return
     print(
         f"Wrote {path}. MarianMTModel ranks by log-probability / length^alpha "
         f"and ends after {model.config.max_extra_tokens} tokens; "

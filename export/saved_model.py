@@ -7,8 +7,6 @@ watches E never loads a partial version.
 import errno
 import pathlib
 import shlex
-import subprocess
-import sys
 import typing
 
 import tensorflow as tf
@@ -18,6 +16,7 @@ from export.common import command
 from export.common.errors import InputError
 from export.common.storage import atomic_write, write_json
 from export.model_directory import ModelDirectory
+from export.serving.comparison import check_export
 from export.serving.export_directory import (
     DESCRIPTION_FILES,
     LIMITS,
@@ -133,7 +132,7 @@ def save(
                 temporary / output_vocabulary_files.SHORTLIST_FILE,
             )
         if check:
-            _run_check(directory.path, temporary)
+            check_export(directory.path, temporary)
 
 
 def _create_servable(directory, search):
@@ -154,20 +153,6 @@ def _create_servable(directory, search):
             f"for a parser, got {limit}."
         )
     return ServedParser.from_directory(directory.path, **search)
-
-
-def _run_check(model_dir, version):
-    """Runs export.check in a process without Keras, like a server's."""
-    print("Checking the export before it gets its number:", flush=True)
-    arguments = ["export.check", f"--model_dir={model_dir}", "--", str(version)]
-    process = subprocess.run(
-        [sys.executable, "-m", *arguments], stderr=sys.stderr
-    )
-    if process.returncode:
-        raise InputError(
-            "The export did not pass export.check, see its error above; "
-            "nothing was written. --nocheck would skip the check."
-        )
 
 
 if __name__ == "__main__":

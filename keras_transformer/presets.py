@@ -148,6 +148,30 @@ PARSING_SMALL = {
     "max_extra_tokens": 300,
 }
 
+# The sizes of student.tiny.yml and student.base.yml, from which Firefox's
+# translation models are trained (github.com/mozilla/translations, in
+# pipeline/train/configs/model), with what export.bergamot needs. Their decoders
+# are recurrent (SSRU), these are the paper's.
+FIREFOX_TINY = {
+    "vocabulary_size": 32_000,
+    "num_layers": 6,
+    "num_decoder_layers": 2,
+    "d_model": 256,
+    "d_ff": 1536,
+    "num_heads": 8,
+    "d_k": 32,
+    "d_v": 32,
+    "norm": "post",
+    "sinusoid_rates": "marian",
+}
+
+FIREFOX_BASE = FIREFOX_TINY | {
+    "d_model": 512,
+    "d_ff": 2048,
+    "d_k": 64,
+    "d_v": 64,
+}
+
 PRESETS: dict[str, dict[str, typing.Any]] = {
     "base": BASE,
     "big": BIG,
@@ -164,6 +188,8 @@ PRESETS: dict[str, dict[str, typing.Any]] = {
     "tiny-2-1": TINY | {"num_decoder_layers": 1},
     "multi30k-tiny": MULTI30K_TINY,
     "multi30k-tiny-cooldown": MULTI30K_TINY_COOLDOWN,
+    "firefox-tiny": FIREFOX_TINY,
+    "firefox-base": FIREFOX_BASE,
     "parsing": PARSING,
     "parsing-semi": PARSING | {"vocabulary_size": 32_000},
     "parsing-small": PARSING_SMALL,

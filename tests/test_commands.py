@@ -23,6 +23,15 @@ COMMANDS = {
         "--model=m --text=ba",
         {"model": "folder", "output": "new file", "svg": "new file"},
     ),
+    "export.bergamot": (
+        "--model_dir=m --output_dir=new --sentences=text",
+        {
+            "model_dir": "folder",
+            "output_dir": "new folder",
+            "sentences": "file",
+            "shortlist": "file",
+        },
+    ),
     "export.check": ("e", {"model_dir": "folder"}),
     "export.client": (
         "--url=http://localhost:1 --retries=0",
@@ -49,6 +58,10 @@ COMMANDS = {
         "--model_dir=m --preset=new",
         {"model_dir": "folder", "preset": "new folder"},
     ),
+    "export.litert": (
+        "--model_dir=m --output_dir=new --nocheck",
+        {"model_dir": "folder", "output_dir": "new folder"},
+    ),
     "export.marian": (
         "--model_dir=m --output_dir=new",
         {"model_dir": "folder", "output_dir": "new folder"},
@@ -56,6 +69,18 @@ COMMANDS = {
     "export.model_card": (
         "--model_dir=m",
         {"model_dir": "folder", "export": "folder", "output": "new file"},
+    ),
+    "export.onnx": (
+        "--model_dir=m --output_dir=new --nocheck",
+        {
+            "model_dir": "folder",
+            "output_dir": "new folder",
+            "target_pieces": "file",
+        },
+    ),
+    "export.page": (
+        "--model_dir=m --output_dir=new --nocheck",
+        {"model_dir": "folder", "output_dir": "new folder"},
     ),
     "export.parse": ("--model=m", {"model": "folder", **_LINES}),
     "export.sample": ("--model=m", {"model": "folder", **_LINES}),

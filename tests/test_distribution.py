@@ -11,6 +11,7 @@ from tests import processes
 FILES = (
     "export/attention_views/page/template.html",
     "export/http_server/page/index.html",
+    "export/page/static/index.html",
     "trainers/pictures/fonts",
 )
 

@@ -40,6 +40,9 @@ EXTRAS = {
     "safetensors": "hub",
     "yaml": "hub",
     "ctranslate2": "ctranslate2",
+    "onnx": "onnx",
+    "onnxruntime": "onnxruntime",
+    "ai_edge_litert": "litert",
     "py3langid": "languages",
     "ray": "ray",
 }

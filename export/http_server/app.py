@@ -33,9 +33,10 @@ from export.http_server.fields import (
     validate_texts,
     validate_unicode,
 )
-from export.http_server.models import LoadedModel, list_languages
+from export.http_server.models import list_languages
+from export.loading import LoadedModel
 
-_PAGE = pathlib.Path(__file__).parent / "page" / "index.html"
+_PAGE = pathlib.Path(__file__).parent / "page"
 _LOGGER = logging.getLogger(__name__)
 _FORMATS = ("text", "html")
 # What a browser asks before it sends a request of a page of another origin.
@@ -124,9 +125,13 @@ class _Server:
 
     def __init__(self, model, model_name, limits, api_key):
         self._model = model
-        self._page = _PAGE.read_text(encoding="utf-8").replace(
-            "MODEL_PATH", f"v1/models/{model_name}:predict"
-        )
+        self._page = (_PAGE / "index.html").read_text("utf-8")
+        for marker, content in {
+            "MODEL_PATH": f"v1/models/{model_name}:predict",
+            "SHARED_STYLE": (_PAGE / "shared.css").read_text("utf-8"),
+            "SHARED_SCRIPT": (_PAGE / "shared.js").read_text("utf-8"),
+        }.items():
+            self._page = self._page.replace(marker, content)
         self._limits = limits
         self._api_key = api_key
         self.batcher = Batcher(

@@ -5,31 +5,10 @@ import typing
 from collections.abc import Mapping, Sequence
 
 from export.common.errors import InputError
-from export.loading import find_version, open_session
+from export.loading import LoadedModel, find_export, open_export
 from export.model_directory import ModelDirectory
 from export.remote_models import download_model
-from export.serving.export_directory import (
-    read_description,
-    read_export_languages,
-)
 from export.translators.languages import Languages
-
-
-class LoadedModel(typing.NamedTuple):
-    """A translator that can be served.
-
-    Attributes:
-        run: function of a signature's name and a dict of its inputs, arrays or
-            lists, that returns a dict of arrays with a row per text.
-        inputs: names of the inputs of each signature, a dict of lists.
-        beam_size: number of translations of the signature "n_best".
-        languages: its Languages.
-    """
-
-    run: typing.Callable
-    inputs: dict[str, list[str]]
-    beam_size: int
-    languages: Languages
 
 
 def load_model(
@@ -37,7 +16,7 @@ def load_model(
     search: Mapping[str, typing.Any],
     languages: Sequence[str | None] = (None, None),
 ) -> LoadedModel:
-    """Loads a model directory, an exported version, or the newest of several.
+    """Loads a model directory or an export; see `load_translator`.
 
     `search` has arguments of ServedTranslator for a model directory,
     with paths as in `load_output_vocabulary`; `languages` are codes of source
@@ -45,21 +24,11 @@ def load_model(
     translator or it lacks a language, or if an export gets arguments.
     """
     path = download_model(path)
-    version = find_version(path, [f"--{name}" for name in search])
-    if version is None:
+    export = find_export(path, [f"--{name}" for name in search])
+    if export is None:
         return _load_directory(ModelDirectory(path), search, languages)
-    return _load_export(version, languages)
-
-
-def _load_export(version, selected):
-    session = open_session(version)
-    description = read_description(version)
-    return LoadedModel(
-        session.run,
-        {name: [*each.inputs] for name, each in session.signatures.items()},
-        description["limits"]["beam_size"],
-        read_export_languages(description).select(*selected),
-    )
+    model = open_export(export)
+    return model._replace(languages=model.languages.select(*languages))
 
 
 def _load_directory(directory, search, selected):

@@ -23,6 +23,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from export.tokenizers import sentencepiece_model
 from export.tokenizers.letter_case import (
+    CASE_MARKS,
     character_class,
     has_case_marks,
     mark_case,
@@ -74,10 +75,45 @@ class PythonTokenizer(SourceTags):
 
     def ids(self, text: str) -> list[int]:
         """Returns the ids of a text, with the end id."""
+        ids = self._processor.encode(self._clean(text))
+        return [*ids, self._processor.eos_id()]
+
+    def _clean(self, text):
         text = text.replace("\0", "")
         if self._has_case_marks:
             text = mark_case(text, self._is_token)
-        return [*self._processor.encode(text), self._processor.eos_id()]
+        return text
+
+    def count_visible(self, text: str) -> int:
+        """Returns how many visible characters a text becomes.
+
+        White space, marks of capitals, and characters that SentencePiece drops
+        are not visible.
+        """
+        return sum(map(self._is_visible, self._clean(text)))
+
+    @functools.cache  # noqa: B019
+    def _is_visible(self, character):
+        if character.isspace() or character in CASE_MARKS:
+            return False
+        pieces = self._processor.encode(character, out_type=str)
+        return any(piece.strip(SPACE) for piece in pieces)
+
+    def visible_spans(self, text: str) -> list[tuple[int, int]]:
+        """Counts visible characters before each token and up to its end.
+
+        The end token is not among them.
+        """
+        return self._visible_spans(self._clean(text))
+
+    def _visible_spans(self, text, before=0):
+        ends = np.cumsum([len(each.encode()) for each in text])
+        counts = np.cumsum([before, *map(self._is_visible, text)])
+        pieces = self._processor.encode(text, return_type="proto").pieces
+        return [
+            tuple(counts[np.searchsorted(ends, offsets, "right")].tolist())
+            for offsets in ([each.begin, each.end] for each in pieces)
+        ]
 
     def _is_token(self, text):
         token_id = self._processor.piece_to_id(SPACE + text)
@@ -128,7 +164,7 @@ class PythonVocabTokenizer(PythonTokenizer):
     def ids(self, text: str) -> list[int]:
         """Returns ids with the end id; a leading tag is one id."""
         processor, unknown_id = self._processor, self._processor.unk_id()
-        tags, text = split_tags(self._normalize(text), self.num_tags)
+        tags, text = split_tags(self._clean(text), self.num_tags)
         ids = []
         for piece in processor.encode(text, out_type=str):
             piece_id = processor.piece_to_id(piece)
@@ -143,6 +179,20 @@ class PythonVocabTokenizer(PythonTokenizer):
             for each in reversed(tag_ids)
         ]
         return [*tag_ids, *ids, processor.eos_id()]
+
+    def _clean(self, text):
+        return self._normalize(text)
+
+    def visible_spans(self, text: str) -> list[tuple[int, int]]:
+        """See the base class; a missing tag has no characters."""
+        text = self._clean(text)
+        tags, rest = split_tags(text, self.num_tags)
+        if not self._processor.encode(rest):
+            return []
+        size = sum(map(self._is_visible, "".join(tags)))
+        missing = (2 - len(tags)) * self.has_both_tags
+        tag_spans = (missing + len(tags)) * [(0, size)]
+        return tag_spans + self._visible_spans(rest, size)
 
 
 def read_languages(proto: bytes) -> tuple[str, ...]:

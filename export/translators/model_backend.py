@@ -3,24 +3,20 @@
 import typing
 from collections.abc import Sequence
 
-import numpy as np
-
 import keras_transformer as kt
 from export.translators.backend import Backend
-from export.translators.batches import (
-    character_limit,
-    pad_ids,
-    truncation_limit,
-)
+from export.translators.batches import pad_ids, truncation_limit
 from export.translators.languages import Languages
-from export.translators.translation import Sentence, UnknownCharacterError
-from keras_transformer.config import END_ID, PAD_ID, UNKNOWN_ID
+from export.translators.translation import (
+    Sentence,
+    UnknownCharacterError,
+    encode_texts,
+)
+from keras_transformer.config import PAD_ID, UNKNOWN_ID
 from keras_transformer.decoding.target_language import with_target_language
 from keras_transformer.types import TransformerLike
 
 if typing.TYPE_CHECKING:
-    from export.tokenizers.python_tokenizers import PythonTokenizer
-    from export.tokenizers.tokenizer import Tokenizer
     from export.translators.languages import Tokenizers
 
 MAX_SOURCE_TOKENS = 512
@@ -98,24 +94,6 @@ class ModelBackend(Backend):
     def _search_best(self, sentences):
         """Returns the ids of the best translations, int32 [B, T]."""
         raise self._unsupported_error("returns ids")
-
-
-def encode_texts(
-    tokenizer: "Tokenizer | PythonTokenizer", texts: Sequence[str], limit: int
-) -> list[Sentence]:
-    """Encodes texts to Sentences of at most `limit` ids."""
-    max_characters = character_limit(limit)
-    # As by `clean_text` of the Tokenizer.
-    cleaned = [text.replace("\0", "") for text in texts]
-    sentences = []
-    rows = tokenizer.encode([text[:max_characters] for text in cleaned])
-    for text, clean_text, ids in zip(texts, cleaned, rows):
-        truncated = len(clean_text) > max_characters
-        if len(ids) > limit:
-            ids = np.append(ids[: limit - 1], END_ID).astype(np.int32)
-            truncated = True
-        sentences.append(Sentence(text, ids, len(ids), truncated))
-    return sentences
 
 
 def model_for_tokenizer(

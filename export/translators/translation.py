@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from export.common.errors import InputError
+from export.translators.batches import character_limit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +60,24 @@ class Sentence(typing.NamedTuple):
     prefix: typing.Any = ()
     seed: int = 0
     terms: typing.Any = ()
+
+
+def encode_texts(
+    tokenizer: typing.Any, texts: Sequence[str], limit: int
+) -> list[Sentence]:
+    """Encodes texts to Sentences of at most `limit` ids."""
+    max_characters = character_limit(limit)
+    # As by `clean_text` of the Tokenizer.
+    cleaned = [text.replace("\0", "") for text in texts]
+    sentences = []
+    rows = tokenizer.encode([text[:max_characters] for text in cleaned])
+    for text, clean_text, ids in zip(texts, cleaned, rows):
+        truncated = len(clean_text) > max_characters
+        if len(ids) > limit:
+            ids = np.append(ids[: limit - 1], ids[-1]).astype(np.int32)
+            truncated = True
+        sentences.append(Sentence(text, ids, len(ids), truncated))
+    return sentences
 
 
 class SentencePair(typing.NamedTuple):

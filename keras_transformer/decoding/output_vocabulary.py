@@ -67,7 +67,7 @@ class OutputVocabulary(abc.ABC):
         A model with another vocabulary size, or a shortlist of the whole
         vocabulary, raises ValueError.
         """
-        return replace_output_layer(model, self._output_layer)
+        return replace_output_layer(model, self.output_layer)
 
     @abc.abstractmethod
     def to_vocabulary_ids(self, local_ids: Tensor, source: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ class OutputVocabulary(abc.ABC):
         """
 
     @abc.abstractmethod
-    def _output_layer(self, model):
+    def output_layer(self, model: TransformerLike) -> typing.Any:
         """Returns an output layer; for its methods see `FullOutputLayer`."""
 
 
@@ -146,7 +146,8 @@ class FixedVocabulary(OutputVocabulary):
     def _take(self, local_ids):
         return ops.take(ops.convert_to_tensor(self.ids), local_ids, axis=0)
 
-    def _output_layer(self, model):
+    def output_layer(self, model: TransformerLike) -> typing.Any:
+        """See the base class."""
         size = model.config.vocabulary_size
         if size != self.vocabulary_size:
             raise ValueError(
@@ -166,13 +167,13 @@ class _FixedOutputLayer:
         matrix = _read_output_matrix(embedding)
         excluded = np.setdiff1d(np.arange(len(matrix)), subset.ids)
         excluded = _select_rows(embedding, matrix, [*excluded, UNKNOWN_ID])
-        self._excluded = ExcludedTokensEstimate(excluded)
+        self.excluded = ExcludedTokensEstimate(excluded)
         allowed = matrix[subset.ids]
         allowed[UNKNOWN_ID] = excluded.mean(axis=0)
-        self._projection = embedding.new_projection(allowed)
+        self.projection = embedding.new_projection(allowed)
         self._embedding = embedding
         self._subset = subset
-        self.weights = [*self._projection.weights, *self._excluded.weights]
+        self.weights = [*self.projection.weights, *self.excluded.weights]
 
     def prepare(self, source):
         return ()
@@ -181,10 +182,8 @@ class _FixedOutputLayer:
         return self._subset._take(tokens)
 
     def logits(self, states, prepared):
-        logits = self._projection(states)
-        spread = self._excluded.spread(
-            self._embedding.append_bias_input(states)
-        )
+        logits = self.projection(states)
+        spread = self.excluded.spread(self._embedding.append_bias_input(states))
         is_unknown = arange(logits.shape[-1]) == UNKNOWN_ID
         return ops.where(is_unknown, logits + spread, logits)
 
@@ -268,7 +267,8 @@ class LexicalShortlist(OutputVocabulary):
             local_ids, self.size, functools.partial(_take_per_sentence, ids)
         )
 
-    def _output_layer(self, model):
+    def output_layer(self, model: TransformerLike) -> typing.Any:
+        """See the base class."""
         config = model.config
         sizes = config.encoder_vocabulary_size, config.vocabulary_size
         expected = self.source_vocabulary_size, self.vocabulary_size
@@ -337,7 +337,8 @@ def _select_rows(embedding, matrix, ids):
 class ExcludedTokensEstimate:
     """Estimates the log-sum-exp of the logits of excluded tokens.
 
-    It keeps only the mean and covariance of their embeddings, float64 [n, D].
+    It keeps the mean and covariance of their embeddings, float64 [n, D], and
+    `log_count`, log n.
     """
 
     def __init__(self, embeddings: np.ndarray):
@@ -347,7 +348,7 @@ class ExcludedTokensEstimate:
             _constant("mean", mean),
             _constant("covariance", centered.T @ centered / len(embeddings)),
         ]
-        self._log_count = math.log(len(embeddings))
+        self.log_count = math.log(len(embeddings))
 
     def logit(self, states: Tensor) -> Tensor:
         """Returns the estimate, float32 [..., 1], for float32 [..., D]."""
@@ -366,7 +367,7 @@ class ExcludedTokensEstimate:
             states * linear(states, self.weights[1]), axis=-1, keepdims=True
         )
         variance = ops.maximum(variance, 0.0)  # Despite rounding.
-        log_count = self._log_count
+        log_count = self.log_count
         return ops.where(
             variance < 2 * log_count,
             log_count + 0.5 * variance,

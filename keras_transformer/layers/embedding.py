@@ -197,7 +197,8 @@ class SinusoidalPositionEncoding(PositionLayer):
     addition theorem combines two exact tables, up to position 16,383. An odd
     width raises ValueError. With rates="marian" the rates are
     10000^(-i/(D/2-1)), as in Marian and tensor2tensor. With "fairseq" also the
-    first position is 2, after that of padding.
+    first position is 2, after that of padding. A built layer has its
+    `frequencies`, float64 [D/2], and its `first_position`.
     """
 
     config_names = ("rates",)
@@ -219,10 +220,11 @@ class SinusoidalPositionEncoding(PositionLayer):
             raise ValueError(
                 f"The width of sinusoids must be {even}, not {width}."
             )
-        rates = 10000.0 ** (-np.arange(pairs) / divisor)
-        first = 2 if self.rates == "fairseq" else 0
-        self._fine = (first + np.arange(_FINE))[:, None] * rates
-        coarse = _FINE * np.arange(_COARSE)[:, None] * rates
+        self.frequencies = 10000.0 ** (-np.arange(pairs) / divisor)
+        self.first_position = 2 if self.rates == "fairseq" else 0
+        fine = self.first_position + np.arange(_FINE)
+        self._fine = fine[:, None] * self.frequencies
+        coarse = _FINE * np.arange(_COARSE)[:, None] * self.frequencies
         # One more, for positions beyond the last.
         self._coarse = np.pad(coarse, ((0, 1), (0, 0)), constant_values=np.nan)
         self.built = True

@@ -14,7 +14,7 @@ import numpy as np
 from export.http_server import app
 from export.http_server.app import ServerLimits, create_app
 from export.http_server.connections import create_server
-from export.http_server.models import LoadedModel
+from export.loading import LoadedModel
 from export.translators.languages import Languages
 
 BEAMS = 3

@@ -104,7 +104,7 @@ def export(model_path, tmp_path):
     return run
 
 
-CHECKING = "Checking the export before it gets its number:"
+CHECKING = "Checking the export before it gets its name:"
 
 
 @pytest.fixture

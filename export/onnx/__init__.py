@@ -1,0 +1,1 @@
+"""Translators as ONNX files, with the whole search inside: `python -m`."""

@@ -1,0 +1,319 @@
+"""Writes ONNX graphs as Python expressions, and the file."""
+
+import pathlib
+import typing
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+# Of onnxruntime 1.13 and everything newer.
+OPSET, IR_VERSION = 17, 8
+# The domain of onnxruntime-extensions.
+EXTENSIONS = "ai.onnx.contrib"
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+INT32, STRING, DOUBLE = (
+    TensorProto.INT32,
+    TensorProto.STRING,
+    TensorProto.DOUBLE,
+)
+# A protocol buffer holds 2 GiB.
+_MAX_PROTO_BYTES = 1_900_000_000
+_END = 2**62
+
+# An element type, and a shape of ints, names and None.
+Info: typing.TypeAlias = tuple[int, Sequence[typing.Any]]
+
+
+class Graph:
+    """A graph that is being written.
+
+    Operands are Values, arrays or Python numbers: a float is float32, an int is
+    int64, and a list of ints is a vector.
+    """
+
+    def __init__(self) -> None:
+        # Those of the body that is being written are last.
+        self._nodes: list[list[onnx.NodeProto]] = [[]]
+        self._constants: dict[str, np.ndarray] = {}
+        self._names: dict[tuple, str] = {}
+        self._count = 0
+
+    def op(
+        self,
+        kind: str,
+        *operands: typing.Any,
+        outputs: int = 1,
+        domain: str = "",
+        **attributes: typing.Any,
+    ) -> typing.Any:
+        """Adds a node of an operator of https://onnx.ai/onnx/operators.
+
+        Returns a Value, or a list of several.
+        """
+        names = [self._new_name(kind) for _ in range(outputs)]
+        inputs = [self.value(operand).name for operand in operands]
+        self._nodes[-1].append(
+            helper.make_node(kind, inputs, names, domain=domain, **attributes)
+        )
+        values = [Value(self, name) for name in names]
+        return values[0] if outputs == 1 else values
+
+    def value(self, operand: typing.Any) -> "Value":
+        """Returns an operand as a Value."""
+        if isinstance(operand, Value):
+            return operand
+        return Value(self, self._add_constant(_to_array(operand)))
+
+    def input(self, name: str) -> "Value":
+        """Returns the Value of an input."""
+        return Value(self, name)
+
+    def concat(self, *operands: typing.Any, axis: int = 0) -> "Value":
+        """Joins values along an axis; an int is a vector of one."""
+        vectors = [[each] if type(each) is int else each for each in operands]
+        return self.op("Concat", *vectors, axis=axis)
+
+    def reshape(self, value: "Value", *shape: typing.Any) -> "Value":
+        """Reshapes to ints, of which 0 keeps a size, and vectors of one."""
+        if all(type(each) is int for each in shape):
+            return self.op("Reshape", value, [*shape])
+        return self.op("Reshape", value, self.concat(*shape))
+
+    def full(self, number: float, *shape: typing.Any) -> "Value":
+        """Returns a number repeated to a shape of ints and vectors of one."""
+        value = numpy_helper.from_array(_to_array(number).reshape(1))
+        return self.op("ConstantOfShape", self.concat(*shape), value=value)
+
+    def where(self, *operands: typing.Any) -> "Value":
+        """Returns the second operand where the first is true, or the third."""
+        return self.op("Where", *operands)
+
+    def equal(self, *operands: typing.Any) -> "Value":
+        """Returns where two operands are equal."""
+        return self.op("Equal", *operands)
+
+    def top_k(self, values: "Value", count: typing.Any) -> list["Value"]:
+        """Returns the highest values of the last axis, and their indices."""
+        return self.op("TopK", values, count, outputs=2)
+
+    def loop(
+        self,
+        limit: "Value",
+        states: Mapping[str, tuple["Value", Info]],
+        body: Callable[..., tuple["Value", Mapping[str, "Value"]]],
+    ) -> dict[str, "Value"]:
+        """Repeats a body at most `limit` times, and returns the last states.
+
+        `body` is a function of the index and a dict of the states that returns
+        whether to go on, and the next states.
+        """
+        names = {name: self._new_name(name) for name in states}
+        index, runs = self._new_name("index"), self._new_name("runs")
+        self._nodes.append([])
+        condition, results = body(
+            self.input(index),
+            {name: self.input(inner) for name, inner in names.items()},
+        )
+        infos = [info for _, info in states.values()]
+        proto = self._end_body(
+            [condition, *(results[name] for name in states)],
+            [(BOOL, []), *infos],
+            [index, runs, *names.values()],
+            [(INT64, []), (BOOL, []), *infos],
+        )
+        first = [value for value, _ in states.values()]
+        outputs = self.op(
+            "Loop", limit, True, *first, outputs=len(states), body=proto
+        )
+        return dict(zip(states, outputs))
+
+    def branch(
+        self,
+        condition: "Value",
+        infos: Sequence[Info],
+        *bodies: Callable[[], Sequence["Value"]],
+    ) -> list["Value"]:
+        """Returns the values of the first function, or else of the second."""
+        protos = []
+        for body in bodies:
+            self._nodes.append([])
+            protos.append(self._end_body(body(), infos))
+        names = "then_branch", "else_branch"
+        return self.op(
+            "If", condition, outputs=len(infos), **dict(zip(names, protos))
+        )
+
+    def _end_body(self, results, infos, input_names=(), input_infos=()):
+        """Returns the proto of the innermost body."""
+        # What a body returns must come from one of its nodes.
+        names = [self.op("Identity", each).name for each in results]
+        return helper.make_graph(
+            self._nodes.pop(),
+            self._new_name("body"),
+            [*map(_make_info, input_names, input_infos)],
+            [*map(_make_info, names, infos)],
+        )
+
+    def save(
+        self,
+        path: pathlib.Path,
+        inputs: Mapping[str, Info],
+        outputs: Mapping[str, tuple["Value", Info]],
+        metadata: Mapping[str, str],
+    ) -> None:
+        """Writes the file, with constants above 2 GB in `PATH.data`."""
+        (nodes,) = self._nodes
+        nodes += [
+            helper.make_node("Identity", [value.name], [name])
+            for name, (value, _) in outputs.items()
+        ]
+        proto = helper.make_graph(
+            nodes,
+            path.stem,
+            [*map(_make_info, inputs, inputs.values())],
+            [_make_info(name, info) for name, (_, info) in outputs.items()],
+            [
+                numpy_helper.from_array(array, name)
+                for name, array in self._constants.items()
+            ],
+        )
+        domains = {"": OPSET, EXTENSIONS: 1}
+        model = helper.make_model(
+            proto,
+            opset_imports=[
+                *map(helper.make_opsetid, domains, domains.values())
+            ],
+            ir_version=IR_VERSION,
+            producer_name="keras-translation",
+        )
+        helper.set_model_props(model, dict(metadata))
+        total = sum(array.nbytes for array in self._constants.values())
+        onnx.save(
+            model,
+            path,
+            save_as_external_data=total > _MAX_PROTO_BYTES,
+            location=f"{path.name}.data",
+        )
+        onnx.checker.check_model(path)
+
+    def _new_name(self, kind):
+        self._count += 1
+        return f"{kind}_{self._count}"
+
+    def _add_constant(self, array):
+        """Returns the name of a constant; equal small ones have the same."""
+        key = (id(array),)
+        if array.size <= 64:
+            key = array.dtype.str, array.shape, array.tobytes()
+        if key not in self._names:
+            self._names[key] = self._new_name("constant")
+            # Held, so that no other array gets its id.
+            self._constants[self._names[key]] = array
+        return self._names[key]
+
+
+class Value:
+    """The output of a node; operators add nodes.
+
+    `value[..., 1:]` slices, also with Values as ends, `value[:, 0]` drops an
+    axis, and `value[:, None]` adds one.
+    """
+
+    def __init__(self, graph: Graph, name: str):
+        self.graph, self.name = graph, name
+
+    def _op(self, kind, *others):
+        return self.graph.op(kind, self, *others)
+
+    def __add__(self, other: typing.Any) -> "Value":
+        return self._op("Add", other)
+
+    def __sub__(self, other: typing.Any) -> "Value":
+        return self._op("Sub", other)
+
+    def __mul__(self, other: typing.Any) -> "Value":
+        return self._op("Mul", other)
+
+    def __truediv__(self, other: typing.Any) -> "Value":
+        return self._op("Div", other)
+
+    def __pow__(self, other: typing.Any) -> "Value":
+        return self._op("Pow", other)
+
+    def __lt__(self, other: typing.Any) -> "Value":
+        return self._op("Less", other)
+
+    def __le__(self, other: typing.Any) -> "Value":
+        return self._op("LessOrEqual", other)
+
+    def __gt__(self, other: typing.Any) -> "Value":
+        return self._op("Greater", other)
+
+    def __ge__(self, other: typing.Any) -> "Value":
+        return self._op("GreaterOrEqual", other)
+
+    def __and__(self, other: typing.Any) -> "Value":
+        return self._op("And", other)
+
+    def __or__(self, other: typing.Any) -> "Value":
+        return self._op("Or", other)
+
+    def __invert__(self) -> "Value":
+        return self._op("Not")
+
+    def cast(self, element_type: int) -> "Value":
+        """Returns it with another element type."""
+        return self.graph.op("Cast", self, to=element_type)
+
+    def size(self, axis: int) -> "Value":
+        """Returns the size of an axis, a vector of one."""
+        return self.graph.op("Shape", self, start=axis, end=axis + 1)
+
+    def transpose(self, *axes: int) -> "Value":
+        """Returns it with its axes in another order."""
+        return self.graph.op("Transpose", self, perm=[*axes])
+
+    def __getitem__(self, items: typing.Any) -> "Value":
+        items = items if isinstance(items, tuple) else (items,)
+        # Axes after an ellipsis are counted from the end.
+        first = -len(items) if items[0] is Ellipsis else 0
+        starts, ends, axes, dropped, added = [], [], [], [], []
+        for axis, item in enumerate(items, first):
+            if item is None:
+                added.append(axis)
+            elif isinstance(item, int):
+                starts.append(item)
+                ends.append(_END if item == -1 else item + 1)
+                axes.append(axis)
+                dropped.append(axis)
+            elif isinstance(item, slice) and item != slice(None):
+                starts.append(0 if item.start is None else item.start)
+                ends.append(_END if item.stop is None else item.stop)
+                axes.append(axis)
+        value, graph = self, self.graph
+        if axes:
+            ranges = [
+                graph.concat(*each)
+                if any(isinstance(one, Value) for one in each)
+                else each
+                for each in (starts, ends)
+            ]
+            value = graph.op("Slice", value, *ranges, axes)
+        if dropped:
+            value = graph.op("Squeeze", value, dropped)
+        if added:
+            value = graph.op("Unsqueeze", value, added)
+        return value
+
+
+def _to_array(operand):
+    if isinstance(operand, np.ndarray):
+        return operand
+    dtypes = {float: np.float32, bool: np.bool_}
+    return np.array(operand, dtypes.get(type(operand), np.int64))
+
+
+def _make_info(name, info):
+    return helper.make_tensor_value_info(name, *info)
