@@ -1,10 +1,12 @@
-"""Serves a translator over HTTP: `python -m export.serve --model=runs/demo`.
+"""Serves translators over HTTP: `python -m export.serve --model=runs/demo`.
 
-M is a model directory, an exported version, or the folder of its versions (the
-newest is served). For one machine, without TensorFlow Serving or Docker:
+Each is a model directory, an exported version, the folder of its versions (the
+newest is served), or a folder of export.onnx. With several, --model is repeated
+and a request's languages choose; without a model for them, two are used by way
+of a third language. For one machine, without TensorFlow Serving or Docker:
 
   http://localhost:5000/              a page to type into
-  .../translate, /languages, /health  the interface of LibreTranslate
+  .../translate, /detect, /languages  the interface of LibreTranslate (/docs)
   .../v1/models/translator:predict    that of TensorFlow Serving, for
                                       export.client
   .../metrics                         for Prometheus
@@ -13,6 +15,8 @@ Concurrent requests are translated in batches. SIGTERM and Ctrl-C finish the
 requests in progress.
 """
 
+import pathlib
+import re
 import socket
 
 from absl import flags
@@ -26,10 +30,11 @@ FLAGS = flags.FLAGS
 
 search_flags.define_model_search()
 search_flags.define_languages()
-flags.DEFINE_string(
+flags.DEFINE_multi_string(
     "model",
     None,
-    "Model directory, exported version, or folder of versions.",
+    "Model directory, exported version, folder of versions, or folder of "
+    "export.onnx; may be repeated.",
     required=True,
 )
 flags.DEFINE_string(
@@ -46,10 +51,19 @@ flags.DEFINE_integer(
     upper_bound=65_535,
 )
 flags.DEFINE_string(
-    "model_name", "translator", "Name of the model in /v1/models/NAME:predict."
+    "model_name",
+    "translator",
+    "Name of the model in /v1/models/NAME:predict; several have the names of "
+    "their folders.",
 )
 flags.DEFINE_string(
     "api_key", None, "Key that requests must have; none by default."
+)
+flags.DEFINE_string(
+    "api_keys",
+    None,
+    "File of such keys, one a line, each with its number of requests a minute "
+    "or without a limit.",
 )
 flags.DEFINE_integer(
     "max_waiting",
@@ -86,26 +100,64 @@ def main(arguments: list[str]) -> None:
             f"Expected letters, digits and _ as --model_name, got "
             f"{FLAGS.model_name}."
         )
+    keys = _read_api_keys()
     listener = _listen(FLAGS.host, FLAGS.port)
     with listener:
         search = search_flags.read_given_flags(search_flags.MODEL_SEARCH)
         languages = [FLAGS[name].value for name in search_flags.LANGUAGES]
-        model = models.load_model(FLAGS.model, search, languages)
-        # The first request of a signature is slow.
-        for name in ("serving_default", "n_best", "align"):
-            model.run(name, {"text": [b"a"]})
+        if len(FLAGS.model) > 1 and any(languages):
+            raise InputError(
+                "--source_language and --target_language are for one model: "
+                "requests choose among several."
+            )
+        loaded = {}
+        for name, path in zip(_name_models(FLAGS.model), FLAGS.model):
+            model = models.load_model(path, search, languages)
+            # The first request of a signature is slow.
+            for signature in ("serving_default", "n_best", "align"):
+                model.run(signature, {"text": [b"a"]})
+            loaded[name] = model
         limits = app.ServerLimits(
             max_batch=FLAGS.max_batch,
             max_waiting=FLAGS.max_waiting,
             timeout=FLAGS.timeout_seconds,
             num_threads=num_threads,
         )
-        application = app.create_app(
-            model, FLAGS.model_name, limits, FLAGS.api_key
-        )
+        application = app.create_app(loaded, limits, keys)
         address = _format_address(*listener.getsockname()[:2])
-        print(f"Serving {FLAGS.model} on http://{address}/", flush=True)
+        names = ", ".join(FLAGS.model)
+        print(f"Serving {names} on http://{address}/", flush=True)
         connections.create_server(application, limits).run(sockets=[listener])
+
+
+def _read_api_keys():
+    # Not at the top: only servers have its packages.
+    from export.http_server.api_keys import ApiKeys
+
+    if FLAGS.api_keys is None:
+        return FLAGS.api_key and ApiKeys({FLAGS.api_key: None})
+    if FLAGS.api_key is not None:
+        raise InputError("Give --api_key or --api_keys, not both.")
+    return ApiKeys.from_file(pathlib.Path(FLAGS.api_keys))
+
+
+def _name_models(paths):
+    """Returns --model_name, or for several paths the names of their folders.
+
+    Other characters than letters and digits become _, and a number makes equal
+    names different.
+    """
+    if len(paths) == 1:
+        return [FLAGS.model_name]
+    names = []
+    for path in paths:
+        name = re.sub(
+            r"\W", "_", pathlib.Path(path).name or "model", flags=re.A
+        )
+        while name in names:
+            name += "_2"
+        names.append(name)
+    return names
 
 
 def _listen(host, port):

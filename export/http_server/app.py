@@ -7,13 +7,13 @@ import asyncio
 import concurrent.futures
 import contextlib
 import dataclasses
-import hmac
+import functools
 import logging
 import pathlib
 import re
 import time
+from collections.abc import Mapping
 
-import numpy as np
 import prometheus_client
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,19 +21,20 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from export.common.errors import InputError
-from export.http_server.batcher import Batcher, QueueFullError
+from export.http_server import detection
+from export.http_server.api_keys import ApiKeys
+from export.http_server.batcher import QueueFullError
 from export.http_server.document_translator import DocumentTranslator
 from export.http_server.fields import (
     RequestError,
     parse_count,
     parse_fields,
     read_option,
-    select_text,
     validate_texts,
     validate_unicode,
 )
-from export.http_server.models import list_languages
+from export.http_server.model_set import ModelSet
+from export.http_server.predictions import format_outputs, parse_prediction
 from export.loading import LoadedModel
 
 _PAGE = pathlib.Path(__file__).parent / "page"
@@ -45,9 +46,6 @@ _OPTIONS = {
     "Access-Control-Allow-Headers": "Authorization, Content-Type",
     "Access-Control-Max-Age": "86400",
 }
-# The signature with languages; here by columns only.
-_LANGUAGES = "translate_languages"
-_LANGUAGE_INPUTS = ("source_language", "target_language")
 # Requests whose documents are translated at the same time.
 _MAX_DOCUMENT_THREADS = 128
 
@@ -70,27 +68,33 @@ class ServerLimits:
 
 
 def create_app(
-    model: LoadedModel,
-    model_name: str = "translator",
+    models: Mapping[str, LoadedModel],
     limits: ServerLimits | None = None,
-    api_key: str | None = None,
+    api_keys: ApiKeys | None = None,
 ) -> Starlette:
-    """Returns the ASGI application for a model.
+    """Returns the ASGI application for models.
 
-    `model_name` is that of TensorFlow Serving's paths. With an `api_key`, POST
-    requests need it as a field `api_key` or in a header "Authorization: Bearer
+    Their names are those of TensorFlow Serving's paths. With `api_keys`, POST
+    requests need one as a field `api_key` or in a header "Authorization: Bearer
     KEY"; GET requests, as of /health and /metrics, need none.
     """
-    server = _Server(model, model_name, limits or ServerLimits(), api_key)
+    server = _Server(models, limits or ServerLimits(), api_keys)
     paths = {
         "/": ("GET", server.show_page),
+        "/detect": ("POST", server.detect),
+        "/docs": ("GET", server.show_description),
+        "/frontend/settings": ("GET", server.report_settings),
         "/health": ("GET", server.report_health),
         "/languages": ("GET", server.list_languages),
         "/metrics": ("GET", server.report_metrics),
+        "/suggest": ("POST", server.refuse_suggestion),
         "/translate": ("POST", server.translate),
-        f"/v1/models/{model_name}": ("GET", server.report_status),
-        f"/v1/models/{model_name}:predict": ("POST", server.predict),
     }
+    for name in models:
+        path = f"/v1/models/{name}"
+        paths[path] = "GET", server.report_status
+        predict = functools.partial(server.predict, name)
+        paths[f"{path}:predict"] = "POST", predict
 
     @contextlib.asynccontextmanager
     async def close_at_the_end(_):
@@ -123,20 +127,16 @@ async def _respond_to_http_error(request, error):
 class _Server:
     """The handlers of all paths."""
 
-    def __init__(self, model, model_name, limits, api_key):
-        self._model = model
+    def __init__(self, models, limits, api_keys):
+        self.models = ModelSet(models, limits)
         self._page = (_PAGE / "index.html").read_text("utf-8")
         for marker, content in {
-            "MODEL_PATH": f"v1/models/{model_name}:predict",
             "SHARED_STYLE": (_PAGE / "shared.css").read_text("utf-8"),
             "SHARED_SCRIPT": (_PAGE / "shared.js").read_text("utf-8"),
         }.items():
             self._page = self._page.replace(marker, content)
         self._limits = limits
-        self._api_key = api_key
-        self.batcher = Batcher(
-            model.run, limits.max_batch, limits.max_waiting, limits.num_threads
-        )
+        self._api_keys = api_keys
         self._document_threads = concurrent.futures.ThreadPoolExecutor(
             _MAX_DOCUMENT_THREADS
         )
@@ -152,12 +152,12 @@ class _Server:
         )
         prometheus_client.Gauge(
             "waiting_texts", "Texts that wait.", registry=self._metrics
-        ).set_function(lambda: self.batcher.num_waiting)
+        ).set_function(lambda: self.models.num_waiting)
 
     def close(self):
         """Finishes the requests, then ends the threads."""
         self._document_threads.shutdown()
-        self.batcher.close()
+        self.models.close()
 
     def handle(self, path, function):
         """Returns an endpoint that counts requests and responds to errors."""
@@ -200,8 +200,48 @@ class _Server:
         version = {"version": "1", "state": "AVAILABLE", "status": status}
         return JSONResponse({"model_version_status": [version]})
 
+    async def show_description(self, _):
+        return Response(
+            (_PAGE / "openapi.json").read_bytes(), media_type="application/json"
+        )
+
+    async def report_settings(self, _):
+        """What LibreTranslate's page asks for."""
+        languages = self.models.list_languages()
+        source, target = languages[0]["code"], languages[0]["targets"][0]
+        return JSONResponse(
+            {
+                "apiKeys": self._api_keys is not None,
+                "keyRequired": self._api_keys is not None,
+                "charLimit": self._limits.max_bytes,
+                "frontendTimeout": 500,
+                "language": {
+                    side: {"code": code, "name": code}
+                    for side, code in (("source", source), ("target", target))
+                },
+                "suggestions": False,
+                "supportedFilesFormat": [],
+            }
+        )
+
+    async def refuse_suggestion(self, request):
+        await self._read_fields(request)
+        raise RequestError(403, "This server does not keep suggestions.")
+
     async def list_languages(self, _):
-        return JSONResponse(list_languages(self._model.languages))
+        return JSONResponse(self.models.list_languages())
+
+    async def detect(self, request):
+        """LibreTranslate's /detect."""
+        fields = await self._read_fields(request)
+        text = fields.get("q")
+        validate_texts([text], "q", 1)
+        return JSONResponse([self._detect(text)])
+
+    def _detect(self, text):
+        codes = self.models.source_codes()
+        code, confidence = detection.detect_language(text, codes)
+        return {"confidence": confidence, "language": code}
 
     async def translate(self, request):
         """LibreTranslate's /translate."""
@@ -211,111 +251,88 @@ class _Server:
             raise RequestError(400, "q must be text, or a list of texts.")
         texts = [query] if isinstance(query, str) else query
         validate_texts(texts, "q", self._limits.max_texts)
-        source = read_option(fields, "source", "auto")
-        target = read_option(fields, "target")
-        languages = self._select_languages(texts, source, target)
         document_format = read_option(fields, "format", "text")
         if document_format not in _FORMATS:
             raise RequestError(400, f"format must be {' or '.join(_FORMATS)}.")
+        source = _read_language(fields, "source", "auto")
+        target = _read_language(fields, "target")
+        columns = {}
+        sources = [None if source == "auto" else source] * len(texts)
+        # One known source needs no detection.
+        is_open = source == "auto" and len(self.models.source_codes()) > 1
+        if is_open and (len(self.models) > 1 or detection.can_detect()):
+            found = [*map(self._detect, texts)]
+            columns["detectedLanguage"] = found
+            sources = [each["language"] for each in found]
+        rows = [None] * len(texts)
+        for code in dict.fromkeys(sources):
+            numbers = [i for i, each in enumerate(sources) if each == code]
+            group = [texts[number] for number in numbers]
+            route = self.models.find_route(code, target, group)
+            found = await self._translate_by(
+                route, group, document_format, fields
+            )
+            for number, row in zip(numbers, found):
+                rows[number] = row
+        # Only some texts may need a pivot.
+        names = {name: None for row in rows for name in row}
+        columns |= {name: [row.get(name) for row in rows] for name in names}
+        if isinstance(query, str):
+            columns = {name: column[0] for name, column in columns.items()}
+        return JSONResponse(columns)
+
+    async def _translate_by(self, route, texts, document_format, fields):
+        """Returns a dict of the response's fields for each text."""
+        beam_size = route[-1].served.model.beam_size
         count = parse_count(read_option(fields, "alternatives", 0))
-        if not 0 <= count < self._model.beam_size:
+        if not 0 <= count < beam_size:
             raise RequestError(
-                400,
-                f"alternatives must be from 0 to {self._model.beam_size - 1}.",
+                400, f"alternatives must be from 0 to {beam_size - 1}."
             )
         loop = asyncio.get_running_loop()
-        translator = DocumentTranslator(
-            self._run, loop, self._limits, languages, count + 1
-        )
-        call = translator.translate_versions, texts, document_format
-        versions = await loop.run_in_executor(self._document_threads, *call)
-        response = {"translatedText": [row[0] for row in versions]}
+        # Together, for one time limit.
+        translators = [
+            DocumentTranslator(
+                functools.partial(self._run, hop.served),
+                loop,
+                self._limits,
+                hop.languages,
+                count + 1 if hop is route[-1] else 1,
+            )
+            for hop in route
+        ]
+        versions = [[text] for text in texts]
+        for translator in translators:
+            sources = [row[0] for row in versions]
+            call = translator.translate_versions, sources, document_format
+            versions = await loop.run_in_executor(self._document_threads, *call)
+        columns = {"translatedText": [row[0] for row in versions]}
         if count:
-            response["alternatives"] = [row[1:] for row in versions]
+            columns["alternatives"] = [row[1:] for row in versions]
+        if len(route) > 1:
+            pivot = route[0].languages.target
+            columns["pivot"] = [pivot] * len(texts)
         if str(read_option(fields, "suspect", False)).lower() == "true":
-            response["suspect"] = translator.find_suspicions(texts, versions)
-        if isinstance(query, str):
-            response = {name: rows[0] for name, rows in response.items()}
-        return JSONResponse(response)
+            suspicions = translators[-1].find_suspicions(sources, versions)
+            columns["suspect"] = suspicions
+        return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
-    async def predict(self, request):
+    async def predict(self, model_name, request):
         """TensorFlow Serving's :predict, by rows or by columns."""
         content = await self._read_fields(request)
-        name = content.get("signature_name", "serving_default")
-        inputs = self._model.inputs.get(name) if isinstance(name, str) else None
-        by_rows = "instances" in content
-        field = "instances" if by_rows else "inputs"
-        value = content.get(field)
-        has_languages = (
-            name == _LANGUAGES and bool(inputs) and isinstance(value, dict)
-        )
-        if has_languages:
-            name = "serving_default"
-        elif inputs != ["text"]:
-            signatures = self._model.inputs.items()
-            usable = [key for key, names in signatures if names == ["text"]]
-            raise RequestError(
-                400, f"signature_name must be one of {', '.join(usable)}."
-            )
-        if by_rows and "inputs" in content:
-            raise RequestError(400, "Give instances or inputs, not both.")
-        names = {"text", *(_LANGUAGE_INPUTS if has_languages else ())}
-        texts = select_text(value, names, field)
-        if by_rows and isinstance(texts, list):
-            texts = [select_text(each, names, field) for each in texts]
-        validate_texts(texts, field, self._limits.max_texts)
-        if has_languages:
-            texts = self._tag_texts(texts, value)
-        outputs = await self._run(name, texts)
-        columns = {key: _to_json(value) for key, value in outputs.items()}
-        if not by_rows:
-            return JSONResponse({"outputs": columns})
-        rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
-        return JSONResponse({"predictions": rows})
+        served = self.models[model_name]
+        parsed = parse_prediction(content, served.model, self._limits.max_texts)
+        outputs = await self._run(served, parsed.signature, parsed.texts)
+        return JSONResponse(format_outputs(outputs, parsed.by_rows))
 
-    def _select_languages(self, texts, source, target):
-        """Returns the Languages of texts; "auto" is the model's source."""
-        languages = self._model.languages
-        for name, code in ("source", source), ("target", target):
-            if not isinstance(code, str):
-                raise RequestError(400, f"{name} must be a language's code.")
-            validate_unicode(code, name)
-        source = None if source in ("auto", "und") else source
-        if target == "und" and not languages.codes:
-            target = None
-        try:
-            languages = languages.select(source, target)
-            for text in texts:
-                languages.tag(text)
-        except InputError as error:
-            raise RequestError(400, str(error)) from None
-        return languages
-
-    def _tag_texts(self, texts, fields):
-        """Returns texts with the tags of the languages of a request."""
-        columns = [texts]
-        for name in _LANGUAGE_INPUTS:
-            codes = fields.get(name)
-            if not isinstance(codes, list) or len(codes) != len(texts):
-                raise RequestError(400, f"{name} must have a code per text.")
-            columns.append(codes)
-        # A model with tags of targets only ignores the sources'.
-        has_sources = "source" in self._model.languages.tag_sides
-        return [
-            self._select_languages(
-                [text], (has_sources and source) or "auto", target
-            ).tag(text)
-            for text, source, target in zip(*columns)
-        ]
-
-    async def _run(self, signature, texts, timeout=None):
+    async def _run(self, served, signature, texts, timeout=None):
         """Returns a signature's outputs for texts, a dict of arrays.
 
         `timeout` is what remains of the seconds of the request, by default all.
         """
         timeout = self._limits.timeout if timeout is None else timeout
         try:
-            future = self.batcher.submit(signature, texts)
+            future = served.batcher.submit(signature, texts)
         except QueueFullError:
             raise RequestError(
                 429, "Too many requests are waiting.", Retry_After="1"
@@ -351,20 +368,18 @@ class _Server:
         return fields
 
     def _validate_key(self, request, fields):
-        if self._api_key is None:
+        if self._api_keys is None:
             return
         header = request.headers.get("authorization", "")
         given = fields.get("api_key") or re.sub(r"(?i)^bearer\s+", "", header)
-        # In constant time, so that no key can be guessed bit by bit.
-        if not hmac.compare_digest(
-            str(given).encode("utf-8", "replace"), self._api_key.encode("utf-8")
-        ):
-            raise RequestError(403, "The api_key is missing or wrong.")
+        self._api_keys.validate(str(given))
 
 
-def _to_json(values):
-    """Converts an array to nested lists; bytes are UTF-8."""
-    if values.dtype == object:
-        decode = np.frompyfunc(lambda each: each.decode("utf-8"), 1, 1)
-        values = decode(values)
-    return values.tolist()
+def _read_language(fields, name, default=None):
+    code = read_option(fields, name, default)
+    if code is None and name == "target":
+        return None
+    if not isinstance(code, str):
+        raise RequestError(400, f"{name} must be a language's code.")
+    validate_unicode(code, name)
+    return code

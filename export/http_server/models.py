@@ -8,7 +8,6 @@ from export.common.errors import InputError
 from export.loading import LoadedModel, find_export, open_export
 from export.model_directory import ModelDirectory
 from export.remote_models import download_model
-from export.translators.languages import Languages
 
 
 def load_model(
@@ -56,19 +55,3 @@ def _load_directory(directory, search, selected):
         servable.config.beam_size,
         servable.languages,
     )
-
-
-def list_languages(languages: Languages) -> list[dict[str, typing.Any]]:
-    """Returns LibreTranslate's list of languages, the default ones first."""
-
-    def put_first(code, codes):
-        # "und", as in BCP 47, if unknown.
-        return sorted(codes, key=lambda each: each != code) or [code or "und"]
-
-    has_sources = "source" in languages.tag_sides
-    sources = put_first(languages.source, languages.codes * has_sources)
-    targets = put_first(languages.target, languages.codes)
-    return [
-        {"code": source, "name": source, "targets": targets}
-        for source in sources
-    ]

@@ -35,10 +35,8 @@ class Graph:
 
     def __init__(self) -> None:
         # Those of the body that is being written are last.
-        self._nodes: list[list[onnx.NodeProto]] = [[]]
-        self._constants: dict[str, np.ndarray] = {}
-        self._names: dict[tuple, str] = {}
-        self._count = 0
+        self._scopes = [_Scope()]
+        self._count = self._num_bytes = 0
 
     def op(
         self,
@@ -54,7 +52,7 @@ class Graph:
         """
         names = [self._new_name(kind) for _ in range(outputs)]
         inputs = [self.value(operand).name for operand in operands]
-        self._nodes[-1].append(
+        self._scopes[-1].nodes.append(
             helper.make_node(kind, inputs, names, domain=domain, **attributes)
         )
         values = [Value(self, name) for name in names]
@@ -73,6 +71,8 @@ class Graph:
     def concat(self, *operands: typing.Any, axis: int = 0) -> "Value":
         """Joins values along an axis; an int is a vector of one."""
         vectors = [[each] if type(each) is int else each for each in operands]
+        if len(vectors) == 1:
+            return self.value(vectors[0])
         return self.op("Concat", *vectors, axis=axis)
 
     def reshape(self, value: "Value", *shape: typing.Any) -> "Value":
@@ -111,7 +111,7 @@ class Graph:
         """
         names = {name: self._new_name(name) for name in states}
         index, runs = self._new_name("index"), self._new_name("runs")
-        self._nodes.append([])
+        self._scopes.append(_Scope())
         condition, results = body(
             self.input(index),
             {name: self.input(inner) for name, inner in names.items()},
@@ -138,7 +138,7 @@ class Graph:
         """Returns the values of the first function, or else of the second."""
         protos = []
         for body in bodies:
-            self._nodes.append([])
+            self._scopes.append(_Scope())
             protos.append(self._end_body(body(), infos))
         names = "then_branch", "else_branch"
         return self.op(
@@ -149,11 +149,13 @@ class Graph:
         """Returns the proto of the innermost body."""
         # What a body returns must come from one of its nodes.
         names = [self.op("Identity", each).name for each in results]
+        scope = self._scopes.pop()
         return helper.make_graph(
-            self._nodes.pop(),
+            scope.nodes,
             self._new_name("body"),
             [*map(_make_info, input_names, input_infos)],
             [*map(_make_info, names, infos)],
+            scope.initializers(),
         )
 
     def save(
@@ -164,20 +166,17 @@ class Graph:
         metadata: Mapping[str, str],
     ) -> None:
         """Writes the file, with constants above 2 GB in `PATH.data`."""
-        (nodes,) = self._nodes
-        nodes += [
+        (scope,) = self._scopes
+        scope.nodes += [
             helper.make_node("Identity", [value.name], [name])
             for name, (value, _) in outputs.items()
         ]
         proto = helper.make_graph(
-            nodes,
+            scope.nodes,
             path.stem,
             [*map(_make_info, inputs, inputs.values())],
             [_make_info(name, info) for name, (_, info) in outputs.items()],
-            [
-                numpy_helper.from_array(array, name)
-                for name, array in self._constants.items()
-            ],
+            scope.initializers(),
         )
         domains = {"": OPSET, EXTENSIONS: 1}
         model = helper.make_model(
@@ -189,11 +188,10 @@ class Graph:
             producer_name="keras-translation",
         )
         helper.set_model_props(model, dict(metadata))
-        total = sum(array.nbytes for array in self._constants.values())
         onnx.save(
             model,
             path,
-            save_as_external_data=total > _MAX_PROTO_BYTES,
+            save_as_external_data=self._num_bytes > _MAX_PROTO_BYTES,
             location=f"{path.name}.data",
         )
         onnx.checker.check_model(path)
@@ -203,22 +201,43 @@ class Graph:
         return f"{kind}_{self._count}"
 
     def _add_constant(self, array):
-        """Returns the name of a constant; equal small ones have the same."""
+        """Returns the name of a constant; equal small ones have the same.
+
+        It belongs to the body that uses it first: each step of a loop costs
+        time for each value from outside.
+        """
         key = (id(array),)
         if array.size <= 64:
             key = array.dtype.str, array.shape, array.tobytes()
-        if key not in self._names:
-            self._names[key] = self._new_name("constant")
-            # Held, so that no other array gets its id.
-            self._constants[self._names[key]] = array
-        return self._names[key]
+        for scope in self._scopes:
+            if key in scope.constants:
+                return scope.constants[key][0]
+        name = self._new_name("constant")
+        # Held, so that no other array gets its id.
+        self._scopes[-1].constants[key] = name, array
+        self._num_bytes += array.nbytes
+        return name
+
+
+class _Scope:
+    """The nodes and constants of a graph or of a body."""
+
+    def __init__(self):
+        self.nodes = []
+        self.constants = {}
+
+    def initializers(self):
+        return [
+            numpy_helper.from_array(array, name)
+            for name, array in self.constants.values()
+        ]
 
 
 class Value:
     """The output of a node; operators add nodes.
 
-    `value[..., 1:]` slices, also with Values as ends, `value[:, 0]` drops an
-    axis, and `value[:, None]` adds one.
+    `value[..., 1:]` slices, also with Values as ends, `value[:, None]` adds an
+    axis, and `value[:, 0]` selects from one axis, without slices of others.
     """
 
     def __init__(self, graph: Graph, name: str):
@@ -279,20 +298,18 @@ class Value:
         items = items if isinstance(items, tuple) else (items,)
         # Axes after an ellipsis are counted from the end.
         first = -len(items) if items[0] is Ellipsis else 0
-        starts, ends, axes, dropped, added = [], [], [], [], []
+        starts, ends, axes, added = [], [], [], []
+        value, graph = self, self.graph
         for axis, item in enumerate(items, first):
             if item is None:
                 added.append(axis)
             elif isinstance(item, int):
-                starts.append(item)
-                ends.append(_END if item == -1 else item + 1)
-                axes.append(axis)
-                dropped.append(axis)
+                # The only index, after no axis that is added.
+                return graph.op("Gather", value, np.array(item), axis=axis)
             elif isinstance(item, slice) and item != slice(None):
                 starts.append(0 if item.start is None else item.start)
                 ends.append(_END if item.stop is None else item.stop)
                 axes.append(axis)
-        value, graph = self, self.graph
         if axes:
             ranges = [
                 graph.concat(*each)
@@ -301,8 +318,6 @@ class Value:
                 for each in (starts, ends)
             ]
             value = graph.op("Slice", value, *ranges, axes)
-        if dropped:
-            value = graph.op("Squeeze", value, dropped)
         if added:
             value = graph.op("Unsqueeze", value, added)
         return value

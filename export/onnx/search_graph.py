@@ -83,29 +83,40 @@ class SearchGraph:
             **self._memory,
             **self._first_caches(),
         }
-        # What has a column for each step, here that of the begin id.
-        begin = graph.full(BEGIN_ID, batch, beams, 1)
-        columns: dict[str, tuple] = {"tokens": (begin, INT64, [])}
+        # What has a column for each step, or several, [B, K, columns]; here
+        # those of the begin id.
+        self._width = self._source.size(1)
+        zero = graph.full(0, batch, beams, 1)
+        self._blank_columns = {"tokens": zero}
         if self._align:
-            width = self._source.size(1)
-            zeros = graph.full(0.0, batch, beams, 1)
-            columns["token_log_probs"] = zeros, FLOAT, []
-            zeros = graph.full(0.0, batch, beams, 1, width)
-            columns["alignment"] = zeros, FLOAT, [None]
-        for name, (value, element_type, tail) in columns.items():
+            self._blank_columns |= {
+                "token_log_probs": zero.cast(FLOAT),
+                "alignment": graph.full(0.0, batch, beams, self._width),
+            }
+        for name, first in self._blank_columns.items():
+            element_type = INT64 if name == "tokens" else FLOAT
+            if name == "tokens":
+                first += BEGIN_ID
             for kind, size in ("live", "b"), ("finished", "B"):
-                info = element_type, [size, beams, None, *tail]
-                states[f"{kind}_{name}"] = value, info
+                info = element_type, [size, beams, None]
+                states[f"{kind}_{name}"] = first, info
+        self._ends = zero + END_ID
         limit = graph.op("ReduceMax", self._limits, keepdims=0)
+        self._penalties = self._penalty(graph.op("Range", 1, limit + 1, 1))
         last = graph.loop(limit, states, self._advance)
-        # Without the begin id.
-        outputs = {name: last[f"finished_{name}"][:, :, 1:] for name in columns}
+        outputs = {"scores": last["finished_scores"]}
+        for name in self._blank_columns:
+            steps = last[f"finished_{name}"]
+            if name == "alignment":
+                steps = graph.reshape(steps, 0, 0, -1, self._width)
+            # Without the begin id.
+            outputs[name] = steps[:, :, 1:]
         if self._align and self._num_given:
             # No token attends to the language.
             alignment = outputs["alignment"]
             first = alignment[:, :, :, :1] * 0.0
             outputs["alignment"] = graph.concat(first, alignment, axis=3)
-        return outputs | {"scores": last["finished_scores"]}
+        return outputs
 
     def _find_limits(self, source):
         """Returns the maximum length of each sentence's hypotheses: [B]."""
@@ -155,7 +166,7 @@ class SearchGraph:
 
         hidden_states, scores = self._transformer.decode(
             tokens,
-            self._graph.reshape(self._graph.value(position), 1),
+            self._graph.value(position),
             (1, self._config.beam_size),
             attend,
             [
@@ -185,52 +196,55 @@ class SearchGraph:
             last, index + self._num_given, states
         )
         logits = self._transformer.logits(hidden_states)
-        candidates = self._find_candidates(logits, length, limits, states)
+        candidates = self._find_candidates(logits, index, states)
         at_limit = length >= limits
         is_possible = candidates.end_log_probs > LEAST_POSSIBLE
         may_end = is_possible & (candidates.may_end | at_limit[:, None])
-        end_scores = candidates.end_log_probs / self._penalty(length)
+        penalty = graph.op("Gather", self._penalties, index)
+        end_scores = candidates.end_log_probs / penalty
         end_scores = graph.where(may_end, end_scores, IMPOSSIBLE)
         scores = graph.op("Gather", states["finished_scores"], running)
         scores = graph.concat(scores, end_scores, axis=1)
         scores, order = graph.top_k(scores, [beams])
         best = candidates.log_probs[:, 0]
-        stops = at_limit | self._should_stop(length, limits, best, scores)
+        stops = self._should_stop(length, penalty, limits, best, scores)
         # Of running sentences, where those that do not stop are.
-        kept = graph.op("NonZero", ~stops)[0]
-        first = self._numbers[: running.size(0)][:, None]
+        kept = graph.op("NonZero", ~(at_limit | stops))[0]
+        count = running.size(0)
+        first = self._numbers[:count][:, None]
         parents = candidates.parents + first * beams
         order += first * (2 * beams)
         rows = graph.op("Gather", parents, kept)
+        sentences = running[:, None]
         results = {
             "running": graph.op("Gather", running, kept),
             "live_log_probs": graph.op("Gather", candidates.log_probs, kept),
+            "finished_scores": graph.op(
+                "ScatterND", states["finished_scores"], sentences, scores
+            ),
         }
-        ended = graph.full(END_ID, running.size(0), beams)
-        columns = {"tokens": (candidates.tokens, ended)}
+        columns = {"tokens": (candidates.tokens[..., None], self._ends[:count])}
         if self._align:
             columns |= self._trace(weights, candidates, parents, states)
-        sentences = running[:, None]
-        results["finished_scores"] = graph.op(
-            "ScatterND", states["finished_scores"], sentences, scores
-        )
         for name, (new, ended) in columns.items():
             live, finished = states[f"live_{name}"], states[f"finished_{name}"]
-            new = graph.op("Gather", graph.op("Unsqueeze", new, [2]), kept)
             results[f"live_{name}"] = graph.concat(
-                self._select_rows(live, rows), new, axis=2
+                self._select_rows(live, rows),
+                graph.op("Gather", new, kept),
+                axis=2,
             )
-            ended = graph.op("Unsqueeze", ended, [2])
-            empty = finished[:, :, :1]
-            finished = graph.concat(finished, empty - empty, axis=2)
+            blank = self._blank_columns[name]
+            finished = graph.concat(finished, blank, axis=2)
             pool = graph.concat(
                 graph.op("Gather", finished, running),
                 graph.concat(live, ended, axis=2),
                 axis=1,
             )
-            best_rows = self._select_rows(pool, order)
             results[f"finished_{name}"] = graph.op(
-                "ScatterND", finished, sentences, best_rows
+                "ScatterND",
+                finished,
+                sentences,
+                self._select_rows(pool, order),
             )
         rows = graph.reshape(rows, -1)
         for name, cache in caches.items():
@@ -253,38 +267,35 @@ class SearchGraph:
         return {
             "alignment": (self._select_rows(attention, parents), attention),
             "token_log_probs": (
-                candidates.log_probs - past_of_parents,
-                candidates.end_log_probs - past,
+                (candidates.log_probs - past_of_parents)[..., None],
+                (candidates.end_log_probs - past)[..., None],
             ),
         }
 
-    def _find_candidates(self, logits, length, limits, states):
+    def _find_candidates(self, logits, index, states):
         """Returns the Candidates for logits [R, V]."""
         graph, config, beams = self._graph, self._config, self._config.beam_size
         size = self._transformer.vocabulary_size
         log_probs = graph.op("LogSoftmax", logits, axis=-1)
         log_probs = graph.reshape(log_probs, -1, beams, size)
         log_probs = self._avoid_repetition(log_probs, states["live_tokens"])
-        live = states["live_log_probs"][:, :, None]
-        end_log_probs = log_probs[:, :, END_ID : END_ID + 1] + live
-        end_log_probs = graph.op("Squeeze", end_log_probs, [2])
+        live = states["live_log_probs"]
+        end_log_probs = log_probs[:, :, END_ID] + live
         per_beam = min(2 * beams + len(FORBIDDEN_IDS), size)
         log_probs, tokens = graph.top_k(log_probs, [per_beam])
         bias = np.zeros(size, np.float32)
         bias[[*FORBIDDEN_IDS]] = IMPOSSIBLE
-        log_probs += graph.op("Gather", bias, tokens) + live
+        log_probs += graph.op("Gather", bias, tokens) + live[..., None]
         log_probs = graph.reshape(log_probs, -1, beams * per_beam)
         tokens = graph.reshape(tokens, -1, beams * per_beam)
         is_end = graph.equal(tokens, END_ID)
-        # The maximum length overrides the minimum.
-        too_short = (length < graph.op("Min", limits, 2))[:, None]
-        log_probs = graph.where(is_end & too_short, IMPOSSIBLE, log_probs)
         continuing = graph.where(is_end, IMPOSSIBLE, log_probs)
         best, order = graph.top_k(continuing, [beams])
         is_exact = config.stop_criterion == "exact"
         end_rank = min(2 * beams if is_exact else beams, beams * per_beam)
         all_best, _ = graph.top_k(log_probs, [end_rank])
-        may_end = (end_log_probs >= all_best[:, -1:]) & ~too_short
+        # The minimum length is 2, if the maximum is not 1.
+        may_end = (end_log_probs >= all_best[:, -1:]) & (index > 0)
         return Candidates(
             tokens=graph.op("GatherElements", tokens, order, axis=1),
             parents=order / per_beam,
@@ -322,11 +333,9 @@ class SearchGraph:
         return log_probs
 
     def _select_rows(self, values, rows):
-        """Selects rows, int64 [n, K], of values [b, k, ...] as [b * k, ...]."""
-        graph = self._graph
-        tail = graph.op("Shape", values, start=2)
-        values = graph.op("Reshape", values, graph.concat(-1, tail))
-        return graph.op("Gather", values, rows)
+        """Selects rows, int64 [n, K], of values [b, k, w] as [b * k, w]."""
+        values = self._graph.op("Flatten", values, axis=2)
+        return self._graph.op("Gather", values, rows)
 
     def _penalty(self, length):
         """Returns the divisor of log-probabilities; see `length_penalty`."""
@@ -335,15 +344,15 @@ class SearchGraph:
             length = (length + 5.0) / 6.0
         return length**self._config.alpha
 
-    def _should_stop(self, length, limits, best_live, finished_scores):
-        """Returns whether sentences meet the stop criterion: boolean [B]."""
+    def _should_stop(self, length, penalty, limits, best_live, finished_scores):
+        """Returns whether sentences meet the stop criterion: boolean [b]."""
         config = self._config
         worst = finished_scores[:, -1]
         if config.stop_criterion == "k_finished":
             enough = worst > LEAST_POSSIBLE
         elif config.stop_criterion == "heuristic":
-            enough = best_live / self._penalty(length) <= worst
+            enough = best_live / penalty <= worst
         else:  # "exact"
             best_length = limits if config.alpha > 0 else length + 1
             enough = best_live / self._penalty(best_length) <= worst
-        return enough | ~(best_live > LEAST_POSSIBLE)
+        return enough | (best_live <= LEAST_POSSIBLE)

@@ -203,17 +203,13 @@ class TransformerGraph:
         graph, count = self.graph, self.config.num_heads
         kernel, bias = self._arrays(projection, has_queries)
         block = self._multiply(states, kernel, bias)
-        blocks = [block]
-        if len(projection.widths) > 1:
+        widths, blocks = projection.widths, [block]
+        if len(widths) > 1:
             blocks = graph.op(
-                "Split",
-                block,
-                projection.widths,
-                outputs=len(projection.widths),
-                axis=-1,
+                "Split", block, widths, outputs=len(widths), axis=-1
             )
         heads = []
-        for block, width in zip(blocks, projection.widths):
+        for block, width in zip(blocks, widths):
             if length == 1:
                 heads.append(graph.reshape(block, -1, count, 1, width // count))
             else:

@@ -12,6 +12,7 @@ import urllib.request
 import numpy as np
 
 from export.http_server import app
+from export.http_server.api_keys import ApiKeys
 from export.http_server.app import ServerLimits, create_app
 from export.http_server.connections import create_server
 from export.loading import LoadedModel
@@ -94,7 +95,7 @@ def as_bytes(rows):
 def fields_of_translate():
     """Returns the names of the fields that the code of /translate reads."""
     code = inspect.getsource(app)
-    pattern = r'(?:fields\.get\(|read_option\(\s*fields,\s*)"(\w+)"'
+    pattern = r'(?:fields\.get\(|read_\w+\(\s*fields,\s*)"(\w+)"'
     return sorted(set(re.findall(pattern, code)))
 
 
@@ -102,7 +103,10 @@ def fields_of_translate():
 def run_server(model, api_key=None, **limits):
     """Runs a server in a thread; yields its address."""
     limits = ServerLimits(**limits)
-    application = create_app(model.load(), limits=limits, api_key=api_key)
+    models = model if isinstance(model, dict) else {"translator": model}
+    loaded = {name: each.load() for name, each in models.items()}
+    keys = {api_key: None} if isinstance(api_key, str) else api_key
+    application = create_app(loaded, limits, keys and ApiKeys(keys))
     server = create_server(application, limits)
     listener = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, args=([listener],))

@@ -34,7 +34,13 @@ def url(model):
 
 def test_libretranslate(url):
     assert request(f"{url}/languages")[1] == [
-        {"code": "en", "name": "en", "targets": ["fr"]}
+        {
+            "code": "en",
+            "name": "en",
+            "targets": ["fr"],
+            "models": {"fr": "translator"},
+            "tags": [],
+        }
     ]
     fields = {"q": "one two", "source": "en", "target": "fr"}
     path = f"{url}/translate"
@@ -164,7 +170,9 @@ def test_wrong_requests_are_refused(url, path, content, status, name):
     assert request(f"{url}/health")[0] == 200
 
 
-@pytest.mark.parametrize("path", ["/v1/models/other:predict", "/detect", "/x"])
+@pytest.mark.parametrize(
+    "path", ["/v1/models/other:predict", "/download", "/x"]
+)
 def test_unknown_paths_are_not_found(url, path):
     status, response = request(url + path, {"instances": ["a"]})
     assert (status, path in response["error"]) == (404, True)

@@ -29,7 +29,7 @@ FIELDS = {"q": "a b", "source": "en", "target": "fr"}
 PREDICT = "/v1/models/translator:predict"
 ROUTES = {
     route.path: route.methods
-    for route in create_app(MadeUpModel().load()).routes
+    for route in create_app({"translator": MadeUpModel().load()}).routes
 }
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data; boundary=x-y"

@@ -44,7 +44,7 @@ def test_typing_choosing_and_pointing(driver):
     with run_server(MadeUpModel()) as url:
         chromium.requested_urls(driver)
         driver.get(url)
-        wait_for(driver, "title", "Translator: en to fr")
+        wait_for(driver, "title", "Translator: English to French")
         box = driver.find_element("id", "source")
         assert driver.switch_to.active_element == box
         box.send_keys("one two three")
@@ -91,7 +91,7 @@ def test_languages_are_chosen(driver):
     languages = Languages(("de", "en", "fr"), 2, "en", "fr")
     with run_server(MadeUpModel(languages)) as url:
         driver.get(url)
-        wait_for(driver, "title", "Translator: en to fr")
+        wait_for(driver, "title", "Translator: English to French")
         sides = {
             side: Select(driver.find_element("id", f"{side}-language"))
             for side in ("source", "target")
@@ -102,7 +102,9 @@ def test_languages_are_chosen(driver):
             values = [
                 each.get_attribute("value") for each in sides[side].options
             ]
-            assert sorted(values) == ["de", "en", "fr"]
+            # A language is no target of itself.
+            others = {"de", "fr"} | ({"en"} if side == "source" else set())
+            assert set(values) == others
         box = driver.find_element("id", "source")
         box.send_keys("one two")
         wait_for(driver, "best", "TWO >>EN<<>>FR<<ONE")
@@ -111,9 +113,36 @@ def test_languages_are_chosen(driver):
         wait_for(driver, "best", "TWO >>EN<<>>DE<<ONE")
         sides["source"].select_by_value("fr")
         wait_for(driver, "best", "TWO >>FR<<>>DE<<ONE")
-        assert text_of(driver, "title") == "Translator: fr to de"
+        assert text_of(driver, "title") == "Translator: French to German"
         box.send_keys(Keys.ENTER, "three")
         wait_for(driver, "best", "TWO >>FR<<>>DE<<ONE\n>>FR<<>>DE<<THREE")
+
+
+def test_several_models_and_a_swap(driver):
+    pairs = {
+        f"{source}_{target}": MadeUpModel(
+            Languages(source=source, target=target)
+        )
+        for source, target in (("en", "fr"), ("fr", "en"), ("fr", "de"))
+    }
+    with run_server(pairs) as url:
+        driver.get(url)
+        wait_for(driver, "title", "Translator: English to French")
+        driver.find_element("id", "source").send_keys("one two")
+        wait_for(driver, "best", "TWO ONE")
+        driver.find_element("id", "swap").click()
+        wait_for(driver, "title", "Translator: French to English")
+        wait_for(driver, "best", "ONE TWO")
+        sides = [
+            Select(driver.find_element("id", f"{side}-language"))
+            for side in ("source", "target")
+        ]
+        sides[0].select_by_value("en")
+        # By way of French, so without words and choices.
+        sides[1].select_by_value("de")
+        wait_for(driver, "title", "Translator: English to German")
+        wait_for(driver, "best", "TWO ONE")
+        assert text_of(driver, "others") == ""
 
 
 def test_tags_of_the_target_need_no_source(driver):

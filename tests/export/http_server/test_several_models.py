@@ -1,0 +1,139 @@
+"""Several models in one server: routes, detection, keys."""
+
+import pytest
+
+from export.common.errors import InputError
+from export.http_server import detection
+from export.http_server.api_keys import ApiKeys
+from export.translators.languages import Languages
+from tests.export.http_server.running import (
+    MadeUpModel,
+    request,
+    run_server,
+)
+
+ENGLISH, FRENCH = "Where is the railway station?", "Où est donc la gare ?"
+
+
+def pair(source, target):
+    return MadeUpModel(Languages(source=source, target=target))
+
+
+@pytest.fixture(name="models", scope="module")
+def fixture_models():
+    codes = ("en", "fr"), ("fr", "en"), ("fr", "de"), ("de", "pl")
+    return {"_".join(each): pair(*each) for each in codes}
+
+
+@pytest.fixture(name="url", scope="module")
+def fixture_url(models):
+    with run_server(models) as url:
+        yield url
+
+
+def translate(url, text, source, target, **fields):
+    content = {"q": text, "source": source, "target": target, **fields}
+    return request(f"{url}/translate", content)
+
+
+def test_languages_have_the_targets_of_all_models(url):
+    _, languages = request(f"{url}/languages")
+    found = {each["code"]: set(each["targets"]) for each in languages}
+    assert found == {
+        "en": {"fr", "de"},
+        "fr": {"en", "de", "pl"},
+        "de": {"pl"},
+    }
+    (english,) = (each for each in languages if each["code"] == "en")
+    assert english["models"] == {"fr": "en_fr"}
+
+
+def test_the_languages_choose_the_model(url, models):
+    before = {name: len(each.batches) for name, each in models.items()}
+    assert translate(url, "a b", "fr", "de") == (200, {"translatedText": "B A"})
+    used = {
+        name
+        for name, each in models.items()
+        if len(each.batches) > before[name]
+    }
+    assert used == {"fr_de"}
+
+
+def test_a_third_language_joins_two_models(url):
+    found = translate(url, ["a b", "c"], "en", "de", alternatives=1)
+    assert found == (
+        200,
+        {
+            "translatedText": ["A B", "C"],
+            "alternatives": [["A B!"], ["C!"]],
+            "pivot": ["fr", "fr"],
+        },
+    )
+
+
+def test_pairs_without_models_are_refused(url):
+    for source, target in ("en", "pl"), ("pl", "en"), ("en", "xx"):
+        status, response = translate(url, "a", source, target)
+        assert status == 400
+        assert source in response["error"] and target in response["error"]
+
+
+def test_each_model_has_a_path_of_tensorflow_serving(url):
+    for name in "en_fr", "de_pl":
+        path = f"{url}/v1/models/{name}:predict"
+        _, response = request(path, {"instances": ["a b"]})
+        assert response["predictions"][0]["translation"] == "B A"
+
+
+def test_detection(url):
+    pytest.importorskip("py3langid")
+    for text, code in (ENGLISH, "en"), (FRENCH, "fr"):
+        _, (found,) = request(f"{url}/detect", {"q": text})
+        assert found["language"] == code
+        assert 50 < found["confidence"] <= 100
+    # Each text by the model of its language.
+    status, response = translate(url, [ENGLISH, FRENCH], "auto", "de")
+    assert status == 200
+    codes = [each["language"] for each in response["detectedLanguage"]]
+    assert codes == ["en", "fr"]
+    assert len(response["translatedText"]) == 2
+
+
+def test_without_the_package(url, monkeypatch):
+    monkeypatch.setattr(detection, "can_detect", lambda: False)
+    for path in "detect", "translate":
+        content = {"q": ENGLISH, "source": "auto", "target": "de"}
+        status, response = request(f"{url}/{path}", content)
+        assert status == 501 and "languages" in response["error"]
+
+
+def test_other_paths(url):
+    _, settings = request(f"{url}/frontend/settings")
+    assert settings["language"]["target"]["code"] == "fr"
+    assert not settings["keyRequired"]
+    status, _ = request(f"{url}/suggest", {"q": "a", "s": "b"})
+    assert status == 403
+    _, description = request(f"{url}/docs")
+    paths = set(description["paths"]) - {"/v1/models/{name}:predict"}
+    for path in paths:
+        status, _ = request(url + path)
+        assert status in (200, 405)
+
+
+def test_keys_have_limits():
+    with run_server(pair("en", "fr"), {"often": None, "once": 1}) as url:
+        keys = "often", "often", "once", "once", "other", "often"
+        found = [translate(url, "a", "en", "fr", api_key=key) for key in keys]
+        assert [status for status, _ in found] == [200, 200, 200, 429, 403, 200]
+
+
+def test_files_of_keys(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text("# of us\n\nabc\nxyz 20\n", "utf-8")
+    ApiKeys.from_file(path).validate("xyz")
+    for text in "", "a b c", "a 0", "a\na":
+        path.write_text(text, "utf-8")
+        with pytest.raises(InputError, match="keys"):
+            ApiKeys.from_file(path)
+    with pytest.raises(InputError, match="none"):
+        ApiKeys.from_file(tmp_path / "none")
