@@ -23,7 +23,7 @@ class OnnxModel:
     """A Transformer and its vocabulary, to be written as ONNX files.
 
     The files have opset 17 and IR 8, of onnxruntime 1.13 and newer, and
-    external data if they are above 2 GB.
+    external data if they are above 100 MB.
 
     Args:
         model: the Transformer.

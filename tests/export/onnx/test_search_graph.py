@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import keras_transformer as kt
+from export.onnx import graph
 from export.onnx.onnx_model import OnnxModel
 from export.translators.batches import pad_ids
 from export.translators.languages import Languages
@@ -197,6 +198,22 @@ def test_chosen_target_pieces(bias, tmp_path):
     local_ids = np.searchsorted(subset.ids, outputs["tokens"])
     assert len(np.unique(local_ids)) > 5
     assert_same(outputs | {"tokens": local_ids}, expected)
+
+
+def test_weights_in_a_file_of_their_own(model, tmp_path, monkeypatch):
+    rows = sources(model.config, LENGTHS)
+    expected = write(model, tmp_path / "one.onnx")(rows)
+    monkeypatch.setattr(graph, "_MAX_PROTO_BYTES", 10)
+    outputs = write(model, tmp_path / "two.onnx")(rows)
+    np.testing.assert_array_equal(outputs["scores"], expected["scores"])
+    weights = tmp_path / "two.onnx.data"
+    # Those of less than 1 kB stay in the file.
+    assert weights.stat().st_size > 2 * model.count_params()
+    mode = (tmp_path / "two.onnx").stat().st_mode
+    assert weights.stat().st_mode == mode
+    assert {each.name for each in tmp_path.iterdir()} == {
+        *("one.onnx", "two.onnx", "two.onnx.data")
+    }
 
 
 def test_given_settings_of_the_search(model, tmp_path):
