@@ -84,6 +84,11 @@ flags.DEFINE_float(
     lower_bound=0.1,
     upper_bound=86_400,
 )
+flags.DEFINE_boolean(
+    "any_origin",
+    False,
+    "Let web pages of other origins ask (CORS), as LibreTranslate does.",
+)
 command.mark_flags_as_finite("timeout_seconds")
 
 
@@ -122,6 +127,7 @@ def main(arguments: list[str]) -> None:
             max_waiting=FLAGS.max_waiting,
             timeout=FLAGS.timeout_seconds,
             num_threads=num_threads,
+            any_origin=FLAGS.any_origin,
         )
         application = app.create_app(loaded, limits, keys)
         address = _format_address(*listener.getsockname()[:2])

@@ -27,7 +27,7 @@ OFF = "off"
 
 def run(
     main: Callable[[list[str]], int | None],
-    operands: Sequence[str] = (),
+    operands: Sequence[str] | None = (),
     any_backend: bool = False,
     may_be_empty: Collection[str] = (),
 ) -> None:
@@ -39,7 +39,7 @@ def run(
 
     Args:
         main: function of a list: the program's name and the operands.
-        operands: names of the required operands, in order.
+        operands: names of the required operands, in order; None for any number.
         any_backend: whether KERAS_BACKEND may name any backend, and not only
             TensorFlow or, for some commands, JAX.
         may_be_empty: names of the flags that take empty text.
@@ -53,7 +53,8 @@ def run(
         try:
             _validate_encoding(sys.argv)
             _validate_not_empty(may_be_empty)
-            _validate_operands(arguments[1:], operands)
+            if operands is not None:
+                _validate_operands(arguments[1:], operands)
             if not any_backend:
                 _validate_backend()
             return main(arguments)

@@ -26,19 +26,22 @@ _BUSY = JSONResponse(
     {"Retry-After": "1", "Connection": "close"},
 )
 # Web pages of any origin may ask, as with LibreTranslate.
-_HEADERS = [("Access-Control-Allow-Origin", "*")]
+_ANY_ORIGIN = [("Access-Control-Allow-Origin", "*")]
 
 
 def create_server(
     application: ASGIApp, limits: "ServerLimits"
 ) -> uvicorn.Server:
-    """Returns the server of an ASGI application with limits."""
+    """Returns the server of an ASGI application with limits.
+
+    Without `limits.any_origin` browsers refuse pages of other origins.
+    """
     config = uvicorn.Config(
         application,
         http=functools.partial(_LimitedProtocol, limits, {}),
         ws="none",
         log_level="warning",
-        headers=_HEADERS,
+        headers=_ANY_ORIGIN if limits.any_origin else [],
     )
     return uvicorn.Server(config)
 
@@ -55,7 +58,7 @@ class _LimitedProtocol(HttpToolsProtocol):
     def __init__(self, limits, waiting, **arguments):
         super().__init__(**arguments)
         self._waiting = waiting
-        self._max_bytes = limits.max_bytes + _MAX_HEADER_BYTES
+        self._limits = limits
         self._seconds = limits.timeout
         self._timer = None
         self._num_bytes = 0
@@ -86,8 +89,13 @@ class _LimitedProtocol(HttpToolsProtocol):
                 break
         if not self._is_in_message:
             self._num_bytes = 0
-        elif self._num_bytes > self._max_bytes:
+        elif self._num_bytes > self._max_bytes() + _MAX_HEADER_BYTES:
             self._close(413, "The request is too long.")
+
+    def _max_bytes(self):
+        if self.url.partition(b"?")[0] == b"/translate_file":
+            return self._limits.max_file_bytes
+        return self._limits.max_bytes
 
     def on_message_begin(self):
         super().on_message_begin()

@@ -7,6 +7,9 @@ import typing
 from collections.abc import Callable, Coroutine, Sequence
 
 from export.documents.document import translate_documents
+from export.formats.file_format import FileOptions, OpenFile
+from export.formats.files import find_format, open_file, translate_segments
+from export.http_server.fields import UploadedFile
 from export.translators.languages import Languages
 from export.translators.signature_backend import SignatureBackend
 from export.translators.translator import Translator
@@ -69,6 +72,15 @@ class DocumentTranslator:
             )
         return [[*dict.fromkeys(row)] for row in zip(*versions)]
 
+    def translate_opened(self, file: OpenFile) -> OpenFile:
+        """Returns a file with the translations of its Segments as Segments."""
+        texts = translate_segments(self._translator, file.segments)
+        segments = [
+            segment._replace(text=text)
+            for segment, text in zip(file.segments, texts)
+        ]
+        return file._replace(segments=segments)
+
     def find_suspicions(
         self, texts: list[str], versions: list[list[str]]
     ) -> list[str]:
@@ -76,6 +88,18 @@ class DocumentTranslator:
         columns: Sequence[list[str]] = texts, [row[0] for row in versions]
         columns = [[_MARKUP.sub("", text) for text in each] for each in columns]
         return self._translator.find_suspicions(*columns)
+
+
+def open_upload(
+    file: UploadedFile, source: str, target: str | None
+) -> OpenFile:
+    """Opens a file by its name's ending; raises InputError."""
+    options = FileOptions(
+        source_language=None if source == "auto" else source,
+        target_language=target,
+    )
+    name = find_format(file.name, None, file.content)
+    return open_file(file.content, name, options)
 
 
 class _RankedBackend(SignatureBackend):

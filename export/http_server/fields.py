@@ -21,6 +21,13 @@ class RequestError(Exception):
         }
 
 
+class UploadedFile(typing.NamedTuple):
+    """A file in a form: its name, without folders, and its bytes."""
+
+    name: str
+    content: bytes
+
+
 def parse_fields(
     content: bytes, content_type: str, query: str
 ) -> dict[str, typing.Any]:
@@ -66,9 +73,14 @@ def _parse_multipart(content, content_type):
     pairs = []
     for part in parts[1:-1]:
         head, _, value = part.partition(b"\r\n\r\n")
-        header = email.message_from_bytes(head.lstrip())
+        header = email.message_from_string(head.decode("utf-8").lstrip())
         name = header.get_param("name", header="content-disposition")
-        pairs.append((name, value.decode("utf-8")))
+        file_name = header.get_filename()
+        if file_name is None:
+            pairs.append((name, value.decode("utf-8")))
+        else:
+            file_name = re.split(r"[/\\]", file_name)[-1]
+            pairs.append((name, UploadedFile(file_name, value)))
     return pairs
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from export.common.errors import InputError
 from export.loading import LoadedModel, find_export, open_export
-from export.model_directory import ModelDirectory
 from export.remote_models import download_model
 
 
@@ -25,15 +24,17 @@ def load_model(
     path = download_model(path)
     export = find_export(path, [f"--{name}" for name in search])
     if export is None:
-        return _load_directory(ModelDirectory(path), search, languages)
+        return _load_directory(path, search, languages)
     model = open_export(export)
     return model._replace(languages=model.languages.select(*languages))
 
 
-def _load_directory(directory, search, selected):
+def _load_directory(path, search, selected):
     # Not at the top: exports do not need Keras.
+    from export.model_directory import ModelDirectory
     from export.serving.served_translator import ServedTranslator
 
+    directory = ModelDirectory(path)
     if directory.symbols_path.exists():
         raise InputError(
             f"{directory.path} is a parser's directory; expected a "

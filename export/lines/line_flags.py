@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from absl import flags
 
@@ -21,6 +21,9 @@ from export.lines.streams import (
 )
 
 FLAGS = flags.FLAGS
+# Those of standard input.
+_DOCUMENT_FORMATS = ("text", "html", "xml")
+_MARKUP_FORMATS = _DOCUMENT_FORMATS[1:]
 # --help shows the flags under the module that calls a function.
 flags.disclaim_key_flags()
 
@@ -52,8 +55,11 @@ def define_n_best() -> None:
     )
 
 
-def define_translation() -> None:
-    """Defines the flags of `translate_stream`."""
+def define_translation(formats: Sequence[str] = _DOCUMENT_FORMATS) -> None:
+    """Defines the flags of `translate_stream`.
+
+    The first of `formats`, values of --format, is the default.
+    """
     define_files()
     define_n_best()
     define_scores()
@@ -80,10 +86,10 @@ def define_translation() -> None:
     )
     flags.DEFINE_enum(
         "format",
-        "text",
-        ["text", "html", "xml"],
-        "Format of the document; html and xml imply --document. Tags and "
-        "placeholders are kept.",
+        formats[0],
+        formats,
+        "Format of the document, with auto by the ending of its name; html "
+        "and xml imply --document. Tags and placeholders are kept.",
     )
     flags.DEFINE_list(
         "keep_elements",
@@ -131,7 +137,12 @@ def validate_format() -> None:
             "--placeholder is for documents and --keep=placeholders: give one "
             "of --document, --format and --keep=placeholders with it."
         )
-    if FLAGS.keep_elements and FLAGS.format == "text":
+    if FLAGS.format not in ("auto", *_DOCUMENT_FORMATS):
+        raise InputError(
+            f"--format={FLAGS.format} is for files: name them after the flags, "
+            "with --output_dir, or give --format=text, html or xml."
+        )
+    if FLAGS.keep_elements and FLAGS.format not in _MARKUP_FORMATS:
         raise InputError(
             "--keep_elements names elements of markup: add --format=html or "
             "--format=xml, or omit it."
@@ -144,7 +155,7 @@ def _is_reranked():
 
 
 def _is_document():
-    return FLAGS.document or FLAGS.format != "text"
+    return FLAGS.document or FLAGS.format in _MARKUP_FORMATS
 
 
 def _validate_content(text):
@@ -152,7 +163,7 @@ def _validate_content(text):
 
     What --format=html reads without a tag is a warning, as are lines.
     """
-    is_named = FLAGS["format"].present
+    is_named = FLAGS["format"].present and FLAGS.format != "auto"
     if is_named and (FLAGS.format != "html" or "<" in text):
         return
     found = detect_format(text)
@@ -191,7 +202,7 @@ def translate_stream(
             _validate_content(text)
             return translator.translate_document(
                 text,
-                FLAGS.format,
+                FLAGS.format if FLAGS.format in _MARKUP_FORMATS else "text",
                 on_progress,
                 terms,
                 FLAGS.keep_elements,

@@ -10,6 +10,7 @@ import re
 from export.common.errors import InputError
 from trainers.data.corpus import Corpus
 from trainers.data.mixture import MixtureCorpus
+from trainers.data.pair_files.pair_corpus import KINDS, PairCorpus
 from trainers.data.tatoeba import NAME as TATOEBA
 from trainers.data.tatoeba import TatoebaCorpus
 from trainers.data.text_files import TextCorpus
@@ -41,10 +42,11 @@ def open_corpus(
 ) -> Corpus:
     """Opens a corpus by name, for one translation direction.
 
-    `dataset` is "tatoeba-en-fr", "text:PREFIX" (see `text_files`),
+    `dataset` is "tatoeba-en-fr", "text:PREFIX" (see `text_files`), "tmx:FILE",
+    "tsv:FILE", "jsonl:FILE", "parquet:FILE" or "hf:NAME" (see `pair_corpus`),
     "mixture:FILE" (see `mixture`), "trees:PREFIX" (see `treebank`), or a
     TensorFlow Datasets name such as "wmt14_translate/de-en". A language of None
-    means the default of the corpus; text files have no default, and a mixture
+    means the default of the corpus; files have no default, and a mixture
     takes none. `data_dir` and `manual_dir` are for TFDS: its data, and files
     that were downloaded by hand.
     """
@@ -64,6 +66,8 @@ def open_corpus(
         return TatoebaCorpus(dataset, source_language, target_language)
     if dataset.startswith("text:"):
         return TextCorpus(dataset, source_language, target_language)
+    if dataset.partition(":")[0] in KINDS:
+        return PairCorpus(dataset, source_language, target_language)
     if dataset_kind(dataset) == "trees":
         # nltk and TFDS take seconds to import.
         from trainers.data.treebank import TreeCorpus
@@ -73,6 +77,7 @@ def open_corpus(
     if not re.fullmatch(r"\w+([/:][\w.+\-]+)*", dataset):
         raise InputError(
             f"Unknown data set {dataset!r}; expected {TATOEBA}, text:PREFIX, "
+            "tmx:FILE, tsv:FILE, jsonl:FILE, parquet:FILE, hf:NAME, "
             "mixture:FILE, trees:PREFIX, or a name of TensorFlow Datasets "
             "such as wmt14_translate/de-en."
         )

@@ -218,8 +218,10 @@ def make_codec_files(
         languages = corpus.source_language, corpus.target_language
         has_marks &= not any(map(has_dotless_i, languages))
         marks = CASE_MARKS if has_marks else ()
+        texts.reverse()
         vocabulary = train_vocabulary(
-            texts,
+            # SentencePiece has its own copy.
+            (texts.pop() for _ in range(len(texts))),
             size,
             characters,
             rules,

@@ -28,7 +28,9 @@ flags.DEFINE_string(
     "tatoeba-en-fr",
     "Corpus: tatoeba-en-fr (fetched from the package index), text:PREFIX "
     "(files PREFIX.train.en, PREFIX.train.de and so on, .gz too; with "
-    "text:FOLDER/ FOLDER/train.en and so on), mixture:FILE (a TOML file that "
+    "text:FOLDER/ FOLDER/train.en and so on), tmx:FILE, tsv:FILE, jsonl:FILE, "
+    "parquet:FILE or hf:NAME (a Hugging Face data set), with columns as in "
+    "tsv:FILE#1,2 (see docs/data.md), mixture:FILE (a TOML file that "
     "names corpora of several languages, see docs/languages.md), trees:PREFIX "
     "(files of trees PREFIX.train.ptb and so on, .gz too; trees:GOLD*4,SILVER "
     "mixes two treebanks), or a translation set of TensorFlow Datasets such as "

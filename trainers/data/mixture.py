@@ -42,6 +42,7 @@ from trainers.data.corpus import (
     text_fingerprint,
     validate_language_code,
 )
+from trainers.data.pair_files.pair_corpus import FILE_KINDS
 
 # The types of each field.
 _MIXTURE_FIELDS = {
@@ -259,12 +260,13 @@ def _open_part(table, folder, open_part):
 
 def _resolve_dataset(dataset, folder):
     """Returns the name of a corpus, with its path relative to a folder."""
-    prefix = dataset.removeprefix("text:")
-    if prefix in ("", dataset) or "://" in prefix or prefix[0] in "/~":
+    kind, _, prefix = dataset.partition(":")
+    has_path = kind in ("text", *FILE_KINDS) and prefix
+    if not has_path or "://" in prefix or prefix[0] in "/~":
         return dataset
     path = str(folder / prefix).removesuffix("/")
     # The slash of a folder, which paths lose.
-    return f"text:{path}{'/' * prefix.endswith('/')}"
+    return f"{kind}:{path}{'/' * prefix.endswith('/')}"
 
 
 def _parse_settings(content):

@@ -29,7 +29,7 @@ from trainers.data.corpus import (
     validate_language_code,
 )
 
-_DEV_NAMES = ("dev", "val", "valid")
+DEV_NAMES = ("dev", "val", "valid")
 
 
 class TextCorpus(Corpus):
@@ -79,7 +79,7 @@ class TextCorpus(Corpus):
 
     def _find_files(self, split):
         """Returns the files of a split, the source first; () if none exist."""
-        names = _DEV_NAMES if split == "dev" else (split,)
+        names = DEV_NAMES if split == "dev" else (split,)
         if split == "test" and len(self._test_sets()) == 1:
             names += tuple(self._test_sets())
         for name in names:
@@ -129,7 +129,10 @@ def _validate_line_ends(path):
 
 
 class FilePrefix:
-    """Files whose path or URL starts with a prefix, named without it."""
+    """Files whose path or URL starts with a prefix, named without it.
+
+    `file` is the path of the file that the prefix names, or None.
+    """
 
     def __init__(self, prefix: str):
         try:
@@ -148,6 +151,10 @@ class FilePrefix:
                 f"Cannot list {self._folder} ({error_reason(error)}); "
                 "check the prefix of the data set."
             ) from error
+        # The file itself, if the prefix names one.
+        self.file = None
+        if not is_folder and path.name in names and path.is_file():
+            self.file = path
         self._names = {
             name.removeprefix(self._start)
             for name in names

@@ -11,7 +11,7 @@ import urllib.request
 
 import numpy as np
 
-from export.http_server import app
+from export.http_server import libre_translate
 from export.http_server.api_keys import ApiKeys
 from export.http_server.app import ServerLimits, create_app
 from export.http_server.connections import create_server
@@ -94,15 +94,17 @@ def as_bytes(rows):
 
 def fields_of_translate():
     """Returns the names of the fields that the code of /translate reads."""
-    code = inspect.getsource(app)
+    handler = libre_translate.LibreTranslate
+    code = inspect.getsource(handler.translate)
+    code += inspect.getsource(handler._translate_by)
     pattern = r'(?:fields\.get\(|read_\w+\(\s*fields,\s*)"(\w+)"'
-    return sorted(set(re.findall(pattern, code)))
+    return sorted({"api_key", *re.findall(pattern, code)})
 
 
 @contextlib.contextmanager
 def run_server(model, api_key=None, **limits):
     """Runs a server in a thread; yields its address."""
-    limits = ServerLimits(**limits)
+    limits = ServerLimits(**{"any_origin": True, **limits})
     models = model if isinstance(model, dict) else {"translator": model}
     loaded = {name: each.load() for name, each in models.items()}
     keys = {api_key: None} if isinstance(api_key, str) else api_key

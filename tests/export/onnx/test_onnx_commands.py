@@ -88,8 +88,10 @@ def test_a_failed_check_leaves_nothing(model_dir, tmp_path, monkeypatch):
 
 def test_no_framework_is_imported(folder):
     program = (
-        "import sys, export\n"
+        "import sys, export, export.http_server.app\n"
+        "from export.http_server.models import load_model\n"
         f"translator = export.load_translator({str(folder)!r})\n"
+        f"load_model({str(folder)!r}, {{}})\n"
         f"texts = {TEXTS!r}\n"
         "print(*(each.text for each in translator.align(texts)), sep='|')\n"
         "names = 'keras', 'tensorflow', 'jax', 'torch', 'h5py'\n"

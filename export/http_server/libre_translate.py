@@ -1,0 +1,237 @@
+"""LibreTranslate's interface: requests and responses."""
+
+import asyncio
+import dataclasses
+import functools
+import typing
+import urllib.parse
+
+from starlette.responses import JSONResponse, Response
+
+from export.common.errors import InputError
+from export.formats.files import FORMATS
+from export.http_server import detection
+from export.http_server.document_translator import (
+    DocumentTranslator,
+    open_upload,
+)
+from export.http_server.fields import (
+    RequestError,
+    UploadedFile,
+    parse_count,
+    read_option,
+    validate_texts,
+    validate_unicode,
+)
+from export.http_server.file_store import FileStore
+
+_FORMATS = ("text", "html")
+# Characters of a file that its language is detected by.
+_DETECTED = 2_000
+
+
+class LibreTranslate:
+    """The handlers of LibreTranslate's paths.
+
+    `server` has `models`, `limits`, `document_threads`, `has_keys`, and the
+    coroutine functions `read_fields` and `run`.
+    """
+
+    def __init__(self, server: typing.Any):
+        self._server, self._models = server, server.models
+        self._limits, self._threads = server.limits, server.document_threads
+        self._files = FileStore()
+
+    def paths(self) -> dict[str, tuple[str, typing.Callable]]:
+        """Returns the method and the handler of each path."""
+        return {
+            "/detect": ("POST", self.detect),
+            "/download_file/{path:path}": ("GET", self.download_file),
+            "/frontend/settings": ("GET", self.report_settings),
+            "/languages": ("GET", self.list_languages),
+            "/suggest": ("POST", self.refuse_suggestion),
+            "/translate": ("POST", self.translate),
+            "/translate_file": ("POST", self.translate_file),
+        }
+
+    async def report_settings(self, _: typing.Any) -> Response:
+        """What LibreTranslate's page asks for."""
+        languages = self._models.list_languages()
+        source, target = languages[0]["code"], languages[0]["targets"][0]
+        return JSONResponse(
+            {
+                "apiKeys": self._server.has_keys,
+                "keyRequired": self._server.has_keys,
+                "charLimit": self._limits.max_bytes,
+                "frontendTimeout": 500,
+                "language": {
+                    side: {"code": code, "name": code}
+                    for side, code in (("source", source), ("target", target))
+                },
+                "suggestions": False,
+                "supportedFilesFormat": [
+                    ending
+                    for each in FORMATS.values()
+                    for ending in each.endings
+                ],
+            }
+        )
+
+    async def refuse_suggestion(self, request: typing.Any) -> Response:
+        """LibreTranslate's /suggest, refused."""
+        await self._server.read_fields(request)
+        raise RequestError(403, "This server does not keep suggestions.")
+
+    async def list_languages(self, _: typing.Any) -> Response:
+        """LibreTranslate's /languages."""
+        return JSONResponse(self._models.list_languages())
+
+    async def detect(self, request: typing.Any) -> Response:
+        """LibreTranslate's /detect."""
+        fields = await self._server.read_fields(request)
+        text = fields.get("q")
+        validate_texts([text], "q", 1)
+        return JSONResponse([self._detect(text)])
+
+    def _detect(self, text):
+        codes = self._models.source_codes()
+        code, confidence = detection.detect_language(text, codes)
+        return {"confidence": confidence, "language": code}
+
+    async def translate(self, request: typing.Any) -> Response:
+        """LibreTranslate's /translate."""
+        fields = await self._server.read_fields(request)
+        query = fields.get("q")
+        if not isinstance(query, (str, list)):
+            raise RequestError(400, "q must be text, or a list of texts.")
+        texts = [query] if isinstance(query, str) else query
+        validate_texts(texts, "q", self._limits.max_texts)
+        document_format = read_option(fields, "format", "text")
+        if document_format not in _FORMATS:
+            raise RequestError(400, f"format must be {' or '.join(_FORMATS)}.")
+        source = _read_language(fields, "source", "auto")
+        target = _read_language(fields, "target")
+        columns = {}
+        sources = [None if source == "auto" else source] * len(texts)
+        # One known source needs no detection.
+        is_open = source == "auto" and len(self._models.source_codes()) > 1
+        if is_open and (len(self._models) > 1 or detection.can_detect()):
+            found = [*map(self._detect, texts)]
+            columns["detectedLanguage"] = found
+            sources = [each["language"] for each in found]
+        rows: list[dict[str, typing.Any]] = [{} for _ in texts]
+        for code in dict.fromkeys(sources):
+            numbers = [i for i, each in enumerate(sources) if each == code]
+            group = [texts[number] for number in numbers]
+            route = self._models.find_route(code, target, group)
+            found = await self._translate_by(
+                route, group, document_format, fields
+            )
+            for number, row in zip(numbers, found):
+                rows[number] = row
+        # Only some texts may need a pivot.
+        names = {name: None for row in rows for name in row}
+        columns |= {name: [row.get(name) for row in rows] for name in names}
+        if isinstance(query, str):
+            columns = {name: column[0] for name, column in columns.items()}
+        return JSONResponse(columns)
+
+    async def _translate_by(self, route, texts, document_format, fields):
+        """Returns a dict of the response's fields for each text."""
+        beam_size = route[-1].served.model.beam_size
+        count = parse_count(read_option(fields, "alternatives", 0))
+        if not 0 <= count < beam_size:
+            raise RequestError(
+                400, f"alternatives must be from 0 to {beam_size - 1}."
+            )
+        loop = asyncio.get_running_loop()
+        # Together, for one time limit.
+        translators = [
+            DocumentTranslator(
+                functools.partial(self._server.run, hop.served),
+                loop,
+                self._limits,
+                hop.languages,
+                count + 1 if hop is route[-1] else 1,
+            )
+            for hop in route
+        ]
+        versions = [[text] for text in texts]
+        for translator in translators:
+            sources = [row[0] for row in versions]
+            call = translator.translate_versions, sources, document_format
+            versions = await loop.run_in_executor(self._threads, *call)
+        columns = {"translatedText": [row[0] for row in versions]}
+        if count:
+            columns["alternatives"] = [row[1:] for row in versions]
+        if len(route) > 1:
+            pivot = route[0].languages.target
+            columns["pivot"] = [pivot] * len(texts)
+        if str(read_option(fields, "suspect", False)).lower() == "true":
+            suspicions = translators[-1].find_suspicions(sources, versions)
+            columns["suspect"] = suspicions
+        return [dict(zip(columns, row)) for row in zip(*columns.values())]
+
+    async def translate_file(self, request: typing.Any) -> Response:
+        """LibreTranslate's /translate_file."""
+        most = self._limits.max_file_bytes
+        fields = await self._server.read_fields(request, most)
+        file = fields.get("file")
+        if not isinstance(file, UploadedFile):
+            raise RequestError(400, "file must be a file in a form.")
+        source = _read_language(fields, "source", "auto")
+        target = _read_language(fields, "target")
+        seconds = self._limits.file_timeout
+        limits = dataclasses.replace(self._limits, timeout=seconds)
+        loop = asyncio.get_running_loop()
+
+        def translate():
+            opened = open_upload(file, source, target)
+            texts = [segment.text for segment in opened.segments]
+            code = source
+            if code == "auto" and len(self._models.source_codes()) > 1:
+                code = self._detect(" ".join(texts)[:_DETECTED])["language"]
+            route = self._models.find_route(
+                None if code == "auto" else code, target
+            )
+            for hop in route:
+                translator = DocumentTranslator(
+                    functools.partial(self._server.run, hop.served),
+                    loop,
+                    limits,
+                    hop.languages,
+                )
+                opened = translator.translate_opened(opened)
+            return opened.write([each.text for each in opened.segments])
+
+        try:
+            content = await loop.run_in_executor(self._threads, translate)
+        except InputError as error:
+            raise RequestError(400, str(error)) from None
+        path = self._files.add(file.name, content)
+        address = f"{request.base_url}download_file/{urllib.parse.quote(path)}"
+        return JSONResponse({"translatedFileUrl": address})
+
+    async def download_file(self, request: typing.Any) -> Response:
+        """LibreTranslate's path of translated files."""
+        found = self._files.find(request.path_params["path"])
+        if found is None:
+            raise RequestError(404, "There is no such file, or no longer.")
+        name = urllib.parse.quote(found.name)
+        return Response(
+            found.content,
+            media_type="application/octet-stream",
+            headers={
+                "Content-Disposition": f"attachment; filename*=UTF-8''{name}"
+            },
+        )
+
+
+def _read_language(fields, name, default=None):
+    code = read_option(fields, name, default)
+    if code is None and name == "target":
+        return None
+    if not isinstance(code, str):
+        raise RequestError(400, f"{name} must be a language's code.")
+    validate_unicode(code, name)
+    return code

@@ -1,0 +1,1 @@
+"""Sentence pairs in TMX, TSV, JSON lines, Parquet, Hugging Face datasets."""
