@@ -44,7 +44,7 @@ def open_epub(content: bytes, options: FileOptions) -> OpenFile:
     encrypted.
     """
     package = Package(content, "an e-book (.epub)")
-    container = parse_xml(package.read(_CONTAINER), _CONTAINER, True)
+    container = parse_xml(package.read(_CONTAINER), _CONTAINER)
     language = (options.target_language or "").replace("_", "-")
     read_page = functools.partial(_read_page, language=language)
     books = [
@@ -53,10 +53,10 @@ def open_epub(content: bytes, options: FileOptions) -> OpenFile:
     readers: dict[str, typing.Any] = {}
     pages = []
     for book in books:
-        readers[book] = xml_reader(book, _find_metadata, True)
+        readers[book] = xml_reader(book, _find_metadata)
         for path, kind in _list_files(package, book):
             if kind == "application/x-dtbncx+xml":
-                readers[path] = xml_reader(path, _find_titles, True)
+                readers[path] = xml_reader(path, _find_titles)
             elif kind == "application/xhtml+xml":
                 readers[path] = functools.partial(read_page, path)
                 pages.append(path)
@@ -86,7 +86,7 @@ def open_epub(content: bytes, options: FileOptions) -> OpenFile:
 
 def _list_files(package, book):
     """Returns (path, media type) of the files of a book, as they are read."""
-    root = parse_xml(package.read(book), book, True)
+    root = parse_xml(package.read(book), book)
     items = {
         each.get("id"): each for each in root.iterfind("{*}manifest/{*}item")
     }

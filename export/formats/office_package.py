@@ -153,18 +153,12 @@ def open_members(
 
 
 def xml_reader(
-    name: str,
-    find_slots: Callable[[typing.Any], Sequence[Slot]],
-    has_doctype: bool = False,
+    name: str, find_slots: Callable[[typing.Any], Sequence[Slot]]
 ) -> MemberReader:
-    """Returns the MemberReader of XML of which `find_slots` gets the root.
-
-    Document type declarations are refused unless `has_doctype`, entities are
-    never expanded, and nothing else is read.
-    """
+    """Returns the MemberReader of XML of which `find_slots` gets the root."""
 
     def read(content, texts):
-        root = parse_xml(content, name, has_doctype)
+        root = parse_xml(content, name)
         slots = find_slots(root)
         segments = [segment for segment, _ in slots]
         if texts is None:
@@ -185,10 +179,12 @@ def xml_reader(
     return read
 
 
-def parse_xml(
-    content: bytes, name: str, has_doctype: bool = False
-) -> typing.Any:
-    """Returns the root element; raises InputError for XML with errors."""
+def parse_xml(content: bytes, name: str) -> typing.Any:
+    """Returns the root element.
+
+    Nothing else is read. Raises InputError for XML with errors, or with
+    entities of its own.
+    """
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False
     )
@@ -200,11 +196,12 @@ def parse_xml(
             f"The part {name} of the file is damaged XML ({reason}): save it "
             "again with the program that it is from."
         ) from None
-    if root.getroottree().docinfo.internalDTD is not None and not has_doctype:
+    declaration = root.getroottree().docinfo.internalDTD
+    if declaration is not None and declaration.entities():
         raise InputError(
-            f"The part {name} of the file has a document type declaration, "
-            "which office files have not and which may name other files: save "
-            "it again with the program that it is from."
+            f"The part {name} of the file declares entities, which may stand "
+            "for other files, expected none: save it again with the program "
+            "that it is from."
         )
     return root
 

@@ -169,6 +169,7 @@ class Paragraph:
         if not text:
             return
         if self._styles is not None and not piece.run:
+            self._last = (None, "", None)
             if len(holder):
                 holder[-1].tail = (holder[-1].tail or "") + text
             else:

@@ -17,6 +17,31 @@ ODF_NAMES = " ".join(
 DECLARATION = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
 
 
+# What programs need to find the document in the package.
+CONTENT_TYPES = (
+    '<Types xmlns="http://schemas.openxmlformats.org/package/2006/'
+    'content-types"><Default Extension="rels" ContentType="application/'
+    'vnd.openxmlformats-package.relationships+xml"/><Override '
+    'PartName="/word/document.xml" ContentType="application/vnd.'
+    'openxmlformats-officedocument.wordprocessingml.document.main+xml"/>'
+    "</Types>"
+)
+RELATIONSHIPS = (
+    '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/'
+    'relationships"><Relationship Id="r1" Type="http://schemas.openxmlformats'
+    '.org/officeDocument/2006/relationships/officeDocument" '
+    'Target="word/document.xml"/></Relationships>'
+)
+MANIFEST = (
+    '<manifest:manifest xmlns:manifest="{0}manifest:1.0"><manifest:file-entry '
+    'manifest:full-path="/" manifest:media-type="application/vnd.oasis.'
+    'opendocument.{1}"/><manifest:file-entry manifest:full-path="content.xml" '
+    'manifest:media-type="text/xml"/><manifest:file-entry '
+    'manifest:full-path="Pictures/a.png" manifest:media-type="image/png"/>'
+    "</manifest:manifest>"
+).format
+
+
 def zip_of(members, stored=("mimetype",)):
     output = io.BytesIO()
     with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -47,7 +72,8 @@ def part(content, name):
 def docx(body, **members):
     return zip_of(
         {
-            "[Content_Types].xml": "<Types/>",
+            "[Content_Types].xml": CONTENT_TYPES,
+            "_rels/.rels": RELATIONSHIPS,
             "word/document.xml": f'{DECLARATION}<w:document xmlns:w="{W}" '
             f'xmlns:r="urn:r" xmlns:m="urn:m"><w:body>{body}</w:body>'
             "</w:document>",
@@ -65,7 +91,7 @@ def odf(kind, body, styles=""):
             f"<office:automatic-styles>{styles}</office:automatic-styles>"
             f"<office:body>{body}</office:body></office:document-content>",
             "Pictures/a.png": b"\x89PNG",
-            "META-INF/manifest.xml": "<manifest/>",
+            "META-INF/manifest.xml": MANIFEST(ODF, kind),
         }
     )
 
