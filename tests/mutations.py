@@ -659,6 +659,35 @@ MUTATIONS = [
             "lambda batch: function([items[index] for index in sorted(batch)])",
             "tests/export/translators/test_translator.py",
         ),
+        (
+            "ONNX: limits of other sentences after one has stopped",
+            "export/onnx/search_graph.py",
+            'limits = graph.op("Gather", self._limits, running)',
+            "limits = self._limits[: running.size(0)]",
+            "tests/export/onnx/test_search_graph.py",
+        ),
+        (
+            "ONNX: later positions in float32",
+            "export/onnx/transformer_graph.py",
+            "angles = positions.cast(DOUBLE)[..., None] * rates + shifts",
+            "angles = (positions.cast(FLOAT)[..., None] * np.float32(rates) "
+            "+ np.float32(shifts)).cast(DOUBLE)",
+            "tests/export/onnx/test_search_graph.py",
+        ),
+        (
+            "alternatives of the language between",
+            "export/http_server/libre_translate.py",
+            "count + 1 if hop is route[-1] else 1",
+            "count + 1 if hop is route[0] else 1",
+            "tests/export/http_server/test_several_models.py",
+        ),
+        (
+            "a key's limit counts no requests",
+            "export/http_server/api_keys.py",
+            "        times.append(now)\n",
+            "",
+            "tests/export/http_server/test_several_models.py",
+        ),
     ]
 ]
 

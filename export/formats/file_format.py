@@ -23,7 +23,7 @@ class OpenFile(typing.NamedTuple):
     """A file whose texts can be replaced.
 
     Attributes:
-        segments: what is to be translated, in reading order.
+        segments: the texts to translate, in reading order.
         write: function of the translation of each Segment that returns the
             bytes of the translated file. With the texts themselves it returns
             the bytes that were read, or for a zip the same members.

@@ -26,7 +26,7 @@ class ApiKeys:
     def from_file(cls, path: pathlib.Path) -> "ApiKeys":
         """Reads a file with a line for each key: KEY or KEY LIMIT.
 
-        Blank lines and those that begin with # are skipped. Raises InputError
+        Blank lines and comments, from # on, are skipped. Raises InputError
         if the file is not readable or has no key.
         """
         with explain_read_errors(path):

@@ -32,7 +32,7 @@ class Hop(typing.NamedTuple):
 
 
 class ModelSet:
-    """The models of a server, of which the first ones are preferred.
+    """The models of a server; the first ones are preferred.
 
     Without a model from one language into another, two are used by way of a
     third language.
@@ -70,7 +70,7 @@ class ModelSet:
         return sum(served.batcher.num_waiting for served in self)
 
     def close(self) -> None:
-        """Finishes what is waiting, then ends the threads."""
+        """Finishes waiting texts, then ends the threads."""
         for served in self:
             served.batcher.close()
 

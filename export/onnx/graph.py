@@ -78,7 +78,7 @@ class Graph:
         return self.op("Concat", *vectors, axis=axis)
 
     def reshape(self, value: "Value", *shape: typing.Any) -> "Value":
-        """Reshapes to ints, of which 0 keeps a size, and vectors of one."""
+        """Reshapes to ints and vectors of one; 0 keeps a size."""
         if all(type(each) is int for each in shape):
             return self.op("Reshape", value, [*shape])
         return self.op("Reshape", value, self.concat(*shape))
@@ -109,7 +109,7 @@ class Graph:
         """Repeats a body at most `limit` times, and returns the last states.
 
         `body` is a function of the index and a dict of the states that returns
-        whether to go on, and the next states.
+        whether to run another step, and the next states.
         """
         names = {name: self._new_name(name) for name in states}
         index, runs = self._new_name("index"), self._new_name("runs")

@@ -208,7 +208,7 @@ class SearchGraph:
         scores, order = graph.top_k(scores, [beams])
         best = candidates.log_probs[:, 0]
         stops = self._should_stop(length, penalty, limits, best, scores)
-        # Of running sentences, where those that do not stop are.
+        # Where the sentences that stay are, among the running ones.
         kept = graph.op("NonZero", ~(at_limit | stops))[0]
         count = running.size(0)
         first = self._numbers[:count][:, None]
@@ -254,7 +254,7 @@ class SearchGraph:
         return kept.size(0)[0] > 0, results
 
     def _trace(self, weights, candidates, parents, states):
-        """Returns what is recorded of each new and of each ended beam."""
+        """Returns the records of each new and of each ended beam."""
         layer, num_heads = self._config.alignment_attention
         attention = weights[layer - 1][:, :num_heads]
         attention = self._graph.op(

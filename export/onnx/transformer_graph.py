@@ -73,7 +73,7 @@ class TransformerGraph:
         return self._normalize_output(model.encoder, states)
 
     def mask_padding(self, ids: Value) -> Value:
-        """Returns what is added to scores of ids: float [B, 1, 1, S]."""
+        """Returns the summand of the scores of ids: float [B, 1, 1, S]."""
         is_padding = self.graph.equal(ids, PAD_ID).cast(FLOAT)
         return self.graph.op("Unsqueeze", is_padding * _MASKED_SCORE, [1, 2])
 

@@ -44,8 +44,8 @@ class Tolerance(typing.NamedTuple):
 
 
 # By `quantization`: a different last bit may round an activation to another of
-# 255 values. An ONNX file is compared with float32, on texts of random tokens,
-# of which the model is unsure.
+# 255 values. An ONNX file is compared with float32, and the model is unsure of
+# texts of random tokens.
 TOLERANCES = {
     None: Tolerance(1e-4, 1e-5, 0.0),
     "int8": Tolerance(0.05, 0.02, 0.1),

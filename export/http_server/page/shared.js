@@ -3,7 +3,7 @@ const $ = id => document.getElementById(id);
 
 function setState(text) { $("state").textContent = text; }
 
-// Buttons of translations, of which the first is chosen; calls `show` with others.
+// Buttons of translations, the first of them chosen; calls `show` with others.
 function showChoices(translations, show) {
   const list = $("others");
   list.replaceChildren();
