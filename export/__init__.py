@@ -15,6 +15,7 @@ from export.common.quiet_import import quiet_tensorflow
 REQUESTED_BACKEND = os.environ.get("KERAS_BACKEND") or "tensorflow"
 # Commands that also run on JAX.
 JAX_COMMANDS = (
+    "export.onnx",
     "export.parse",
     "export.translate",
     "trainers.parsing",

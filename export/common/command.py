@@ -182,7 +182,8 @@ def _validate_not_empty(may_be_empty):
 def _validate_backend():
     backends = ["tensorflow"]
     spec = sys.modules["__main__"].__spec__
-    if spec is not None and spec.name in JAX_COMMANDS:
+    name = spec.name.removesuffix(".__main__") if spec is not None else ""
+    if name in JAX_COMMANDS:
         backends.append("jax")
     if REQUESTED_BACKEND not in backends:
         raise InputError(

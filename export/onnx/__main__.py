@@ -7,6 +7,7 @@ With onnxruntime it runs in programs of many languages (docs/ecosystem/onnx.md),
 and without TensorFlow in export.translate, export.serve and export.check.
 """
 
+import keras
 from absl import flags
 
 from export.common import command
@@ -96,8 +97,10 @@ def main(arguments: list[str]) -> None:
                 temporary,
                 FLAGS.quantization,
             )
-        if FLAGS.check:
+        if FLAGS.check and keras.backend.backend() == "tensorflow":
             check_export(directory.path, temporary)
+        elif FLAGS.check:
+            print("Not checked: export.check needs TensorFlow.", flush=True)
     print(f"Wrote {path} ({folder_size(path) / 1e6:.1f} MB).")
     command.print_next(
         command.command_line("export.translate", f"--model={path}")

@@ -11,12 +11,12 @@ import typing
 
 
 def splits_in_python() -> bool:
-    """Whether texts are split in Python: on JAX or without tensorflow-text."""
+    """Whether texts are split in Python: without TensorFlow and its text."""
     # Not at the top: clients need no Keras.
     import keras
 
     return (
-        keras.backend.backend() == "jax"
+        keras.backend.backend() != "tensorflow"
         or importlib.util.find_spec("tensorflow_text") is None
     )
 
