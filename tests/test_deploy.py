@@ -99,7 +99,7 @@ def pod(kubernetes):
 @pytest.fixture(scope="module")
 def paths():
     """Returns the paths that the server answers to GET."""
-    routes = create_app(MadeUpModel().load()).routes
+    routes = create_app({"translator": MadeUpModel().load()}).routes
     return [route.path for route in routes if "GET" in route.methods]
 
 

@@ -10,8 +10,10 @@ from export.client.remote_backend import RemoteBackend, ServedModel
 from export.client.rest_server import RestServer
 from export.common.errors import InputError
 from export.documents.document import translate_documents
-from export.http_server.models import list_languages, load_model
-from export.loading import load_translator
+from export.http_server.app import ServerLimits
+from export.http_server.model_set import ModelSet
+from export.http_server.models import load_model
+from export.loading import LoadedModel, load_translator
 from export.model_directory import ModelDirectory
 from export.saved_model import save
 from export.serving.export_directory import (
@@ -330,11 +332,17 @@ def test_server_and_client(kind, model_path, translator, eager):
 
 
 def test_default_languages_come_first():
-    languages = Languages(CODES, 2, "eng_Latn", "fra_Latn")
-    listed = list_languages(languages)
+    listed = list_languages(Languages(CODES, 2, "eng_Latn", "fra_Latn"))
     assert [each["code"] for each in listed][0] == "eng_Latn"
     assert listed[0]["targets"][0] == "fra_Latn"
-    assert list_languages(Languages()) == [
-        {"code": "und", "name": "und", "targets": ["und"]}
-    ]
+    (unknown,) = list_languages(Languages())
+    assert (unknown["code"], unknown["targets"]) == ("und", ["und"])
     json.dumps(listed)
+
+
+def list_languages(languages):
+    model = LoadedModel(lambda *_: {}, {}, 1, languages)
+    models = ModelSet({"m": model}, ServerLimits(num_threads=1))
+    listed = models.list_languages()
+    models.close()
+    return listed
