@@ -132,8 +132,7 @@ class ModelSet:
                 targets = pairs.setdefault(source, {})
                 sides.setdefault(source, tags)
                 for target in target_codes(languages):
-                    if target != source or target == UNKNOWN:
-                        targets.setdefault(target, served.name)
+                    targets.setdefault(target, served.name)
         direct = {source: [*targets] for source, targets in pairs.items()}
         for source, targets in pairs.items():
             for pivot in direct[source]:

@@ -86,7 +86,8 @@ def _tag_texts(texts, fields, languages):
     has_sources = "source" in languages.tag_sides
     try:
         return [
-            languages.select(source if has_sources else None, target).tag(text)
+            # "" is the default one.
+            languages.select((has_sources and source) or None, target).tag(text)
             for text, source, target in zip(*columns)
         ]
     except InputError as error:
