@@ -14,6 +14,7 @@ from export.translators.languages import Languages  # noqa: E402
 from tests.export.attention_views import chromium  # noqa: E402
 from tests.export.http_server.running import (  # noqa: E402
     MadeUpModel,
+    request,
     run_server,
 )
 
@@ -141,6 +142,23 @@ def test_several_models_and_a_swap(driver):
         wait_for(driver, "title", "Translator: English to German")
         wait_for(driver, "best", "TWO ONE")
         assert text_of(driver, "others") == ""
+
+
+def test_a_file_is_translated(driver, tmp_path):
+    path = tmp_path / "words.json"
+    path.write_text('{"x": "a b"}', "utf-8")
+    with run_server(MadeUpModel()) as url:
+        driver.get(url)
+        wait_for(driver, "title", "Translator: English to French")
+        driver.find_element("id", "file").send_keys(str(path))
+        wait_for(driver, "download", "Download words.json")
+        address = driver.find_element("id", "download").get_attribute("href")
+        assert request(address) == (200, {"x": "B A"})
+        path.write_text("{", "utf-8")
+        driver.find_element("id", "file").send_keys(str(path))
+        WebDriverWait(driver, 60).until(
+            lambda _: text_of(driver, "state").startswith("Error: ")
+        )
 
 
 def test_tags_of_the_target_need_no_source(driver):
