@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from export.common.errors import InputError
 from export.documents.flow import SplitFlow, split_flow
-from export.documents.items import Kind, join_source_raws
+from export.documents.items import Kind, MovedItem, join_source_raws
 from export.documents.joints import write_gap
 from export.documents.markup import read_markup
 from export.documents.placeholder_finder import (
@@ -180,6 +180,10 @@ def join_flow(
     for before, segment, after in zip(gaps, segments, gaps[1:]):
         if segment.translation is not None and (before or after):
             _move_tags(before, segment, after)
+            # The sentence has their characters.
+            for item in after:
+                if isinstance(item, MovedItem):
+                    item.source_raw = item.raw
     output = [join_source_raws(gaps[0])]
     for index, segment in enumerate(segments):
         output.append(_write_segment(segment, document_format, placed))

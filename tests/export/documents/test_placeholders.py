@@ -178,6 +178,7 @@ def test_tags_within_a_placeholder_stay_there(divided):
         ("<a><b>tom</b>@a.org</a> is", "<a><b>tom</b>@a.org</a> IS"),
         # The partner of a tag is elsewhere.
         ("<b>see https://a.b/</b>c d", "<b>SEE https://a.b/c</b> D"),
+        ("<b>see https://a.b/</b>c", "<b>SEE https://a.b/c</b>"),
         ("see https://a.b/<b>c d</b>", "SEE https://a.b/c <b>D</b>"),
         ('a <%= b "<i>" %> <% if c %>d', 'A <%= b "<i>" %> <% if c %>D'),
         ("a <?= $b ?> c", "A <?= $b ?> C"),
