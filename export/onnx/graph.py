@@ -22,6 +22,7 @@ INT32, STRING, DOUBLE = (
 # model then takes 1.5 times its size in memory, not 2.2. A protocol buffer
 # holds 2 GiB.
 _MAX_PROTO_BYTES = 100_000_000
+_MIN_DATA_BYTES, _PAGE_BYTES = 1024, 4096
 _END = 2**62
 
 # An element type, and a shape of ints, names and None.
@@ -38,7 +39,10 @@ class Graph:
     def __init__(self) -> None:
         # Those of the body that is being written are last.
         self._scopes = [_Scope()]
-        self._count = self._num_bytes = 0
+        # By name those whose bytes are written with the file: protocol buffers
+        # are copied several times.
+        self._arrays: dict[str, np.ndarray] = {}
+        self._count = 0
 
     def op(
         self,
@@ -157,7 +161,7 @@ class Graph:
             self._new_name("body"),
             [*map(_make_info, input_names, input_infos)],
             [*map(_make_info, names, infos)],
-            scope.initializers(),
+            scope.initializers(self._arrays),
         )
 
     def save(
@@ -178,7 +182,7 @@ class Graph:
             path.stem,
             [*map(_make_info, inputs, inputs.values())],
             [_make_info(name, info) for name, (_, info) in outputs.items()],
-            scope.initializers(),
+            scope.initializers(self._arrays),
         )
         domains = {"": OPSET, EXTENSIONS: 1}
         model = helper.make_model(
@@ -190,14 +194,18 @@ class Graph:
             producer_name="keras-translation",
         )
         helper.set_model_props(model, dict(metadata))
-        is_large = self._num_bytes > _MAX_PROTO_BYTES
-        weights = path.with_name(f"{path.name}.data")
-        onnx.save(
-            model, path, save_as_external_data=is_large, location=weights.name
-        )
-        if is_large:
-            # Not readable by its owner alone.
-            weights.chmod(path.stat().st_mode)
+        total = sum(array.nbytes for array in self._arrays.values())
+        tensors = [
+            (tensor, self._arrays[tensor.name])
+            for tensor in _find_initializers(model.graph)
+            if tensor.name in self._arrays
+        ]
+        if total > _MAX_PROTO_BYTES:
+            _write_data(path.with_name(f"{path.name}.data"), tensors)
+        else:
+            for tensor, array in tensors:
+                tensor.raw_data = array.tobytes()
+        onnx.save(model, path)
         onnx.checker.check_model(path)
 
     def _new_name(self, kind):
@@ -219,7 +227,8 @@ class Graph:
         name = self._new_name("constant")
         # Held, so that no other array gets its id.
         self._scopes[-1].constants[key] = name, array
-        self._num_bytes += array.nbytes
+        if array.nbytes >= _MIN_DATA_BYTES and array.dtype != object:
+            self._arrays[name] = np.ascontiguousarray(array)
         return name
 
 
@@ -230,9 +239,16 @@ class _Scope:
         self.nodes = []
         self.constants = {}
 
-    def initializers(self):
+    def initializers(self, arrays):
+        """Returns the constants, those of `arrays` without bytes."""
         return [
-            numpy_helper.from_array(array, name)
+            onnx.TensorProto(
+                name=name,
+                dims=array.shape,
+                data_type=helper.np_dtype_to_tensor_dtype(array.dtype),
+            )
+            if name in arrays
+            else numpy_helper.from_array(array, name)
             for name, array in self.constants.values()
         ]
 
@@ -325,6 +341,32 @@ class Value:
         if added:
             value = graph.op("Unsqueeze", value, added)
         return value
+
+
+def _find_initializers(graph):
+    """Yields the constants of a GraphProto and of its bodies."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _find_initializers(attribute.g)
+
+
+def _write_data(path, tensors):
+    """Writes the bytes of (TensorProto, array) pairs to a file of their own."""
+    with path.open("wb") as file:
+        for tensor, array in tensors:
+            # onnxruntime maps whole pages.
+            file.seek(-file.tell() % _PAGE_BYTES, 1)
+            place = {
+                "location": path.name,
+                "offset": file.tell(),
+                "length": array.nbytes,
+            }
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in place.items():
+                tensor.external_data.add(key=key, value=str(value))
+            array.tofile(file)
 
 
 def _to_array(operand):
