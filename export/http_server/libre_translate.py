@@ -9,6 +9,7 @@ import urllib.parse
 from starlette.responses import JSONResponse, Response
 
 from export.common.errors import InputError
+from export.common.packages import explain_import_error
 from export.formats.files import FORMATS
 from export.http_server import detection
 from export.http_server.document_translator import (
@@ -208,6 +209,9 @@ class LibreTranslate:
             content = await loop.run_in_executor(self._threads, translate)
         except InputError as error:
             raise RequestError(400, str(error)) from None
+        except ModuleNotFoundError as error:
+            message = explain_import_error(error)
+            raise RequestError(501, str(message)) from None
         path = self._files.add(file.name, content)
         address = f"{request.base_url}download_file/{urllib.parse.quote(path)}"
         return JSONResponse({"translatedFileUrl": address})

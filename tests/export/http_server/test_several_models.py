@@ -1,5 +1,6 @@
 """Several models in one server: routes, detection, keys."""
 
+import sys
 import urllib.request
 
 import pytest
@@ -189,6 +190,13 @@ def test_wrong_files(url, name, content, word):
     assert status == 400 and word in response["error"]
     status, _ = request(f"{url}/translate_file", {"file": "a", "target": "fr"})
     assert status == 400
+
+
+def test_a_missing_package_for_a_file(url, monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    monkeypatch.delitem(sys.modules, "export.formats.data_files", False)
+    status, response = upload(url, "a.yaml", b"a: b", source="en", target="fr")
+    assert status == 501 and "yaml" in response["error"]
 
 
 def test_other_origins_are_off_by_default():
