@@ -13,7 +13,7 @@ from keras import ops
 from keras_transformer.config import BEGIN_ID, PAD_ID
 from keras_transformer.decoding.beam_decoder import BeamDecoder
 from keras_transformer.decoding.ensemble import Ensemble
-from keras_transformer.ids import arange
+from keras_transformer.ids import arange, validate_ids
 from keras_transformer.layers.attention import KVCache
 from keras_transformer.types import Tensor, TensorLike, TransformerLike
 
@@ -91,6 +91,9 @@ class _TargetLanguageDecoder(BeamDecoder):
         is_later = arange(ops.shape(source)[1]) > 0
         # Not `source[:, :1]`, of an unknown width if S is unknown.
         language = ops.cast(source[:, 0], "int32")[:, None]
+        # On JAX no id is known within the loop.
+        size = self._model.config.vocabulary_size
+        validate_ids(language, size, "id of a language")
         state = state._replace(
             memory_mask=state.memory_mask & is_later, target_language=language
         )

@@ -25,8 +25,9 @@ from keras_transformer.decoding.search_config import (
     LEAST_POSSIBLE,
     BeamSearchConfig,
     Constraints,
+    is_unset,
 )
-from keras_transformer.ids import arange
+from keras_transformer.ids import arange, validate_ids
 from keras_transformer.layers.attention import KVCache
 from keras_transformer.loss import LabelSmoothedCrossEntropy
 from keras_transformer.types import Tensor, TensorLike, TransformerLike
@@ -91,6 +92,13 @@ def translate_ids(
         max_length = output_capacity(source, model.config, extra)
     if constraints is None:
         constraints = Constraints(output_limits(source, extra))
+    elif isinstance(constraints, Constraints) and not is_unset(
+        constraints.prefix
+    ):
+        # On JAX no id is known within the loop.
+        validate_ids(
+            constraints.prefix, model.config.vocabulary_size, "id of a prefix"
+        )
     own: typing.Any = decoder or model.beam_decoder(config.beam_size, cache)
     if trace_alignments:
         own = TracingDecoder(own, max_length, model.alignment)

@@ -25,10 +25,19 @@ def new_model(cls=kt.Transformer, **changes):
     return model
 
 
-def search(constraints=None, model=None, config=None, source=SOURCE, **kwargs):
+def search(
+    constraints=None,
+    model=None,
+    config=None,
+    source=SOURCE,
+    max_length=4,
+    **kwargs,
+):
     model = model or new_model()
     config = kt.BeamSearchConfig(2, max_extra_tokens=2, **config or {})
-    return kt.translate_ids(model, source, 4, constraints, config, **kwargs)
+    return kt.translate_ids(
+        model, source, max_length, constraints, config, **kwargs
+    )
 
 
 def search_with_terms():

@@ -137,7 +137,10 @@ def new_id_calls():
         ),
         "prefix": lambda ids: (
             search(
-                kt.Constraints(LENGTHS + 2, prefix=ids["target"]), model
+                kt.Constraints(LENGTHS + 2, prefix=ids["target"]),
+                model,
+                # The whole prefix is read.
+                max_length=6,
             ).scores
         ),
         "terms": terms,
@@ -206,11 +209,6 @@ READS = {
 }
 
 
-# Older versions do not report an id in a prefix or a tag.
-reports_prefixes = helpers.newer_keras(3, 15, backend="jax")
-
-
-@reports_prefixes
 def test_known_ids_out_of_range_raise():
     calls = new_id_calls()
     for place, readers in READS.items():
@@ -229,7 +227,6 @@ def compiled(function):
     return tf.function(function, jit_compile=True, autograph=False)
 
 
-@reports_prefixes
 @pytest.mark.skipif(BACKEND == "torch", reason="PyTorch raises errors")
 @pytest.mark.parametrize(
     "searches",
