@@ -22,7 +22,7 @@ from export.common.errors import InputError
 from export.common.progress_bar import ProgressBar
 from export.common.storage import explain_read_errors
 from export.onnx.onnx_session import OnnxSession, find_onnx
-from export.serving.comparison import TOLERANCES, Comparison
+from export.serving.comparison import ONNX_TOLERANCES, TOLERANCES, Comparison
 from export.serving.export_directory import (
     LIMITS,
     damaged_file_error,
@@ -78,8 +78,14 @@ def main(arguments: list[str]) -> None:
     comparisons = {}
     if batches:
         # Imports Keras, which a server does not have.
+        quantization = description["limits"].get("quantization")
+        tolerance = TOLERANCES[quantization]
+        if folder:
+            tolerance = ONNX_TOLERANCES[quantization]
+            # The reference is float32, as int8 rounds otherwise there.
+            description["limits"]["quantization"] = None
         servable = _load_servable(version, description)
-        comparisons = _compare_answers(answers, servable, description)
+        comparisons = _compare_answers(answers, servable, tolerance)
     _print_table(requests, times, comparisons)
     checked = "" if folder else "; every operation is in a stock server"
     print(
@@ -130,9 +136,6 @@ def _run_onnx(folder):
     """See above; the requests are the first batches."""
     session = OnnxSession(folder)
     description = session.description
-    limits = description["limits"]
-    if limits["quantization"]:
-        limits["quantization"] = f"onnx-{limits['quantization']}"
     model_dir = pathlib.Path(FLAGS.model_dir or folder)
     batches = _make_batches(folder, description, model_dir)
     requests = {
@@ -233,8 +236,6 @@ def _load_servable(version, description):
     """Returns the ServedTranslator or ServedParser of --model_dir."""
     task, limits = read_task(version), description["limits"]
     settings = {name: limits[name] for name in LIMITS[task]}
-    if settings.get("quantization") == "onnx-int8":
-        settings["quantization"] = None
     if task == "parsing":
         from export.serving.served_parser import ServedParser
 
@@ -254,7 +255,7 @@ def _load_servable(version, description):
     return ServedTranslator(model, tokenizer, languages=languages, **settings)
 
 
-def _compare_answers(answers, servable, description):
+def _compare_answers(answers, servable, tolerance):
     """Returns the Comparison of each signature with those of a servable."""
     signatures = servable.signatures()
     unknown = sorted(answers.keys() - signatures)
@@ -264,7 +265,6 @@ def _compare_answers(answers, servable, description):
             f"{', '.join(unknown)}, which cannot be compared; omit "
             "--model_dir, or export with --nocheck."
         )
-    tolerance = TOLERANCES[description["limits"].get("quantization")]
     comparisons = {name: Comparison(tolerance) for name in answers}
     for name, batches in answers.items():
         for texts, inputs, outputs in batches:
