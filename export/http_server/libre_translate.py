@@ -92,7 +92,7 @@ class LibreTranslate:
         fields = await self._server.read_fields(request)
         text = fields.get("q")
         validate_texts([text], "q", 1)
-        return JSONResponse([self._detect(text)])
+        return JSONResponse([await asyncio.to_thread(self._detect, text)])
 
     def _detect(self, text):
         codes = self._models.source_codes()
@@ -117,7 +117,8 @@ class LibreTranslate:
         # One known source needs no detection.
         is_open = source == "auto" and len(self._models.source_codes()) > 1
         if is_open and (len(self._models) > 1 or detection.can_detect()):
-            found = [*map(self._detect, texts)]
+            # In a thread, so that other requests do not wait.
+            found = await asyncio.to_thread(lambda: [*map(self._detect, texts)])
             columns["detectedLanguage"] = found
             sources = [each["language"] for each in found]
         rows: list[dict[str, typing.Any]] = [{} for _ in texts]

@@ -13,11 +13,7 @@ OPSET, IR_VERSION = 17, 8
 # The domain of onnxruntime-extensions.
 EXTENSIONS = "ai.onnx.contrib"
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
-INT32, STRING, DOUBLE = (
-    TensorProto.INT32,
-    TensorProto.STRING,
-    TensorProto.DOUBLE,
-)
+STRING, DOUBLE = TensorProto.STRING, TensorProto.DOUBLE
 # Above it weights have a file of their own, which onnxruntime maps: a base-size
 # model then takes 1.5 times its size in memory, not 2.2. A protocol buffer
 # holds 2 GiB.
