@@ -20,13 +20,13 @@ from export.pretrained.bergamot_writer import (
     measure_multipliers,
     write_bergamot,
 )
+from export.translators import search_flags
 from export.translators.output_vocabulary_files import read_shortlist
 from export.translators.translator import Translator
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("model_dir", None, "The model directory.", required=True)
-flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
+search_flags.define_folders()
 flags.DEFINE_string(
     "sentences",
     None,

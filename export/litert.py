@@ -47,8 +47,7 @@ _TOLERANCES = {
 }
 
 search_flags.define_search()
-flags.DEFINE_string("model_dir", None, "The model directory.", required=True)
-flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
+search_flags.define_folders()
 flags.DEFINE_integer(
     "max_source_tokens",
     64,

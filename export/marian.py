@@ -11,11 +11,11 @@ from absl import flags
 
 from export.common import command
 from export.common.storage import atomic_write
+from export.translators import search_flags
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("model_dir", None, "The model directory.", required=True)
-flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
+search_flags.define_folders()
 flags.DEFINE_bool("npz", False, "Write the files of Marian itself.")
 
 

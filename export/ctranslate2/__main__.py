@@ -39,8 +39,7 @@ FLAGS = flags.FLAGS
 search_flags.define_target_pieces()
 search_flags.define_languages()
 
-flags.DEFINE_string("model_dir", None, "The model directory.", required=True)
-flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
+search_flags.define_folders()
 flags.DEFINE_enum(
     "quantization",
     "float32",

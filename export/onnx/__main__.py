@@ -30,8 +30,7 @@ search_flags.define_search()
 search_flags.define_target_pieces()
 search_flags.define_quantization()
 search_flags.define_languages()
-flags.DEFINE_string("model_dir", None, "The model directory.", required=True)
-flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
+search_flags.define_folders()
 flags.DEFINE_integer(
     "max_source_tokens",
     512,

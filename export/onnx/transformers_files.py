@@ -15,7 +15,13 @@ from export.common.storage import write_json
 from export.onnx.graph import BOOL, FLOAT, INT64, Graph
 from export.onnx.tokenizer_json import make_tokenizer_json
 from export.onnx.transformer_graph import TransformerGraph
-from export.pretrained.config_files import ANY, split_keys, validate_config
+from export.pretrained.config_files import (
+    ACTIVATIONS,
+    ANY,
+    architecture_fields,
+    split_keys,
+    validate_config,
+)
 from export.tokenizers.python_tokenizers import (
     LANGUAGE_PAIR,
     find_tags,
@@ -24,7 +30,6 @@ from export.tokenizers.python_tokenizers import (
 )
 from keras_transformer.config import BEGIN_ID, END_ID, FORBIDDEN_IDS, PAD_ID
 
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 # Positions, if the model has no limit of its own.
 _MAX_POSITIONS = 1024
 # Supported values by field; other fields must have their default. The beam is
@@ -37,7 +42,7 @@ _SUPPORTED_VALUES = split_keys(
         "no_repeat_ngram_size repetition_penalty "
         "alignment_layer alignment_heads norm attention_bias output_bias "
         "share_embeddings positions sinusoid_rates": ANY,
-        "activation": tuple(_ACTIVATIONS),
+        "activation": tuple(ACTIVATIONS),
     }
 )
 
@@ -214,21 +219,11 @@ def _list_json_files(config, quantization):
         "decoder_start_token_id": BEGIN_ID,
     }
     model_fields = {
-        "architectures": ["MarianMTModel"],
-        "model_type": "marian",
-        "is_encoder_decoder": True,
+        **architecture_fields(config),
         # Optimum takes it for the number of logits.
         "vocab_size": config.vocabulary_size,
         "decoder_vocab_size": config.vocabulary_size,
-        "d_model": config.d_model,
         "num_hidden_layers": config.num_layers,
-        "encoder_layers": config.num_layers,
-        "decoder_layers": config.decoder_layers,
-        "encoder_attention_heads": config.num_heads,
-        "decoder_attention_heads": config.num_heads,
-        "encoder_ffn_dim": config.d_ff,
-        "decoder_ffn_dim": config.d_ff,
-        "activation_function": _ACTIVATIONS[config.activation],
         "max_position_embeddings": size,
         # What it loads by default.
         "transformers.js_config": {"dtype": "q8" if quantization else "fp32"},

@@ -17,11 +17,11 @@ from export.common.storage import atomic_write
 from export.model_directory import ModelDirectory
 from export.page.node import check_files
 from export.page.page_files import make_files
+from export.translators import search_flags
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("model_dir", None, "The model directory.", required=True)
-flags.DEFINE_string("output_dir", None, "New folder to write.", required=True)
+search_flags.define_folders()
 flags.DEFINE_boolean(
     "check",
     True,

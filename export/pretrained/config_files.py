@@ -46,6 +46,8 @@ def split_keys(table: Fields) -> dict[str, typing.Any]:
     return {word: value for key, value in table.items() for word in key.split()}
 
 
+# Names of activations in config.json.
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 # generation_config.json of transformers 3 to 5.24.
 HF_GENERATION_FIELDS = split_keys(
     {
@@ -288,6 +290,23 @@ def short_repr(value: typing.Any) -> str:
     """Returns the `repr` of a value, truncated to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def architecture_fields(config: "TransformerConfig") -> dict[str, typing.Any]:
+    """Returns the fields of a MarianMTModel's config.json about its layers."""
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "d_model": config.d_model,
+        "encoder_layers": config.num_layers,
+        "decoder_layers": config.decoder_layers,
+        "encoder_attention_heads": config.num_heads,
+        "decoder_attention_heads": config.num_heads,
+        "encoder_ffn_dim": config.d_ff,
+        "decoder_ffn_dim": config.d_ff,
+        "activation_function": ACTIVATIONS[config.activation],
+    }
 
 
 def validate_config(

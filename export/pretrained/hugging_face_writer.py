@@ -16,7 +16,13 @@ from keras import ops
 
 import keras_transformer as kt
 from export.common.errors import InputError
-from export.pretrained.config_files import ANY, split_keys, validate_config
+from export.pretrained.config_files import (
+    ACTIVATIONS,
+    ANY,
+    architecture_fields,
+    split_keys,
+    validate_config,
+)
 from export.pretrained.hugging_face_reader import STOP_CRITERIA
 from export.pretrained.vocabulary import PADDING_ENTRY
 from export.pretrained.weight_mapping import (
@@ -38,7 +44,6 @@ from keras_transformer.config import (
 )
 from keras_transformer.loss import MIN_POSSIBLE_LOGIT
 
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 # Supported values by field; other fields must have their default.
 _SUPPORTED_VALUES = split_keys(
     {
@@ -48,7 +53,7 @@ _SUPPORTED_VALUES = split_keys(
         "no_repeat_ngram_size repetition_penalty "
         # Has no effect without learned positions.
         "max_positions": ANY,
-        "activation": tuple(_ACTIVATIONS),
+        "activation": tuple(ACTIVATIONS),
         "share_embeddings": ("all", "target-softmax", "none"),
         "output_bias": (False, True),
         # MarianMTModel always ranks by "power", as export.marian prints.
@@ -146,19 +151,9 @@ def _make_config_fields(config, source_ids, target_ids):
         "bos_token_id": None,
     }
     model_fields = {
-        "architectures": ["MarianMTModel"],
-        "model_type": "marian",
-        "is_encoder_decoder": True,
+        **architecture_fields(config),
         "vocab_size": len(source_ids),
         "decoder_vocab_size": len(target_ids),
-        "d_model": config.d_model,
-        "encoder_layers": config.num_layers,
-        "decoder_layers": config.decoder_layers,
-        "encoder_attention_heads": config.num_heads,
-        "decoder_attention_heads": config.num_heads,
-        "encoder_ffn_dim": config.d_ff,
-        "decoder_ffn_dim": config.d_ff,
-        "activation_function": _ACTIVATIONS[config.activation],
         "scale_embedding": True,
         "share_encoder_decoder_embeddings": config.share_embeddings == "all",
         "tie_word_embeddings": config.share_embeddings != "none",

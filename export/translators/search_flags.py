@@ -47,6 +47,16 @@ def read_given_flags(names: Iterable[str]) -> dict[str, typing.Any]:
     return {name: each for name, each in values.items() if each is not None}
 
 
+def define_folders() -> None:
+    """Defines --model_dir and --output_dir, of commands that convert."""
+    flags.DEFINE_string(
+        "model_dir", None, "The model directory.", required=True
+    )
+    flags.DEFINE_string(
+        "output_dir", None, "New folder to write.", required=True
+    )
+
+
 def define_beam_size() -> None:
     """Defines --beam_size."""
     flags.DEFINE_integer(
