@@ -55,7 +55,7 @@ def open_po(content: bytes, options: FileOptions) -> OpenFile:
     Entries that are fuzzy or lack a translation are translated, all with
     `options.all_units`; they lose the mark of fuzzy ones. The first plural
     form is the translation of the singular, others of the plural. Raises
-    InputError for what is no catalog, and for too few plural forms.
+    InputError for a file that is no catalog, and for too few plural forms.
     """
     text = decode_document(content)
     places: list[Place] = []
@@ -287,7 +287,7 @@ def open_ftl(content: bytes, options: FileOptions) -> OpenFile:
         if isinstance(entry, ast.Message):
             patterns += [entry.value, *(a.value for a in entry.attributes)]
     places = []
-    # Also those that are added.
+    # The loop also visits the patterns that it adds.
     for pattern in filter(None, patterns):
         expressions = [
             getattr(each, "expression", None) for each in pattern.elements

@@ -103,7 +103,7 @@ def find_format(
         other = detect_format(decode_document(content))
     if other is not None:
         raise InputError(
-            f"The file is {other}, of which everything would be translated: "
+            f"The file is {other}; everything in it would be translated: "
             "name the format with --format, which is text if it is text."
         )
     return best

@@ -36,8 +36,8 @@ class Package:
         content: bytes of the file.
         kind: what it should be, for messages, such as "an e-book".
 
-    Raises InputError for what is no zip, is encrypted, or would become too
-    large.
+    Raises InputError for a file that is no zip, is encrypted, or would become
+    too large.
     """
 
     def __init__(self, content: bytes, kind: str):
@@ -85,7 +85,7 @@ class Package:
         blocks = []
         try:
             with self._zip.open(name) as file:
-                # By blocks, none of which is larger than it is said to be.
+                # By blocks: a member may be larger than its header says.
                 while block := file.read(_BLOCK):
                     blocks.append(block)
         except (
@@ -155,7 +155,7 @@ def open_members(
 def xml_reader(
     name: str, find_slots: Callable[[typing.Any], Sequence[Slot]]
 ) -> MemberReader:
-    """Returns the MemberReader of XML of which `find_slots` gets the root."""
+    """Returns the MemberReader of XML whose slots `find_slots` finds."""
 
     def read(content, texts):
         root = parse_xml(content, name)

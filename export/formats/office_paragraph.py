@@ -1,8 +1,8 @@
 """Paragraphs of office files as markup, and back.
 
 A paragraph becomes `<html>Some <g id="0">bold</g> text<img id="1"/></html>`,
-without a tag around the most frequent format: the engine for documents puts
-tags, of which it knows the roles in HTML, around the aligned words.
+without a tag around the most frequent format: the engine for documents knows
+the roles of these HTML tags and puts them around the aligned words.
 """
 
 import collections

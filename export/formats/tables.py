@@ -84,7 +84,7 @@ def _read_rows(text, delimiter):
 
 
 def _find_columns(names, columns):
-    """Returns the indices of columns, of which the first row may have names."""
+    """Returns the indices of columns; the first row may have their names."""
     indices = set()
     for column in columns:
         if column.isdecimal():

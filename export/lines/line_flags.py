@@ -159,7 +159,7 @@ def _is_document():
 
 
 def _validate_content(text):
-    """Raises InputError for what is no text, unless --format says it is.
+    """Raises InputError for input that is no text, unless --format says it is.
 
     What --format=html reads without a tag is a warning, as are lines.
     """
@@ -173,7 +173,7 @@ def _validate_content(text):
     if found in MARKUP:
         advice = f"give --format={'xml' if found == 'XML' else 'html'}"
     message = (
-        f"The input is {found}, of which everything would be translated, names "
+        f"The input is {found}; everything in it would be translated, names "
         f"and marks too: {advice}, or give --format=text if it is text."
     )
     if is_named or not FLAGS.document:

@@ -65,6 +65,6 @@ def _word_spans(lengths, offsets):
 
 
 def _add_end(spans, ids):
-    """Returns the spans of ids, the last of which is the end."""
+    """Returns the spans of ids, with one for the end."""
     spans = [*spans, _NO_WORD][: len(ids)]
     return np.array(spans, np.int32).reshape(-1, 2)

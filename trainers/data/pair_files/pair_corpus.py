@@ -1,4 +1,4 @@
-"""Corpora of which one file has both languages.
+"""Corpora with both languages in one file.
 
 `tmx:FILE`, `tsv:FILE`, `jsonl:FILE` and `parquet:FILE` train on one file, and
 `tmx:PREFIX` reads `PREFIX.train.tmx`, `PREFIX.dev.tmx` (also `val`, `valid`,
