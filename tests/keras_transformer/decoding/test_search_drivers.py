@@ -1,6 +1,7 @@
 """Searches in buckets and with a shrinking batch, against one loop."""
 
 import functools
+import types
 
 import keras
 import pytest
@@ -43,8 +44,10 @@ class TableDecoder:
 
 
 def search(tables, constraints, capacity, config, **options):
+    sizes = types.SimpleNamespace(vocabulary_size=bt.VOCABULARY)
+    model = types.SimpleNamespace(config=sizes)
     return kt.translate_ids(
-        *(None, None, capacity, constraints, config),
+        *(model, None, capacity, constraints, config),
         decoder=TableDecoder(tables),
         **options,
     )[:2]
