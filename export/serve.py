@@ -1,9 +1,11 @@
 """Serves translators over HTTP: `python -m export.serve --model=runs/demo`.
 
-Each is a model directory, an exported version, the folder of its versions (the
-newest is served), or a folder of export.onnx. With several, --model is repeated
-and a request's languages choose; without a model for them, two are used by way
-of a third language. For one machine, without TensorFlow Serving or Docker:
+A model is a model directory, an exported version, the folder of its versions
+(the newest is served), or a folder of export.onnx; a folder of them, or --model
+repeated, serves several. A request's languages choose; without a model for
+them, two are used by way of a third language. An export that is replaced, or a
+newer version, is served from then on. For one machine, without TensorFlow
+Serving or Docker:
 
   http://localhost:5000/              a page to type into
   .../translate, /detect, /languages  the interface of LibreTranslate (/docs)
@@ -33,8 +35,8 @@ search_flags.define_languages()
 flags.DEFINE_multi_string(
     "model",
     None,
-    "Model directory, exported version, folder of versions, or folder of "
-    "export.onnx; may be repeated.",
+    "Model directory, exported version, folder of versions, folder of "
+    "export.onnx, or folder of several of these; may be repeated.",
     required=True,
 )
 flags.DEFINE_string(
@@ -84,12 +86,19 @@ flags.DEFINE_float(
     lower_bound=0.1,
     upper_bound=86_400,
 )
+flags.DEFINE_float(
+    "max_memory_gib",
+    None,
+    "Memory of the server, in GiB, above which it unloads the exports that it "
+    "used least recently, until they are asked for again.",
+    lower_bound=0.1,
+)
 flags.DEFINE_boolean(
     "any_origin",
     False,
     "Let web pages of other origins ask (CORS), as LibreTranslate does.",
 )
-command.mark_flags_as_finite("timeout_seconds")
+command.mark_flags_as_finite("timeout_seconds", "max_memory_gib")
 
 
 def main(arguments: list[str]) -> None:
@@ -110,18 +119,21 @@ def main(arguments: list[str]) -> None:
     with listener:
         search = search_flags.read_given_flags(search_flags.MODEL_SEARCH)
         languages = [FLAGS[name].value for name in search_flags.LANGUAGES]
-        if len(FLAGS.model) > 1 and any(languages):
+        paths = [
+            each for path in FLAGS.model for each in models.find_models(path)
+        ]
+        if len(paths) > 1 and any(languages):
             raise InputError(
                 "--source_language and --target_language are for one model: "
                 "requests choose among several."
             )
-        loaded = {}
-        for name, path in zip(_name_models(FLAGS.model), FLAGS.model):
-            model = models.load_model(path, search, languages)
-            # The first request of a signature is slow.
-            for signature in ("serving_default", "n_best", "align"):
-                model.run(signature, {"text": [b"a"]})
-            loaded[name] = model
+        bound = FLAGS.max_memory_gib
+        loaded = models.load_models(
+            dict(zip(_name_models(paths), paths)),
+            search,
+            languages,
+            bound and int(bound * 2**30),
+        )
         limits = app.ServerLimits(
             max_batch=FLAGS.max_batch,
             max_waiting=FLAGS.max_waiting,
@@ -131,7 +143,7 @@ def main(arguments: list[str]) -> None:
         )
         application = app.create_app(loaded, limits, keys)
         address = _format_address(*listener.getsockname()[:2])
-        names = ", ".join(FLAGS.model)
+        names = ", ".join(map(str, paths))
         print(f"Serving {names} on http://{address}/", flush=True)
         connections.create_server(application, limits).run(sockets=[listener])
 

@@ -6,7 +6,7 @@ import typing
 from collections.abc import Callable, Collection, Sequence
 
 from export.common.errors import InputError
-from export.documents.flow import SplitFlow, split_flow
+from export.documents.flow import Segment, SplitFlow, split_flow
 from export.documents.items import Kind, MovedItem, join_source_raws
 from export.documents.joints import write_gap
 from export.documents.markup import read_markup
@@ -36,13 +36,15 @@ def translate_documents(
     terms: typing.Any = None,
     keep_elements: Collection[str] = (),
     on_change: Callable[[int, str], object] | None = None,
+    on_segment: Callable[[int, Segment], object] | None = None,
 ) -> list[str]:
     """Translates documents; see `Translator`.
 
     `translator` is a Translator, whose source language is that of the
     rules for sentences; each of the sentences is translated once. A document
     that begins with tags of languages has these, and its translation no tags.
-    Elements of markup named in `keep_elements` are not translated.
+    Elements of markup named in `keep_elements` are not translated. `on_segment`
+    gets the index of its document and each translated Segment.
     """
     if document_format not in FORMATS:
         raise InputError(
@@ -64,16 +66,22 @@ def translate_documents(
     translations: dict[int, str] = {}
     for codes, group in groups.items():
         bound = translator.for_languages(*codes) if codes else translator
-        options = document_format, on_progress, terms, on_change
-        outputs = _translate_group(bound, map(read, group.values()), *options)
-        translations |= zip(group, outputs)
+        documents = {index: read(text) for index, text in group.items()}
+        options = document_format, on_progress, terms, on_change, on_segment
+        translations |= _translate_group(bound, documents, *options)
     return [translations[index] for index in range(len(texts))]
 
 
 def _translate_group(
-    translator, texts, document_format, on_progress, terms, on_change
+    translator,
+    texts,
+    document_format,
+    on_progress,
+    terms,
+    on_change,
+    on_segment,
 ):
-    """Translates documents, lists of parts, of the same languages."""
+    """Translates documents, a dict of lists of parts, of the same languages."""
     language = translator.languages.source or "en"
     finder = terms.placeholders if terms is not None else _FINDER
 
@@ -83,16 +91,27 @@ def _translate_group(
         return split_flow(join_placeholders(part, finder), language)
 
     # Flows are split as they are read: unsplit ones take much memory.
-    documents = [[*map(split, parts)] for parts in texts]
-    parts = itertools.chain.from_iterable(documents)
-    flows = [part for part in parts if not isinstance(part, str)]
-    segments = [segment for flow in flows for segment in flow.segments]
+    documents = {index: [*map(split, parts)] for index, parts in texts.items()}
+    flows = {
+        index: [part for part in parts if not isinstance(part, str)]
+        for index, parts in documents.items()
+    }
+    segments = [
+        segment
+        for flow in itertools.chain.from_iterable(flows.values())
+        for segment in flow.segments
+    ]
     # Without pairs and kinds to keep, terms have placeholders alone.
     _translate_segments(translator, segments, on_progress, terms or None)
     if on_change is not None:
-        for parts in documents:
+        for parts in documents.values():
             for line, item in _find_changes(parts, terms):
                 on_change(line, item)
+    if on_segment is not None:
+        for index, parts in flows.items():
+            for flow in parts:
+                for segment in flow.flatten().segments:
+                    on_segment(index, segment)
     placed = {}
 
     def join(part):
@@ -100,7 +119,9 @@ def _translate_group(
             return part
         return join_flow(part, document_format, placed)
 
-    return ["".join(map(join, parts)) for parts in documents]
+    return {
+        index: "".join(map(join, parts)) for index, parts in documents.items()
+    }
 
 
 def _translate_segments(translator, segments, on_progress, terms):

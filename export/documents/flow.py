@@ -46,9 +46,13 @@ class Segment:
         parts: those of a sentence that was too long; else None.
         translation: None if the sentence is not changed.
         links: the translation's word alignment.
+        log_probs: those of its words, if it was aligned.
     """
 
-    __slots__ = ("items", "text", "stand_in", "parts", "translation", "links")
+    __slots__ = (
+        *("items", "text", "stand_in", "parts", "translation"),
+        *("links", "log_probs"),
+    )
 
     def __init__(self, items: list[Item]):
         self.items, self.text = items, join_texts(items)
@@ -56,6 +60,7 @@ class Segment:
         self.parts: SplitFlow | None = None
         self.translation: str | None = None
         self.links: Sequence[tuple[int, int]] = ()
+        self.log_probs: Sequence[float] = ()
 
     @property
     def source(self) -> str:
@@ -87,6 +92,7 @@ class Segment:
             if not is_clear or count != num_atoms:
                 return False
         self.links = translation.alignment
+        self.log_probs = translation.word_log_probs
         if text != self.text:
             self.translation = text
         return True

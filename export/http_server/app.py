@@ -160,19 +160,25 @@ class _Server:
             started = time.monotonic()
             try:
                 response = await function(request)
-            except RequestError as error:
-                response = JSONResponse(
-                    {"error": str(error)}, error.status, error.headers
-                )
-            except Exception:
-                _LOGGER.exception("A request to %s failed.", path)
-                message = "The model failed; see the server's log."
-                response = JSONResponse({"error": message}, 500)
+            except Exception as error:
+                status, content, headers = self.explain_error(path, error)
+                response = JSONResponse(content, status, headers)
             self._requests.labels(path, response.status_code).inc()
             self._seconds.labels(path).observe(time.monotonic() - started)
             return response
 
         return respond
+
+    def explain_error(self, path, error):
+        """Returns the status, content and headers of the response to an error.
+
+        What is not the client's fault is logged.
+        """
+        if isinstance(error, RequestError):
+            return error.status, {"error": str(error)}, error.headers
+        _LOGGER.error("A request to %s failed.", path, exc_info=error)
+        message = "The model failed; see the server's log."
+        return 500, {"error": message}, {}
 
     async def show_page(self, _):
         return HTMLResponse(self._page)
@@ -202,17 +208,19 @@ class _Server:
         content = await self.read_fields(request)
         served = self.models[model_name]
         parsed = parse_prediction(content, served.model, self.limits.max_texts)
-        outputs = await self.run(served, parsed.signature, parsed.texts)
+        outputs = await self.run(
+            served, parsed.signature, {"text": parsed.texts}
+        )
         return JSONResponse(format_outputs(outputs, parsed.by_rows))
 
-    async def run(self, served, signature, texts, timeout=None):
-        """Returns a signature's outputs for texts, a dict of arrays.
+    async def run(self, served, signature, inputs, timeout=None):
+        """Returns a signature's outputs, a dict of arrays.
 
         `timeout` is what remains of the seconds of the request, by default all.
         """
         timeout = self.limits.timeout if timeout is None else timeout
         try:
-            future = served.batcher.submit(signature, texts)
+            future = served.batcher.submit(signature, inputs)
         except QueueFullError:
             raise RequestError(
                 429, "Too many requests are waiting.", Retry_After="1"

@@ -4,7 +4,7 @@ import collections
 import concurrent.futures
 import threading
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 # Callers that were answered together ask again at nearly the same time.
 _GATHER_SECONDS = 0.005
@@ -16,8 +16,12 @@ class QueueFullError(Exception):
 
 class _Request(typing.NamedTuple):
     signature: str
-    texts: list[str]
+    inputs: Mapping[str, list]
     result: concurrent.futures.Future
+
+    @property
+    def num_texts(self):
+        return len(self.inputs["text"])
 
 
 class Batcher:
@@ -58,18 +62,19 @@ class Batcher:
     def num_waiting(self) -> int:
         """Number of texts that wait."""
         with self._changed:
-            return sum(len(each.texts) for each in self._waiting)
+            return sum(each.num_texts for each in self._waiting)
 
     def submit(
-        self, signature: str, texts: list[str]
+        self, signature: str, inputs: Mapping[str, list]
     ) -> concurrent.futures.Future:
-        """Returns the Future of a signature's outputs for texts.
+        """Returns the Future of a signature's outputs.
 
-        Raises QueueFullError if too many texts are waiting.
+        `inputs` has "text" and what else the signature takes, lists of str or
+        of lists of str. Raises QueueFullError if too many texts are waiting.
         """
-        request = _Request(signature, texts, concurrent.futures.Future())
+        request = _Request(signature, inputs, concurrent.futures.Future())
         with self._changed:
-            num_texts = self.num_waiting + len(texts)
+            num_texts = self.num_waiting + request.num_texts
             if self._waiting and num_texts > self._max_waiting:
                 raise QueueFullError
             self._waiting.append(request)
@@ -91,9 +96,11 @@ class Batcher:
                 self._num_running -= 1
 
     def _answer(self, requests):
-        texts = [text for request in requests for text in request.texts]
         try:
-            inputs = {"text": [text.encode("utf-8") for text in texts]}
+            inputs = {
+                name: _join([request.inputs[name] for request in requests])
+                for name in requests[0].inputs
+            }
             outputs = self._run(requests[0].signature, inputs)
         except Exception as error:
             for request in requests:
@@ -101,7 +108,7 @@ class Batcher:
             return
         start = 0
         for request in requests:
-            end = start + len(request.texts)
+            end = start + request.num_texts
             request.result.set_result(
                 {name: rows[start:end] for name, rows in outputs.items()}
             )
@@ -137,11 +144,23 @@ class Batcher:
         signature, size = self._waiting[0].signature, 0
         batch, others = [], collections.deque()
         for request in self._waiting:
-            fits = size + len(request.texts) <= self._max_batch or not batch
+            fits = size + request.num_texts <= self._max_batch or not batch
             if request.signature == signature and fits:
                 batch.append(request)
-                size += len(request.texts)
+                size += request.num_texts
             else:
                 others.append(request)
         self._waiting = others
         return batch
+
+
+def _join(columns):
+    """Returns the rows of columns as bytes, lists padded to equal lengths."""
+    rows = [row for column in columns for row in column]
+    if isinstance(rows[0], str):
+        return [row.encode("utf-8") for row in rows]
+    width = max(map(len, rows))
+    return [
+        [*(each.encode("utf-8") for each in row), *[b""] * (width - len(row))]
+        for row in rows
+    ]

@@ -1,6 +1,8 @@
 """Translates whole documents of a server with its batches."""
 
 import asyncio
+import collections
+import math
 import re
 import time
 import typing
@@ -10,7 +12,8 @@ from export.documents.document import translate_documents
 from export.formats.file_format import FileOptions, OpenFile
 from export.formats.files import find_format, open_file, translate_segments
 from export.http_server.fields import UploadedFile
-from export.translators.languages import Languages
+from export.http_server.model_set import Hop, ServedModel
+from export.terms.terms import Terms
 from export.translators.signature_backend import SignatureBackend
 from export.translators.translator import Translator
 
@@ -25,26 +28,35 @@ class DocumentTranslator:
     """Translates documents in another thread than that of the server.
 
     Args:
-        run: coroutine function of a signature's name, texts and a timeout.
+        run: coroutine function of a ServedModel, the name of a signature, its
+            inputs and a timeout.
+        hop: the model and its languages.
         loop: the event loop of the server.
         limits: those of the server.
-        languages: those of the documents.
         num_best: number of translations of each document.
+        terms: Terms of the documents, or None.
+        aligns_all: whether `confidences` is filled, by aligning all sentences;
+            not with terms.
+
+    Attributes:
+        confidences: of each document that was translated last.
     """
 
     def __init__(
         self,
-        run: Callable[[str, list[str], float], Coroutine],
+        run: Callable[[ServedModel, str, dict[str, list], float], Coroutine],
+        hop: Hop,
         loop: asyncio.AbstractEventLoop,
         limits: "ServerLimits",
-        languages: Languages,
         num_best: int = 1,
+        terms: Terms | None = None,
+        aligns_all: bool = False,
     ):
         deadline = time.monotonic() + limits.timeout
 
         def run_in_loop(signature, inputs):
             seconds = max(deadline - time.monotonic(), 0.0)
-            result = run(signature, inputs["text"], seconds)
+            result = run(hop.served, signature, inputs, seconds)
             return asyncio.run_coroutine_threadsafe(result, loop).result()
 
         self._backend = _RankedBackend(
@@ -53,7 +65,12 @@ class DocumentTranslator:
             batch_size=limits.max_batch,
         )
         self._backend.num_best = num_best
-        self._translator = Translator(self._backend, languages)
+        self._backend.aligns_all = aligns_all
+        self._terms = terms
+        self.confidences: list[float | None] = []
+        self._can_align = "align" in hop.served.model.inputs
+        self._backend.has_alignments = self._can_align
+        self._translator = Translator(self._backend, hop.languages)
 
     def translate_versions(
         self, texts: list[str], document_format: str
@@ -62,19 +79,50 @@ class DocumentTranslator:
 
         All sentences of the second are the second best, or the last possible.
         """
+        log_probs: dict[int, list[float]] = collections.defaultdict(list)
+
+        def collect(index, segment):
+            log_probs[index] += segment.log_probs
+
         versions = []
         for rank in range(self._backend.num_best):
             self._backend.rank = rank
             # Only the best translation of a sentence has alignments.
-            self._backend.has_alignments = rank == 0
+            self._backend.has_alignments = self._can_align and rank == 0
             versions.append(
-                translate_documents(self._translator, texts, document_format)
+                translate_documents(
+                    self._translator,
+                    texts,
+                    document_format,
+                    terms=self._terms,
+                    on_segment=None if rank else collect,
+                )
             )
+        self.confidences = [
+            _mean_probability(log_probs[index]) for index in range(len(texts))
+        ]
         return [[*dict.fromkeys(row)] for row in zip(*versions)]
 
-    def translate_opened(self, file: OpenFile) -> OpenFile:
-        """Returns a file with the translations of its Segments as Segments."""
-        texts = translate_segments(self._translator, file.segments)
+    def translate_opened(
+        self,
+        file: OpenFile,
+        on_progress: Callable[[float], object] | None = None,
+    ) -> OpenFile:
+        """Returns a file with the translations of its Segments as Segments.
+
+        `on_progress` gets the part of the sentences that is translated, 0 to 1.
+        """
+        num_done = 0
+
+        def count(number):
+            nonlocal num_done
+            num_done += number
+            if on_progress is not None:
+                on_progress(num_done / max(num_done, self._backend.num_read))
+
+        texts = translate_segments(
+            self._translator, file.segments, count, self._terms
+        )
         segments = [
             segment._replace(text=text)
             for segment, text in zip(file.segments, texts)
@@ -102,18 +150,33 @@ def open_upload(
     return open_file(file.content, name, options)
 
 
+def _mean_probability(log_probs):
+    """Returns the geometric mean of words' probabilities; None for no word."""
+    if not log_probs:
+        return None
+    return round(math.exp(sum(log_probs) / len(log_probs)), 4)
+
+
 class _RankedBackend(SignatureBackend):
     """Gives the translations of one rank, 0 for the best, as the best."""
 
     rank, num_best = 0, 1
+    aligns_all = False
 
     def __init__(self, *arguments, **attributes):
         super().__init__(*arguments, **attributes)
         # Translations of each text, best first.
         self._rows = {}
+        self.num_read = 0
+
+    def tokenize(self, texts):
+        """See the base class."""
+        self.num_read += len(texts)
+        return super().tokenize(texts)
 
     def search(self, sentences, n, align):
         """See the base class."""
+        align = align or (self.aligns_all and self.rank == 0)
         if align or self.num_best == 1:
             return super().search(sentences, n, align)
         missing = [each for each in sentences if each.text not in self._rows]

@@ -7,7 +7,11 @@ import typing
 import urllib.parse
 from collections.abc import Mapping, Set
 
+from export.common.errors import InputError
+from export.terms.terms import Terms
+
 _MAX_FORM_FIELDS = 100
+_MAX_TERMS = 1_000
 
 
 class RequestError(Exception):
@@ -98,6 +102,40 @@ def read_option(
     """Returns an optional field, which is empty in some forms."""
     value = fields.get(name, "")
     return default if value == "" else value
+
+
+def read_flag(fields: Mapping[str, typing.Any], name: str) -> bool:
+    """Returns an optional boolean field, which forms send as text."""
+    text = str(read_option(fields, name, False)).lower()
+    if text not in ("true", "false"):
+        raise RequestError(400, f"{name} must be true or false.")
+    return text == "true"
+
+
+def read_terms(fields: Mapping[str, typing.Any]) -> Terms | None:
+    """Returns the field "terms": an object, or lines of source TAB target."""
+    given = read_option(fields, "terms")
+    if given is None:
+        return None
+    if isinstance(given, str):
+        lines = [line for line in given.splitlines() if line.strip()]
+        pairs: list[typing.Any] = [line.split("\t") for line in lines]
+    else:
+        pairs = [*given.items()] if isinstance(given, dict) else [()]
+    if len(pairs) > _MAX_TERMS or not all(
+        len(pair) == 2 and isinstance(pair[1], str) for pair in pairs
+    ):
+        raise RequestError(
+            400,
+            f"terms must be an object of up to {_MAX_TERMS} terms and their "
+            "translations, or lines of a term, a tab and its translation.",
+        )
+    for pair in pairs:
+        validate_unicode("".join(pair), "terms")
+    try:
+        return Terms(pairs) if pairs else None
+    except InputError as error:
+        raise RequestError(400, str(error)) from None
 
 
 def validate_texts(texts: typing.Any, name: str, max_texts: int) -> None:

@@ -1,12 +1,14 @@
 """LibreTranslate's interface: requests and responses."""
 
 import asyncio
+import contextlib
 import dataclasses
-import functools
+import json
+import threading
 import typing
 import urllib.parse
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from export.common.errors import InputError
 from export.common.packages import explain_import_error
@@ -20,7 +22,9 @@ from export.http_server.fields import (
     RequestError,
     UploadedFile,
     parse_count,
+    read_flag,
     read_option,
+    read_terms,
     validate_texts,
     validate_unicode,
 )
@@ -34,8 +38,8 @@ _DETECTED = 2_000
 class LibreTranslate:
     """The handlers of LibreTranslate's paths.
 
-    `server` has `models`, `limits`, `document_threads`, `has_keys`, and the
-    coroutine functions `read_fields` and `run`.
+    `server` has `models`, `limits`, `document_threads`, `has_keys`, the
+    coroutine functions `read_fields` and `run`, and `explain_error`.
     """
 
     def __init__(self, server: typing.Any):
@@ -140,21 +144,33 @@ class LibreTranslate:
 
     async def _translate_by(self, route, texts, document_format, fields):
         """Returns a dict of the response's fields for each text."""
-        beam_size = route[-1].served.model.beam_size
+        model = route[-1].served.model
         count = parse_count(read_option(fields, "alternatives", 0))
-        if not 0 <= count < beam_size:
+        if not 0 <= count < model.beam_size:
             raise RequestError(
-                400, f"alternatives must be from 0 to {beam_size - 1}."
+                400, f"alternatives must be from 0 to {model.beam_size - 1}."
             )
+        terms = read_terms(fields)
+        wants_confidence = read_flag(fields, "confidence")
+        if wants_confidence and "align" not in model.inputs:
+            raise RequestError(400, "This model has no confidence.")
+        if terms is not None:
+            _validate_terms(route)
+            if count or wants_confidence:
+                raise RequestError(
+                    400, "Ask for terms without alternatives and confidence."
+                )
         loop = asyncio.get_running_loop()
         # Together, for one time limit.
         translators = [
             DocumentTranslator(
-                functools.partial(self._server.run, hop.served),
+                self._server.run,
+                hop,
                 loop,
                 self._limits,
-                hop.languages,
                 count + 1 if hop is route[-1] else 1,
+                terms,
+                wants_confidence and hop is route[-1],
             )
             for hop in route
         ]
@@ -162,14 +178,17 @@ class LibreTranslate:
         for translator in translators:
             sources = [row[0] for row in versions]
             call = translator.translate_versions, sources, document_format
-            versions = await loop.run_in_executor(self._threads, *call)
+            with _explain_terms(terms):
+                versions = await loop.run_in_executor(self._threads, *call)
         columns = {"translatedText": [row[0] for row in versions]}
         if count:
             columns["alternatives"] = [row[1:] for row in versions]
         if len(route) > 1:
             pivot = route[0].languages.target
             columns["pivot"] = [pivot] * len(texts)
-        if str(read_option(fields, "suspect", False)).lower() == "true":
+        if wants_confidence:
+            columns["confidence"] = translators[-1].confidences
+        if read_flag(fields, "suspect"):
             suspicions = translators[-1].find_suspicions(sources, versions)
             columns["suspect"] = suspicions
         return [dict(zip(columns, row)) for row in zip(*columns.values())]
@@ -183,6 +202,24 @@ class LibreTranslate:
             raise RequestError(400, "file must be a file in a form.")
         source = _read_language(fields, "source", "auto")
         target = _read_language(fields, "target")
+        terms = read_terms(fields)
+
+        async def translate(on_progress):
+            content = await self._translate_upload(
+                file, source, target, terms, on_progress
+            )
+            path = urllib.parse.quote(self._files.add(file.name, content))
+            address = f"{request.base_url}download_file/{path}"
+            return {"translatedFileUrl": address}
+
+        if "text/event-stream" not in request.headers.get("accept", ""):
+            return JSONResponse(await translate(lambda _: None))
+        return StreamingResponse(
+            self._send_progress(translate), media_type="text/event-stream"
+        )
+
+    async def _translate_upload(self, file, source, target, terms, on_progress):
+        """Returns the bytes of a translated file; raises RequestError."""
         seconds = self._limits.file_timeout
         limits = dataclasses.replace(self._limits, timeout=seconds)
         loop = asyncio.get_running_loop()
@@ -196,26 +233,58 @@ class LibreTranslate:
             route = self._models.find_route(
                 None if code == "auto" else code, target
             )
-            for hop in route:
+            if terms is not None:
+                _validate_terms(route)
+            for number, hop in enumerate(route):
                 translator = DocumentTranslator(
-                    functools.partial(self._server.run, hop.served),
-                    loop,
-                    limits,
-                    hop.languages,
+                    self._server.run, hop, loop, limits, terms=terms
                 )
-                opened = translator.translate_opened(opened)
+                opened = translator.translate_opened(
+                    opened,
+                    lambda part, number=number: on_progress(
+                        (number + part) / len(route)
+                    ),
+                )
             return opened.write([each.text for each in opened.segments])
 
         try:
-            content = await loop.run_in_executor(self._threads, translate)
+            return await loop.run_in_executor(self._threads, translate)
         except InputError as error:
             raise RequestError(400, str(error)) from None
         except ModuleNotFoundError as error:
             message = explain_import_error(error)
             raise RequestError(501, str(message)) from None
-        path = self._files.add(file.name, content)
-        address = f"{request.base_url}download_file/{urllib.parse.quote(path)}"
-        return JSONResponse({"translatedFileUrl": address})
+
+    async def _send_progress(self, translate):
+        """Yields events, as of Server-Sent Events: progress, then the result.
+
+        `translate` is a coroutine function of a function that gets the part
+        that is done, and is stopped when the client leaves.
+        """
+        loop, events = asyncio.get_running_loop(), asyncio.Queue()
+        has_left = threading.Event()
+
+        def report(part):
+            if has_left.is_set():
+                raise RequestError(408, "The client left.")
+            progress = {"progress": round(part, 4)}
+            loop.call_soon_threadsafe(events.put_nowait, progress)
+
+        task = asyncio.create_task(translate(report))
+        task.add_done_callback(lambda _: events.put_nowait(None))
+        try:
+            while (progress := await events.get()) is not None:
+                yield _format_event("progress", progress)
+            try:
+                yield _format_event("result", await task)
+            except Exception as error:
+                status, content, _ = self._server.explain_error(
+                    "/translate_file", error
+                )
+                content = {"status": status, **content}
+                yield _format_event("error", content)
+        finally:
+            has_left.set()
 
     async def download_file(self, request: typing.Any) -> Response:
         """LibreTranslate's path of translated files."""
@@ -230,6 +299,33 @@ class LibreTranslate:
                 "Content-Disposition": f"attachment; filename*=UTF-8''{name}"
             },
         )
+
+
+def _format_event(name, content):
+    return f"event: {name}\ndata: {json.dumps(content)}\n\n"
+
+
+def _validate_terms(route):
+    """Refuses terms for a pivot, and for a model that takes none."""
+    if len(route) > 1:
+        raise RequestError(
+            400, "Terms need a model that translates without a pivot."
+        )
+    if "translate_with_terms" not in route[0].served.model.inputs:
+        raise RequestError(
+            400, f"The model {route[0].served.name} has no terms."
+        )
+
+
+@contextlib.contextmanager
+def _explain_terms(terms):
+    """Refuses a request whose terms no translation can have."""
+    try:
+        yield
+    except InputError as error:
+        if terms is None:
+            raise
+        raise RequestError(400, str(error)) from None
 
 
 def _read_language(fields, name, default=None):

@@ -30,6 +30,7 @@ class MadeUpModel:
 
     def __init__(self, languages=_ENGLISH_TO_FRENCH):
         self.languages = languages
+        self.has_alignments = True
         self.batches = []
         self.gate = threading.Event()
         self.gate.set()
@@ -37,8 +38,11 @@ class MadeUpModel:
     def load(self):
         inputs = {
             **dict.fromkeys(("serving_default", "n_best", "align"), ["text"]),
+            "translate_with_terms": ["text", "source_terms", "target_terms"],
             "tokens": ["ids"],
         }
+        if not self.has_alignments:
+            del inputs["align"]
         return LoadedModel(self.run, inputs, BEAMS, self.languages)
 
     def run(self, signature, inputs):
@@ -48,6 +52,9 @@ class MadeUpModel:
         if "fail" in texts:
             raise RuntimeError("The graph failed.")
         best = [translate(text) for text in texts]
+        if signature == "translate_with_terms":
+            columns = inputs["source_terms"], inputs["target_terms"]
+            best = [*map(replace_terms, best, *columns)]
         truncated = np.array([len(text) > 999 for text in texts])
         if signature == "n_best":
             rows = [[each, each and f"{each}!", ""] for each in best]
@@ -86,6 +93,14 @@ def translate(text):
     return " ".join(text.upper().split()[::-1])
 
 
+def replace_terms(text, sources, targets):
+    for source, target in zip(sources, targets, strict=True):
+        if source:
+            upper = source.decode("utf-8").upper()
+            text = text.replace(upper, target.decode("utf-8"))
+    return text
+
+
 def as_bytes(rows):
     return np.frompyfunc(lambda each: each.encode("utf-8"), 1, 1)(
         np.array(rows, object)
@@ -98,7 +113,8 @@ def fields_of_translate():
     code = inspect.getsource(handler.translate)
     code += inspect.getsource(handler._translate_by)
     pattern = r'(?:fields\.get\(|read_\w+\(\s*fields,\s*)"(\w+)"'
-    return sorted({"api_key", *re.findall(pattern, code)})
+    assert "read_terms(fields)" in code
+    return sorted({"api_key", "terms", *re.findall(pattern, code)})
 
 
 @contextlib.contextmanager

@@ -37,6 +37,9 @@ FIELDS = {
     "alternatives": [0, 1, "2", None],
     "api_key": [None, "x"],
     "suspect": [None, True, "false"],
+    "confidence": [None, True, "false"],
+    # None of the texts has it.
+    "terms": [None, "", {}, {"zebra": "Z"}],
 }
 
 
@@ -65,6 +68,12 @@ def test_the_best_translation_is_that_of_the_single_option(url):
     assert expected["text"] != expected["html"]
     for one, other in itertools.combinations(options, 2):
         fields = default | one | other
+        if fields["terms"] and (
+            fields["confidence"] is True or fields["alternatives"] in (1, "2")
+        ):
+            status, _ = request(f"{url}/translate", fields | {"q": TEXTS})
+            assert status == 400
+            continue
         kind = "html" if fields["format"] == "html" else "text"
         if fields["q"] is list:
             found = ask(url, fields | {"q": TEXTS})
@@ -74,11 +83,63 @@ def test_the_best_translation_is_that_of_the_single_option(url):
         best = found.pop("translatedText")
         reasons = found.pop("suspect", None)
         assert reasons == (SUSPECT if fields["suspect"] is True else None)
+        confidences = found.pop("confidence", None)
+        assert (confidences is None) == (fields["confidence"] is not True)
         assert best == expected[kind], fields
         assert bool(found) == (fields["alternatives"] in (1, "2"))
         for text, others in zip(best, *found.values()) if found else ():
             assert text not in others
             assert bool(others) == bool(text.strip())
+
+
+def test_terms_and_confidence(url):
+    texts = ["One a two. Four five.", "a", ""]
+    fields = {"q": texts, "target": "fr"}
+    found = ask(url, fields | {"terms": {"a": "T", "Four": "d e"}})
+    assert found == {"translatedText": ["TWO. T ONE FIVE. d e", "T", ""]}
+    found = ask(url, fields | {"terms": "a\tT"})
+    assert found == {"translatedText": ["TWO. T ONE FIVE. FOUR", "T", ""]}
+    # The first word of each sentence has 0.15, the others 0.9.
+    found = ask(url, fields | {"confidence": True})["confidence"]
+    assert found == [
+        pytest.approx((0.15**2 * 0.9**3) ** 0.2, abs=1e-4),
+        pytest.approx(0.15, abs=1e-4),
+        None,
+    ]
+
+
+def test_a_model_without_alignments():
+    """Tags are placed in proportion, and confidence is refused."""
+    model = MadeUpModel()
+    model.has_alignments = False
+    with run_server(model) as url:
+        fields = {"q": "<b>one</b> two", "target": "fr", "format": "html"}
+        found = ask(url, fields)["translatedText"]
+        assert re.sub("</?b>", "", found) == "TWO ONE"
+        status, content = request(
+            f"{url}/translate", fields | {"confidence": True}
+        )
+        assert status == 400 and "confidence" in content["error"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"terms": {"a": ""}},
+        {"terms": {"a": 1}},
+        {"terms": "a"},
+        {"terms": ["a"]},
+        {"terms": {"a": "\ud800"}},
+        {"terms": {str(number): "a" for number in range(2000)}},
+        {"confidence": "perhaps"},
+        {"suspect": 1},
+    ],
+)
+def test_wrong_options_are_refused(url, given):
+    fields = {"q": "a", "target": "fr"}
+    status, content = request(f"{url}/translate", fields | given)
+    (name,) = given
+    assert status == 400 and name in content["error"]
 
 
 def test_alternatives_are_whole_documents(url):

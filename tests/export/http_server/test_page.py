@@ -60,7 +60,7 @@ def test_typing_choosing_and_pointing(driver):
         ActionChains(driver).move_to_element(word).perform()
         marked = driver.find_elements("css selector", ".aligned")
         assert sorted(each.text for each in marked) == ["ONE", "one"]
-        (unsure,) = driver.find_elements("css selector", ".unsure")
+        (unsure,) = driver.find_elements("css selector", "#best .unsure")
         assert unsure.text == "THREE"
         assert unsure.get_attribute("title") == "probability 0.15"
         # By the keyboard: to the text's first word, then to the second choice.
@@ -154,11 +154,24 @@ def test_a_file_is_translated(driver, tmp_path):
         wait_for(driver, "download", "Download words.json")
         address = driver.find_element("id", "download").get_attribute("href")
         assert request(address) == (200, {"x": "B A"})
+        assert not driver.find_element("id", "progress").is_displayed()
         path.write_text("{", "utf-8")
         driver.find_element("id", "file").send_keys(str(path))
         WebDriverWait(driver, 60).until(
             lambda _: text_of(driver, "state").startswith("Error: ")
         )
+
+
+def test_terms_are_given(driver):
+    with run_server(MadeUpModel()) as url:
+        driver.get(url)
+        wait_for(driver, "title", "Translator: English to French")
+        driver.find_element("id", "source").send_keys("one two")
+        wait_for(driver, "best", "TWO ONE")
+        driver.find_element("css selector", "summary").click()
+        box = driver.find_element("id", "terms")
+        box.send_keys("two = a=b", Keys.ENTER, "half")
+        wait_for(driver, "best", "a=b ONE")
 
 
 def test_tags_of_the_target_need_no_source(driver):

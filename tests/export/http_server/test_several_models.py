@@ -1,5 +1,6 @@
 """Several models in one server: routes, detection, keys."""
 
+import json
 import sys
 import urllib.request
 
@@ -144,7 +145,7 @@ def test_files_of_keys(tmp_path):
         ApiKeys.from_file(tmp_path / "none")
 
 
-def upload(url, name, content, **fields):
+def upload(url, name, content, headers=None, **fields):
     parts = [
         f'Content-Disposition: form-data; name="{key}"\r\n\r\n{value}'.encode()
         for key, value in fields.items()
@@ -155,7 +156,10 @@ def upload(url, name, content, **fields):
     return request(
         f"{url}/translate_file",
         body + b"--x-y--\r\n",
-        {"Content-Type": "multipart/form-data; boundary=x-y"},
+        {
+            "Content-Type": "multipart/form-data; boundary=x-y",
+            **(headers or {}),
+        },
     )
 
 
@@ -175,6 +179,49 @@ def test_files(url):
         assert address.endswith("/n%C3%A9.json")
         assert request(address) == (200, {"x": words, "n": 1})
     assert request(f"{url}/download_file/x/n.json")[0] == 404
+
+
+def read_events(url, name, content, **fields):
+    """Returns the events of a file's translation, (name, content) each."""
+    accept = {"Accept": "text/event-stream"}
+    status, text = upload(url, name, content, accept, **fields)
+    assert status == 200
+    events = [event.split("\n") for event in text.strip().split("\n\n")]
+    return [
+        (
+            first.removeprefix("event: "),
+            json.loads(second.removeprefix("data: ")),
+        )
+        for first, second in events
+    ]
+
+
+def test_the_progress_of_a_file(url):
+    lines = [f"word {number}." for number in range(300)]
+    content = "\n\n".join(lines).encode()
+    for target in "fr", "de":
+        events = read_events(url, "a.txt", content, source="en", target=target)
+        *progress, (last, result) = events
+        assert {name for name, _ in progress} == {"progress"}
+        parts = [each["progress"] for _, each in progress]
+        assert len(parts) > 1 and parts == sorted(parts)
+        assert 0 < parts[0] < parts[-1] == 1
+        assert last == "result"
+        status, text = request(result["translatedFileUrl"])
+        assert status == 200 and "299" in text
+    events = read_events(url, "a.json", b"{", source="en", target="fr")
+    ((name, content),) = events
+    assert (name, content["status"]) == ("error", 400)
+    assert "JSON" in content["error"]
+
+
+def test_terms_of_files(url):
+    fields = {"source": "en", "terms": "a\tT\nb\tU"}
+    status, response = upload(url, "a.txt", b"a x b", target="fr", **fields)
+    assert status == 200
+    assert request(response["translatedFileUrl"]) == (200, "U X T")
+    status, response = upload(url, "a.txt", b"a", target="de", **fields)
+    assert status == 400 and "pivot" in response["error"]
 
 
 @pytest.mark.parametrize(
