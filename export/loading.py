@@ -4,11 +4,11 @@ import contextlib
 import os
 import pathlib
 import typing
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from export.common.errors import InputError
 from export.common.packages import install_command
-from export.onnx.onnx_session import OnnxSession, find_onnx
+from export.onnx.onnx_session import MODEL_FILE, OnnxSession, find_onnx
 from export.remote_models import download_model
 from export.serving.export_directory import (
     newest_version,
@@ -105,6 +105,19 @@ def find_export(
             f"model directory, or omit {', '.join(refused)}."
         )
     return found
+
+
+def find_export_version(path: str | os.PathLike) -> Hashable:
+    """Returns what changes when the export at a path is replaced.
+
+    Raises InputError or OSError while there is none.
+    """
+    export = find_export(path)
+    if export is None:
+        raise InputError(f"{path} has no export.")
+    is_onnx = find_onnx(export) is not None
+    status = (export / (MODEL_FILE if is_onnx else "saved_model.pb")).stat()
+    return str(export), status.st_mtime_ns, status.st_size
 
 
 def open_export(path: pathlib.Path) -> LoadedModel:

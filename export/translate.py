@@ -45,20 +45,13 @@ such as letter.docx and messages.po, each to DIR under its name
 (docs/documents.md). What failed is listed at the end, with exit code 2.
 """
 
-import pathlib
-import sys
-
 from absl import flags
 
 from export.common import command
 from export.common.errors import InputError
-from export.common.packages import EXIT_INPUT_ERROR, explain_import_error
 from export.common.processes import share_processors
-from export.common.progress_bar import ProgressBar
-from export.common.storage import explain_read_errors, write_bytes
-from export.formats.file_format import FileOptions
-from export.formats.files import FORMATS, find_format, translate_file
-from export.formats.memory import Memory
+from export.formats import file_flags
+from export.formats.files import FORMATS
 from export.lines import line_flags
 from export.lines.streams import print_line_warning
 from export.loading import load_translator
@@ -75,6 +68,7 @@ search_flags.define_terms()
 search_flags.define_reranking()
 search_flags.define_ensemble_mean()
 search_flags.define_batch_tokens()
+file_flags.define_files()
 flags.DEFINE_multi_string(
     "model",
     None,
@@ -102,33 +96,6 @@ flags.DEFINE_integer(
     lower_bound=0,
     upper_bound=search_flags.MAX_EXTRA_TOKENS,
 )
-flags.DEFINE_string(
-    "output_dir", None, "Folder of the translated files; none is overwritten."
-)
-flags.DEFINE_list(
-    "columns",
-    [],
-    "Columns of tables to translate, separated by commas: numbers from 1, or "
-    "names in the first line; all by default.",
-)
-flags.DEFINE_boolean(
-    "all_units",
-    False,
-    "Translate again what catalogs and XLIFF have a translation of.",
-)
-flags.DEFINE_string(
-    "memory",
-    None,
-    "Translation memory, TMX, whose exact matches are taken as they are.",
-)
-flags.DEFINE_string(
-    "write_memory",
-    None,
-    "New translation memory, TMX, of --memory and all that was translated; the "
-    "same file replaces it.",
-)
-_FILE_FLAGS = ("columns", "all_units", "memory", "write_memory")
-
 # Longer prefixes are shortened in the warning of changed ones.
 _MAX_PREFIX_LENGTH = 30
 
@@ -136,10 +103,7 @@ _MAX_PREFIX_LENGTH = 30
 def main(arguments: list[str]) -> int | None:
     """Translates files, or standard input."""
     files = arguments[1:]
-    if files:
-        _validate_files()
-    else:
-        _validate_stream()
+    file_flags.validate_input(files)
     if FLAGS.compiled and FLAGS["batch_tokens"].present:
         raise InputError(
             "--compiled translates one sentence at a time, without batches: "
@@ -177,7 +141,7 @@ def main(arguments: list[str]) -> int | None:
         *FLAGS.model, batch_tokens=FLAGS.batch_tokens, **search
     )
     if files:
-        return _translate_files(translator, files, terms)
+        return file_flags.translate_files(translator, files, terms)
     checker = _PrefixChecker(translator)
     if FLAGS.prefixes is not None:
         # An export refuses them before anything is read.
@@ -196,88 +160,6 @@ def main(arguments: list[str]) -> int | None:
     )
     checker.print_warning()
     return None
-
-
-def _validate_stream():
-    line_flags.validate_format()
-    for name in ("output_dir", *_FILE_FLAGS):
-        if FLAGS[name].present:
-            raise InputError(
-                f"--{name} is for files: name them after the flags, or omit it."
-            )
-
-
-def _validate_files():
-    if FLAGS.output_dir is None:
-        raise InputError(
-            "Files are translated to a folder: add --output_dir=DIR."
-        )
-    names = (
-        *("input", "output", "n_best", "scores", "alignments", "confidence"),
-        *("suspect", "document", "prefixes", "rerank", "rerank_command"),
-    )
-    given = [f"--{name}" for name in names if FLAGS[name].present]
-    if given:
-        raise InputError(
-            f"{', '.join(given)} is for lines: omit it, or the names of files."
-        )
-    path = FLAGS.write_memory
-    if path is not None and path != FLAGS.memory:
-        command.validate_new_path(pathlib.Path(path), "--write_memory")
-
-
-def _translate_files(translator, files, terms):
-    """Translates each of the files to --output_dir; returns the exit code."""
-    languages = translator.languages
-    options = FileOptions(
-        tuple(FLAGS.columns),
-        FLAGS.all_units,
-        languages.source,
-        languages.target,
-    )
-    memory = None
-    if FLAGS.memory is not None or FLAGS.write_memory is not None:
-        memory = Memory(languages.source, languages.target)
-    if FLAGS.memory is not None:
-        memory.read(FLAGS.memory)
-    failures = []
-    for name in files:
-        output = pathlib.Path(FLAGS.output_dir, pathlib.Path(name).name)
-        try:
-            command.validate_new_path(output, "--output_dir")
-            with explain_read_errors(name):
-                content = pathlib.Path(name).read_bytes()
-            with ProgressBar(name, None, "sentences") as bar:
-                translated = translate_file(
-                    translator,
-                    content,
-                    find_format(name, FLAGS.format, content),
-                    options,
-                    bar.update,
-                    terms,
-                    FLAGS.keep_elements,
-                    memory,
-                )
-            write_bytes(output, translated)
-            print(output, flush=True)
-        except (InputError, ImportError) as error:
-            reason = str(error)
-            if isinstance(error, ImportError):
-                reason = explain_import_error(error)
-            if reason is None:
-                raise
-            failures.append(f"{name}: {reason}")
-    if FLAGS.write_memory is not None:
-        memory.write(FLAGS.write_memory)
-    if not failures:
-        return None
-    print(
-        f"Error: {len(failures)} of {len(files)} files are not translated:",
-        *failures,
-        sep="\n",
-        file=sys.stderr,
-    )
-    return EXIT_INPUT_ERROR
 
 
 class _PrefixChecker:

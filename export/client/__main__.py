@@ -4,8 +4,8 @@
   python -m export.client --grpc=host:8500 --n_best=4 < in > out
 
 The output lines have the formats of export.translate; --document and --format
-translate documents as it does. --url runs without
-TensorFlow; --grpc, which is not encrypted, needs TensorFlow.
+translate documents as it does, and `FILE… --output_dir=DIR` files. --url runs
+without TensorFlow; --grpc, which is not encrypted, needs TensorFlow.
 """
 
 from absl import flags
@@ -13,13 +13,16 @@ from absl import flags
 from export.client.remote_backend import ModelServer, RemoteBackend, ServedModel
 from export.client.rest_server import RestServer
 from export.common import command
+from export.formats import file_flags
+from export.formats.files import FORMATS
 from export.lines import line_flags
 from export.translators import search_flags
 from export.translators.translator import Translator
 
 FLAGS = flags.FLAGS
 
-line_flags.define_translation()
+line_flags.define_translation(("auto", *FORMATS))
+file_flags.define_files()
 search_flags.define_terms()
 search_flags.define_languages()
 
@@ -53,10 +56,10 @@ flags.mark_flags_as_mutual_exclusive(["url", "grpc"], required=True)
 flags.mark_flags_as_mutual_exclusive(["version", "label"])
 
 
-def main(arguments: list[str]) -> None:
-    """Translates a file or standard input."""
-    del arguments
-    line_flags.validate_format()
+def main(arguments: list[str]) -> int | None:
+    """Translates files, or standard input."""
+    files = arguments[1:]
+    file_flags.validate_input(files)
     terms = search_flags.read_terms()
     model = ServedModel(FLAGS.model_name, FLAGS.version, FLAGS.label)
     server: ModelServer
@@ -70,8 +73,11 @@ def main(arguments: list[str]) -> None:
     translator = search_flags.select_languages(
         Translator(RemoteBackend(server, FLAGS.batch_size, FLAGS.retries))
     )
+    if files:
+        return file_flags.translate_files(translator, files, terms)
     line_flags.translate_stream(translator, terms=terms)
+    return None
 
 
 if __name__ == "__main__":
-    command.run(main, any_backend=True)
+    command.run(main, any_backend=True, operands=None)

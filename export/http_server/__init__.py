@@ -1,6 +1,7 @@
-"""An HTTP server for one translator, without TensorFlow Serving.
+"""An HTTP server for translators, without TensorFlow Serving.
 
-`models` runs signatures, `batcher` merges concurrent requests, `fields` parses
-them, `connections` limits their time and number, `app` has the interfaces: a
-page, LibreTranslate's and TensorFlow Serving's.
+`models` loads them, `model_pool` keeps exports in memory, `batcher` merges
+concurrent requests, `fields` parses them, `connections` limits their time and
+number, `app` has the interfaces: a page, LibreTranslate's and TensorFlow
+Serving's.
 """

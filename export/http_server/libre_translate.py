@@ -267,22 +267,26 @@ class LibreTranslate:
         def report(part):
             if has_left.is_set():
                 raise RequestError(408, "The client left.")
-            progress = {"progress": round(part, 4)}
-            loop.call_soon_threadsafe(events.put_nowait, progress)
+            event = "progress", {"progress": round(part, 4)}
+            loop.call_soon_threadsafe(events.put_nowait, event)
 
-        task = asyncio.create_task(translate(report))
-        task.add_done_callback(lambda _: events.put_nowait(None))
-        try:
-            while (progress := await events.get()) is not None:
-                yield _format_event("progress", progress)
+        async def run():
             try:
-                yield _format_event("result", await task)
+                content = await translate(report)
+                events.put_nowait(("result", content))
             except Exception as error:
                 status, content, _ = self._server.explain_error(
                     "/translate_file", error
                 )
-                content = {"status": status, **content}
-                yield _format_event("error", content)
+                events.put_nowait(("error", {"status": status, **content}))
+
+        task = asyncio.create_task(run())
+        try:
+            name = "progress"
+            while name == "progress":
+                name, content = await events.get()
+                yield f"event: {name}\ndata: {json.dumps(content)}\n\n"
+            await task
         finally:
             has_left.set()
 
@@ -299,10 +303,6 @@ class LibreTranslate:
                 "Content-Disposition": f"attachment; filename*=UTF-8''{name}"
             },
         )
-
-
-def _format_event(name, content):
-    return f"event: {name}\ndata: {json.dumps(content)}\n\n"
 
 
 def _validate_terms(route):

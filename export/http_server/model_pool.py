@@ -8,7 +8,6 @@ import ctypes
 import functools
 import gc
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -16,8 +15,7 @@ from collections.abc import Callable, Hashable
 import psutil
 
 from export.common.errors import InputError
-from export.loading import LoadedModel, find_export
-from export.onnx.onnx_session import MODEL_FILE
+from export.loading import LoadedModel
 
 _LOGGER = logging.getLogger(__name__)
 # After a new export that cannot be used, which may still be written.
@@ -141,20 +139,6 @@ class _Entry:
 
     def is_current(self, version):
         return version == self.version or time.monotonic() < self.retry_time
-
-
-def find_export_version(path: str | os.PathLike) -> Hashable:
-    """Returns what changes when the export at a path is replaced.
-
-    Raises InputError or OSError while there is none.
-    """
-    export = find_export(path)
-    if export is None:
-        raise InputError(f"{path} has no export.")
-    is_onnx = (export / MODEL_FILE).exists()
-    file = export / (MODEL_FILE if is_onnx else "saved_model.pb")
-    status = file.stat()
-    return str(export), status.st_mtime_ns, status.st_size
 
 
 def _read_resident_memory():

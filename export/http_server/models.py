@@ -7,8 +7,13 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 
 from export.common.errors import InputError
-from export.http_server.model_pool import ModelPool, find_export_version
-from export.loading import LoadedModel, find_export, open_export
+from export.http_server.model_pool import ModelPool
+from export.loading import (
+    LoadedModel,
+    find_export,
+    find_export_version,
+    open_export,
+)
 from export.remote_models import download_model
 
 _CONFIG = "config.json"

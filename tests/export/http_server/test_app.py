@@ -106,6 +106,21 @@ def test_tensorflow_serving(url):
         assert (code, lines) == (0, expected)
 
 
+def test_files_of_the_client(url, tmp_path):
+    contents = {"a.json": '{"x": "a b"}', "b.txt": "a b\n", "c.exe": ""}
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content, "utf-8")
+    files, out = [*sorted(tmp_path.iterdir())], tmp_path / "out"
+    code, lines, err = commands.run(
+        *("export.client", None, [], f"--url={url}", *map(str, files)),
+        f"--output_dir={out}",
+    )
+    assert (code, lines) == (2, [str(out / "a.json"), str(out / "b.txt")])
+    assert "c.exe" in err[-1]
+    assert json.loads((out / "a.json").read_text("utf-8")) == {"x": "B A"}
+    assert (out / "b.txt").read_text("utf-8") == "B A\n"
+
+
 @pytest.mark.parametrize(
     "path, content, status, name",
     [
