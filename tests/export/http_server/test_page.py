@@ -63,6 +63,18 @@ def test_typing_choosing_and_pointing(driver):
         (unsure,) = driver.find_elements("css selector", "#best .unsure")
         assert unsure.text == "THREE"
         assert unsure.get_attribute("title") == "probability 0.15"
+        # The second choice differs from the first in the last word.
+        other_words = driver.find_element("id", "other-words")
+        words = driver.find_elements("css selector", "#best span")
+        words[0].click()
+        assert not other_words.is_displayed()
+        words[2].click()
+        (other,) = other_words.find_elements("css selector", "button")
+        assert other.text == "ONE!"
+        other.click()
+        assert text_of(driver, "best") == "THREE TWO ONE!"
+        assert not other_words.is_displayed()
+        choices[0].click()
         # By the keyboard: to the text's first word, then to the second choice.
         choices[1].send_keys(Keys.ENTER)
         assert text_of(driver, "best") == "THREE TWO ONE!"
