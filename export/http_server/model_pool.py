@@ -82,14 +82,14 @@ class ModelPool:
 
     def _find_model(self, name, entry):
         """Returns the LoadedModel of what is on disk, or still in memory."""
-        model = entry.model
         try:
             version = entry.find_version()
         except (InputError, OSError):
             # Being replaced, or removed.
             version = entry.version
-        if model is not None and entry.is_current(version):
-            return model
+        # No other thread unloads it while it runs.
+        if entry.model is not None and entry.is_current(version):
+            return entry.model
         with self._is_loading:
             if entry.model is not None and entry.is_current(version):
                 return entry.model
@@ -109,7 +109,10 @@ class ModelPool:
                 f"The new model of {name} has other languages, beams or "
                 "signatures: start the server again."
             )
+        is_replaced = entry.model is not None
         entry.model, entry.version = model, version
+        if is_replaced:
+            _return_memory()
         self._make_room()
         return model
 
