@@ -15,6 +15,10 @@ from tests import processes
 from tests.export import tiny
 from tests.export.server import Server
 
+# A tenth of the time went into optimizing graphs that are run once. Exports are
+# run by other sessions, which optimize them.
+tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+
 
 @pytest.fixture(scope="session")
 def m2m_folder(tmp_path_factory):

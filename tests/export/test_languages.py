@@ -35,7 +35,10 @@ TEXTS = ["ba ka lo", "mi", "", " ", "sa to ne 語 di."]
 TAGS = {"target": [">>deu_Latn<<"], "pair": [">>eng_Latn<<", ">>deu_Latn<<"]}
 
 
-@pytest.fixture(scope="module", params=["target", "pair"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("target", marks=pytest.mark.slow), "pair"],
+)
 def kind(request):
     return request.param
 
@@ -232,15 +235,6 @@ def test_exports_pass_the_check(kind, model_path, translator, tmp_path):
     assert [each.text for each in translated] == [e.text for e in expected]
 
 
-with_target_slow = pytest.mark.parametrize(
-    "kind",
-    [pytest.param("target", marks=pytest.mark.slow), "pair"],
-    indirect=True,
-    scope="module",
-)
-
-
-@with_target_slow
 def test_signatures(kind, model_path, translator, eager):
     directory = ModelDirectory(model_path)
     if kind == "pair":
@@ -302,7 +296,6 @@ def test_signatures(kind, model_path, translator, eager):
         assert [each.text for each in default] == [e.text for e in french]
 
 
-@with_target_slow
 def test_server_and_client(kind, model_path, translator, eager):
     languages = PAIR.values() if kind == "pair" else (None, None)
     model = load_model(model_path, SEARCH, languages)

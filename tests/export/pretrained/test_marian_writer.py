@@ -52,7 +52,10 @@ def export(path, folder):
     assert message is None and str(folder / "decoder.yml") in output
 
 
-@pytest.mark.parametrize("share", MODELS)
+@pytest.mark.parametrize(
+    "share",
+    ["all", pytest.param("target-softmax", marks=pytest.mark.slow), "none"],
+)
 def test_it_is_read_back_with_the_same_hypotheses(tmp_path, share):
     model = write_model(tmp_path / "model", **MODELS[share])
     export(tmp_path / "model", tmp_path / "npz")

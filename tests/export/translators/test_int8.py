@@ -115,7 +115,14 @@ def load(path, **search):
 
 
 @needs_exact_products
-@pytest.mark.parametrize("kind", ["all", "target_pieces", "shortlist"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "all",
+        pytest.param("target_pieces", marks=pytest.mark.slow),
+        pytest.param("shortlist", marks=pytest.mark.slow),
+    ],
+)
 def test_scores_are_within_two_percent(model_path, tmp_path, kind):
     search = {}
     if kind == "target_pieces":
