@@ -174,6 +174,19 @@ def test_a_file_is_translated(driver, tmp_path):
         )
 
 
+def test_a_model_without_alignments(driver):
+    model = MadeUpModel()
+    model.has_alignments = False
+    with run_server(model) as url:
+        driver.get(url)
+        wait_for(driver, "title", "Translator: English to French")
+        driver.find_element("id", "source").send_keys("one two")
+        wait_for(driver, "best", "TWO ONE")
+        _, choice = driver.find_elements("css selector", "#others button")
+        choice.click()
+        assert text_of(driver, "best") == "TWO ONE!"
+
+
 def test_terms_are_given(driver):
     with run_server(MadeUpModel()) as url:
         driver.get(url)
