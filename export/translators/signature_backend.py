@@ -41,6 +41,7 @@ class SignatureBackend(Backend):
         **attributes: typing.Any,
     ):
         self._run, self._signatures, self.name = run, signatures, name
+        self.has_alignments = signatures is None or "align" in signatures
         vars(self).update(attributes)
 
     def run(
@@ -50,7 +51,8 @@ class SignatureBackend(Backend):
         if self._signatures is not None and signature not in self._signatures:
             raise InputError(
                 f"{self.name} has no signature {signature}; export its model "
-                "again with export.saved_model."
+                "again with export.saved_model, or for alignments with "
+                "export.onnx --alignments."
             )
         return self._run(signature, {"text": texts, **inputs})
 

@@ -168,6 +168,9 @@ def test_without_alignments(model_dir, tmp_path):
     assert translator.beam_size == 2
     with pytest.raises(InputError, match="align"):
         translator.align(TEXTS)
+    # Tags are placed in proportion.
+    found = translator.translate_document("<b>ba</b> ba ba", "html")
+    assert found.count("<b>") == found.count("</b>") == 1
     assert not (path / "translate_text.onnx").exists()
 
 
