@@ -199,7 +199,8 @@ class Load:
 
     def ask_for_a_file(self, generator):
         pair = generator.choice(PAIRS)
-        texts = generator.sample(self._texts, generator.randint(5, 60))
+        most = min(60, len(self._texts))
+        texts = generator.sample(self._texts, generator.randint(5, most))
         content = json.dumps(dict(enumerate(texts)))
         response = self._post(*form(pair, content))
         address = json.loads(response)["translatedFileUrl"]
