@@ -12,13 +12,16 @@ from export.common.errors import InputError
 from export.common.packages import EXIT_INPUT_ERROR, explain_import_error
 from export.common.progress_bar import ProgressBar
 from export.common.storage import explain_read_errors, write_bytes
-from export.formats.file_format import FileOptions
+from export.formats.file_format import ENCODINGS, FileOptions
 from export.formats.files import find_format, translate_file
 from export.formats.memory import Memory
 from export.lines import line_flags
 
 FLAGS = flags.FLAGS
-_FILE_FLAGS = ("output_dir", "columns", "all_units", "memory", "write_memory")
+_FILE_FLAGS = (
+    *("output_dir", "columns", "all_units", "encoding"),
+    *("memory", "write_memory"),
+)
 # Those of `line_flags.define_translation`, and of commands that rerank.
 _LINE_FLAGS = (
     *("input", "output", "n_best", "scores", "alignments", "confidence"),
@@ -29,7 +32,7 @@ flags.disclaim_key_flags()
 
 
 def define_files() -> None:
-    """Defines --output_dir, --columns, --all_units and those of a memory."""
+    """Defines --output_dir and the other flags of files."""
     flags.DEFINE_string(
         "output_dir",
         None,
@@ -45,6 +48,12 @@ def define_files() -> None:
         "all_units",
         False,
         "Translate again what catalogs and XLIFF have a translation of.",
+    )
+    flags.DEFINE_enum(
+        "encoding",
+        None,
+        ENCODINGS,
+        "Encoding of text files; UTF-8 by default, or UTF-16 with its mark.",
     )
     flags.DEFINE_string(
         "memory",
@@ -101,6 +110,7 @@ def translate_files(
         FLAGS.all_units,
         languages.source,
         languages.target,
+        FLAGS.encoding,
     )
     memory = None
     if FLAGS.memory is not None or FLAGS.write_memory is not None:

@@ -4,6 +4,14 @@ import dataclasses
 import typing
 from collections.abc import Callable, Sequence
 
+ENCODINGS = (
+    *("utf-8", "utf-16-le", "utf-16-be", "gb18030", "big5", "euc-jp", "euc-kr"),
+    *("shift_jis", "koi8-r", "koi8-u", "tis-620", "mac-roman"),
+    *("cp437", "cp850", "cp852", "cp866", "cp932", "cp936", "cp949", "cp950"),
+    *(f"cp125{number}" for number in range(9)),
+    *(f"iso-8859-{number}" for number in (*range(1, 12), 13, 14, 15, 16)),
+)
+
 
 class Segment(typing.NamedTuple):
     """A text to translate.
@@ -44,9 +52,12 @@ class FileOptions:
             has a translation of.
         source_language: code of the file's language, None if unknown.
         target_language: code of the translation's, for files that state it.
+        encoding: that of text, one of ENCODINGS; None for UTF-16 if the file
+            begins with its mark, or else UTF-8.
     """
 
     columns: tuple[str, ...] = ()
     all_units: bool = False
     source_language: str | None = None
     target_language: str | None = None
+    encoding: str | None = None

@@ -1,5 +1,6 @@
 """Finds the format of a file, and translates the file."""
 
+import codecs
 import importlib
 import os
 import pathlib
@@ -58,6 +59,8 @@ FORMATS = {
     },
 }
 DEFAULT_OPTIONS = FileOptions()
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_ZIP_START = b"PK\x03\x04"
 # A blank line, with the line ends around it.
 _PARAGRAPH_END = re.compile(r"((?:\r?\n[ \t]*){2,})")
 # The tag of a language, which holds for the document that it begins.
@@ -100,7 +103,8 @@ def find_format(
     best = max(found)[1]
     other = None
     if best == "text" and content is not None:
-        other = detect_format(decode_document(content))
+        # In other encodings nothing is unmistakable.
+        other = detect_format(content.decode("utf-8", "replace"))
     if other is not None:
         raise InputError(
             f"The file is {other}; everything in it would be translated: "
@@ -113,6 +117,41 @@ def open_file(
     content: bytes, format_name: str, options: FileOptions = DEFAULT_OPTIONS
 ) -> OpenFile:
     """Opens a file of a format of FORMATS; InputError if it is none."""
+    encoding = options.encoding or _find_encoding(content)
+    if encoding is None or content.startswith(_ZIP_START):
+        return _open_utf8(content, format_name, options)
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"The file is not {encoding}, {error.reason} at byte "
+            f"{error.start + 1}: give another --encoding."
+        ) from None
+    file = _open_utf8(text.encode("utf-8"), format_name, options)
+
+    def write(texts):
+        output = file.write(texts).decode("utf-8")
+        try:
+            return output.encode(encoding)
+        except UnicodeEncodeError as error:
+            character = output[error.start]
+            raise InputError(
+                f"The translation has {character!r} (U+{ord(character):04X}), "
+                f"which {encoding} lacks: convert the file to UTF-8 first."
+            ) from None
+
+    return file._replace(write=write)
+
+
+def _find_encoding(content):
+    """Returns the encoding that a mark at the beginning tells, or None."""
+    for mark, encoding in _MARKS.items():
+        if content.startswith(mark):
+            return encoding
+    return None
+
+
+def _open_utf8(content, format_name, options):
     found = FORMATS[format_name]
     if not found.module:
         return _open_document(decode_document(content), format_name)

@@ -6,8 +6,13 @@ from lxml import etree
 
 from export import loading
 from export.common.errors import InputError
-from export.formats.file_format import Segment
-from export.formats.files import FORMATS, find_format, translate_file
+from export.formats.file_format import ENCODINGS, FileOptions, Segment
+from export.formats.files import (
+    FORMATS,
+    find_format,
+    open_file,
+    translate_file,
+)
 from export.formats.memory import Memory
 from export.translators.languages import Languages
 from tests.export import commands
@@ -52,6 +57,39 @@ def test_markup_is_translated_as_one_document():
     assert translate("<a>Hi</a>", "xml") == "<a>hI</a>"
     with pytest.raises(InputError):
         translate('{"a": "b"}', "html")
+
+
+@pytest.mark.parametrize("name", ["text", "json", "xml", "csv", "markdown"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "cp1252"])
+def test_other_encodings_stay(name, encoding):
+    body = {
+        "json": '{"x": "Ca caf\u00e9"}\r\n',
+        "xml": f'<?xml version="1.0" encoding="{encoding}"?>\n<a>D\u00e9</a>',
+    }.get(name, "Un caf\u00e9\r\n")
+    has_mark = encoding.startswith("utf-16")
+    content = (has_mark * "\ufeff" + body).encode(encoding)
+    options = FileOptions(encoding=None if has_mark else encoding)
+    file = open_file(content, name, options)
+    assert file.write([each.text for each in file.segments]) == content
+    translator = RuleTranslator(invert_case)
+    found = translate_file(translator, content, name, options)
+    expected = translate_file(translator, body.encode(), name)
+    assert found.decode(encoding).strip("\ufeff") == expected.decode()
+
+
+def test_what_an_encoding_lacks_is_an_error():
+    options = FileOptions(encoding="cp1252")
+    for content, name in (b"\x81", "text"), (b"a\0b", "text"):
+        with pytest.raises(InputError):
+            open_file(content, name, options)
+    file = open_file(b"Un", "text", options)
+    with pytest.raises(InputError, match="0151"):
+        file.write(["\u0151"])
+    # Not text: its own format tells.
+    with pytest.raises(InputError):
+        open_file(b"\xff\xfea", "text")
+    for name in ENCODINGS:
+        assert "a".encode(name).decode(name) == "a"
 
 
 def translate_with(memory, text, name="markdown"):
@@ -203,6 +241,14 @@ def test_the_command_writes_what_it_can(run, tmp_path):
     assert (out / "f.txt").read_text() == "mine"
     code, lines, _, _ = run(folder / "e.xyz", *flags, "--format=text")
     assert (code, (out / "e.xyz").read_text()) == (0, "hI")
+
+
+def test_the_command_takes_an_encoding(run, tmp_path):
+    path, out = tmp_path / "a.txt", tmp_path / "out"
+    path.write_bytes("Du caf\u00e9\n".encode("cp1252"))
+    code, *_ = run(path, f"--output_dir={out}", "--encoding=cp1252")
+    found = (out / "a.txt").read_bytes().decode("cp1252")
+    assert (code, found) == (0, "dU CAF\u00c9\n")
 
 
 def test_a_second_run_translates_what_changed(run, tmp_path):
