@@ -52,15 +52,21 @@ def learn_word_pairs(
     num_targets, null = len(target_ids), len(source_ids)
     # For each target word, the source words that it may translate, or none.
     keys: typing.Any = []
+    key_type = np.min_scalar_type((null + 1) * num_targets)
     lengths: list[int] = []
     for source, target in sample:
-        sources = np.array([*map(source_ids.get, source), null], np.int64)
-        targets = np.array([*map(target_ids.get, target)], np.int64)
-        keys.append((sources * num_targets + targets[:, None]).ravel())
+        sources = np.array([*map(source_ids.get, source), null], key_type)
+        targets = np.array([*map(target_ids.get, target)], key_type)
+        keys.append(
+            (sources * key_type.type(num_targets) + targets[:, None]).ravel()
+        )
         lengths += [len(sources)] * len(targets)
     # Of a target word's occurrence.
-    groups = np.repeat(np.arange(len(lengths)), lengths)
-    keys, indices = np.unique(np.concatenate(keys), return_inverse=True)
+    groups = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    # The lists take as much memory as the array.
+    keys = np.concatenate(keys)
+    keys, indices = np.unique(keys, return_inverse=True)
+    indices = indices.astype(np.int32)
     sources, targets = np.divmod(keys, num_targets)
     probabilities = np.ones(len(keys))
     for _ in range(_ITERATIONS):

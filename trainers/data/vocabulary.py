@@ -220,18 +220,22 @@ def train_vocabulary(
     InputError if the text gives too few or needs too many tokens.
     """
     model = io.BytesIO()
-    errors: list[BaseException] = []
+    # Its training counts words: they take less memory than sentences.
+    words: collections.Counter[str] = collections.Counter()
+    for segment in _segment(sentences):
+        words.update(segment.replace("\t", " ").split(" "))
+    # Between two spaces.
+    del words[""]
+    if not words:
+        raise InputError(
+            "There is no text to train a vocabulary on; check the data set."
+        )
     # SentencePiece's callbacks may swallow a KeyboardInterrupt.
     with StopSignals(lambda: None) as signals:
-        segments = _segment(sentences, signals, errors)
-        first = [*itertools.islice(segments, 1)]
-        if not (first or signals.received):
-            raise InputError(
-                "There is no text to train a vocabulary on; check the data set."
-            )
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=itertools.chain(first, segments),
+                sentence_iterator=_pop_words(words, signals),
+                input_format="tsv",
                 normalizer=make_normalizer(normalization),
                 model_writer=model,
                 model_type="bpe",
@@ -248,37 +252,34 @@ def train_vocabulary(
                 minloglevel=2,
             )
         except (RuntimeError, OSError, ValueError) as error:
-            if not errors and not signals.received:
+            if not signals.received:
                 raise InputError(_explain_error(str(error), size)) from error
     if signals.received == signal.SIGINT:
         raise KeyboardInterrupt
     if signals.received:
         sys.exit(128 + signals.received)
-    if errors:
-        raise errors[0]
     return model.getvalue()
 
 
-def _segment(sentences, signals, errors):
-    """Yields sentences, long ones in segments, until a signal is received.
+def _pop_words(words, signals):
+    """Yields words with their counts, until a signal is received."""
+    while words and not signals.received:
+        word, count = words.popitem()
+        yield f"{word}\t{count}"
+
+
+def _segment(sentences):
+    """Yields sentences, long ones in segments.
 
     Skips those without a visible character.
     """
-    try:
-        for sentence in sentences:
-            if signals.received:
-                return
-            # SentencePiece would skip the sentence.
-            sentence = clean_line(sentence.replace(_UNKNOWN_MARK, " "))
-            if len(sentence.encode()) > _MAX_BYTES:
-                # Training counts words only, so sentences may be split.
-                yield from _SEGMENT.findall(sentence)
-            elif sentence:
-                yield sentence
-    except BaseException as error:
-        # SentencePiece hides it.
-        errors.append(error)
-        raise
+    for sentence in sentences:
+        # SentencePiece would skip the sentence.
+        sentence = clean_line(sentence.replace(_UNKNOWN_MARK, " "))
+        if len(sentence.encode()) > _MAX_BYTES:
+            yield from _SEGMENT.findall(sentence)
+        elif sentence:
+            yield sentence
 
 
 def _explain_error(message, size):
