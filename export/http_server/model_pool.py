@@ -1,4 +1,4 @@
-"""Exports in memory: loaded when they are used, and again when they change.
+"""Exports in memory: loaded when used or changed, unloaded when idle.
 
 Not for model directories: TensorFlow keeps the graphs of their functions, some
 55 MB each, until the process ends.
@@ -78,7 +78,7 @@ class ModelPool:
         finally:
             with self._lock:
                 entry.num_running -= 1
-            self._make_room()
+            self._unload_idle()
 
     def _find_model(self, name, entry):
         """Returns the LoadedModel of what is on disk, or still in memory."""
@@ -113,11 +113,11 @@ class ModelPool:
         entry.model, entry.version = model, version
         if is_replaced:
             _return_memory()
-        self._make_room()
+        self._unload_idle()
         return model
 
-    def _make_room(self):
-        """Unloads models until the memory is within its bound."""
+    def _unload_idle(self):
+        """Unloads exports that do not run while memory exceeds its bound."""
         while self._max_bytes and self._read_memory() > self._max_bytes:
             with self._lock:
                 idle = [
