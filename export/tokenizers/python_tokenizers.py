@@ -65,6 +65,7 @@ class PythonTokenizer(SourceTags):
         self._processor = sentencepiece.SentencePieceProcessor(
             model_proto=proto
         )
+        self._visible_characters: dict[str, bool] = {}
         self.vocabulary_size = len(self._processor)
         pieces = map(self.id_to_token, range(self.vocabulary_size))
         self._has_case_marks = has_case_marks(pieces)
@@ -92,12 +93,15 @@ class PythonTokenizer(SourceTags):
         """
         return sum(map(self._is_visible, self._clean(text)))
 
-    @functools.cache  # noqa: B019
     def _is_visible(self, character):
-        if character.isspace() or character in CASE_MARKS:
-            return False
-        pieces = self._processor.encode(character, out_type=str)
-        return any(piece.strip(SPACE) for piece in pieces)
+        # In a dict: functools.cache would keep the tokenizer for ever.
+        if character not in self._visible_characters:
+            is_mark = character.isspace() or character in CASE_MARKS
+            pieces = self._processor.encode(character, out_type=str)
+            self._visible_characters[character] = not is_mark and any(
+                piece.strip(SPACE) for piece in pieces
+            )
+        return self._visible_characters[character]
 
     def visible_spans(self, text: str) -> list[tuple[int, int]]:
         """Counts visible characters before each token and up to its end.

@@ -1,16 +1,20 @@
 """export.onnx, and the commands and programs that run its files."""
 
+import gc
 import json
 import re
 import shutil
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
 
 from export.common.errors import InputError
 from export.loading import load_translator, open_export
+from export.onnx.onnx_session import OnnxSession
+from export.tokenizers.python_tokenizers import PythonTokenizer
 from tests import made_up_text
 from tests.export import commands, tiny
 
@@ -159,6 +163,25 @@ def test_a_server_answers(folder):
     outputs = model.run("serving_default", {"text": [b"a b", "a\0b", b"\xff"]})
     assert len(outputs["translation"]) == 3
     assert model.inputs["align"] == ["text"]
+
+
+def test_nothing_keeps_what_was_loaded(folder):
+    """A server loads and unloads exports for ever."""
+    gc.collect()
+    known = {id(each) for each in gc.get_objects()}
+    model = open_export(folder)
+    for signature in model.inputs:
+        model.run(signature, {"text": TEXTS})
+    kinds = OnnxSession, PythonTokenizer
+    objects = [
+        weakref.ref(each)
+        for each in gc.get_objects()
+        if isinstance(each, kinds) and id(each) not in known
+    ]
+    assert len(objects) > 1
+    del model
+    gc.collect()
+    assert all(each() is None for each in objects)
 
 
 def test_without_alignments(model_dir, tmp_path):
