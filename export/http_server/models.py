@@ -43,8 +43,8 @@ def load_models(
             loaded[name] = load()
         else:
             raise InputError(
-                f"{path} is a model directory, whose memory TensorFlow does "
-                "not free: export it with export.saved_model or export.onnx, "
+                f"{path} is a model directory, which cannot be unloaded: "
+                "export it with export.saved_model or export.onnx, "
                 "or omit --max_memory_gib."
             )
     return loaded
