@@ -83,12 +83,7 @@ def validate_input(files: Sequence[str]) -> None:
         raise InputError(
             "Files are translated to a folder: add --output_dir=DIR."
         )
-    given = [
-        f"--{name}"
-        for name in _LINE_FLAGS
-        if name in FLAGS and FLAGS[name].present
-    ]
-    if given:
+    if given := line_flags.list_given_flags(_LINE_FLAGS):
         raise InputError(
             f"{', '.join(given)} is for lines: omit it, or the names of files."
         )

@@ -89,13 +89,14 @@ class DocumentTranslator:
             self._backend.rank = rank
             # Only the best translation of a sentence has alignments.
             self._backend.has_alignments = self._can_align and rank == 0
+            wants_confidence = self._backend.aligns_all and rank == 0
             versions.append(
                 translate_documents(
                     self._translator,
                     texts,
                     document_format,
                     terms=self._terms,
-                    on_segment=None if rank else collect,
+                    on_segment=collect if wants_confidence else None,
                 )
             )
         self.confidences = [

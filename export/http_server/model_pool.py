@@ -81,7 +81,7 @@ class ModelPool:
             self._unload_idle()
 
     def _find_model(self, name, entry):
-        """Returns the LoadedModel of what is on disk, or still in memory."""
+        """Returns the LoadedModel on disk, or the one still in memory."""
         try:
             version = entry.find_version()
         except (InputError, OSError):

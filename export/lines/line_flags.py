@@ -99,6 +99,13 @@ def define_translation(formats: Sequence[str] = _DOCUMENT_FORMATS) -> None:
     )
 
 
+def list_given_flags(names: Sequence[str]) -> list[str]:
+    """Returns the flags that the user gave, of the ones the command has."""
+    return [
+        f"--{name}" for name in names if name in FLAGS and FLAGS[name].present
+    ]
+
+
 def validate_format() -> None:
     """Raises InputError for incompatible flags of `define_translation`."""
     for name in ("alignments", "confidence", "suspect"):
@@ -118,12 +125,7 @@ def validate_format() -> None:
             *("n_best", "scores", "alignments", "confidence", "suspect"),
             "prefixes",
         )
-        given = [
-            f"--{name}"
-            for name in names
-            if name in FLAGS and FLAGS[name].present
-        ]
-        if given:
+        if given := list_given_flags(names):
             raise InputError(
                 f"A document has no lines for {', '.join(given)}: omit it, or "
                 "--document and --format."
