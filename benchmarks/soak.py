@@ -6,7 +6,7 @@
 The models, exports of different weights from one language into another, get
 other languages here: en to fr, fr to en, en to de and fr to es; en to es takes
 two of them. Callers ask for texts, HTML and files, some leave before the
-answer, and others send what is no request. In the middle the first model is
+answer, and others send invalid requests. In the middle the first model is
 replaced on disk. Each answer is compared with that of `export.translate`.
 
 A line a minute has the memory of the server, requests since the start, answers
@@ -58,7 +58,7 @@ flags.DEFINE_string("flags", "", "Further flags of export.serve.")
 
 PAIRS = ("en", "fr"), ("fr", "en"), ("en", "de"), ("fr", "es")
 # The last one by way of fr.
-ROUTES = {**{pair: (index,) for index, pair in enumerate(PAIRS)}}
+ROUTES = {pair: (index,) for index, pair in enumerate(PAIRS)}
 ROUTES["en", "es"] = 0, 3
 HOSTILE = (
     (b"", "/translate"),
@@ -136,24 +136,18 @@ class Expected:
     """What each model, the last one the replacement of the first, answers."""
 
     def __init__(self, texts, paths):
-        self._by_model = [
-            dict(zip(texts, _translate(load_translator(path), texts, "text")))
-            for path in paths
-        ]
-        self._by_html = [
-            dict(
-                zip(
-                    texts,
-                    _translate(load_translator(path), map(mark, texts), "html"),
-                )
-            )
-            for path in paths
-        ]
-        firsts = self._by_model[0], self._by_model[4]
-        second = load_translator(paths[3])
+        translators = [load_translator(path) for path in paths]
+        marked = [*map(mark, texts)]
+        self._by_model, self._by_html = (
+            [
+                dict(zip(texts, translate_documents(each, sources, kind)))
+                for each in translators
+            ]
+            for kind, sources in (("text", texts), ("html", marked))
+        )
         self._pivoted = [
-            dict(zip(first, _translate(second, first.values(), "text")))
-            for first in firsts
+            dict(zip(first, _translate_again(translators[3], first)))
+            for first in (self._by_model[0], self._by_model[4])
         ]
 
     def answers(self, pair, text, document_format="text"):
@@ -284,19 +278,20 @@ def form(pair, content):
     return "/translate_file", body.encode(), kind
 
 
-def _translate(translator, texts, document_format):
-    return translate_documents(translator, [*texts], document_format)
+def _translate_again(translator, translations):
+    return translate_documents(translator, [*translations.values()], "text")
 
 
 def _set_languages(path, pair):
     """Changes the languages of an export to others."""
+    changes = dict(zip(("source_language", "target_language"), pair))
+
+    def change(description):
+        return json.dumps(json.loads(description) | changes)
+
     for file in path.rglob("*"):
         if file.name == "translator.json":
-            description = json.loads(file.read_text("utf-8"))
-            description |= dict(
-                zip(("source_language", "target_language"), pair)
-            )
-            file.write_text(json.dumps(description), "utf-8")
+            file.write_text(change(file.read_text("utf-8")), "utf-8")
         elif file.name == "translate.onnx":
             import onnx
 
@@ -304,11 +299,7 @@ def _set_languages(path, pair):
             (entry,) = [
                 e for e in model.metadata_props if e.key == "translator"
             ]
-            description = json.loads(entry.value)
-            description |= dict(
-                zip(("source_language", "target_language"), pair)
-            )
-            entry.value = json.dumps(description)
+            entry.value = change(entry.value)
             onnx.save(model, str(file))
 
 
