@@ -342,7 +342,7 @@ def test_typing_in_a_page_from_a_file(driver, folder, rounded_inputs):
     chromium.requested_urls(driver)
     driver.get((folder / "index.html").as_uri())
     wait_for(driver, "state", "")
-    assert text_of(driver, "title") == "Translator: en-US to fr"
+    assert text_of(driver, "title") == "Translator: American English to French"
     box = driver.find_element("id", "source")
     assert driver.switch_to.active_element == box
     first, second = SENTENCES[:2]

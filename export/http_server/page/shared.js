@@ -3,6 +3,13 @@ const $ = id => document.getElementById(id);
 
 function setState(text) { $("state").textContent = text; }
 
+// The name of a language in that of the reader.
+function nameOf(code) {
+  try {
+    return new Intl.DisplayNames(navigator.languages, {type: "language"}).of(code.replace("_", "-"));
+  } catch { return code; }
+}
+
 // Buttons of translations, the first of them chosen; calls `show` with others.
 function showChoices(translations, show) {
   const list = $("others");

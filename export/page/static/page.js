@@ -45,7 +45,8 @@ function start() {
   worker.onerror = event => setState("Error: " + event.message);
   worker.postMessage({ model, parts: modelParts });
   const [source, target] = model.languages;
-  if (source && target) $("title").textContent = `Translator: ${source} to ${target}`;
+  if (source && target)
+    $("title").textContent = `Translator: ${nameOf(source)} to ${nameOf(target)}`;
   [$("source").lang, $("best").lang] = [source ?? "", target ?? ""];
   if ($("source").value) request(model.config.beam_size);
 }

@@ -1,7 +1,5 @@
 """Office files: what is translated, where formats go, and what is refused."""
 
-import shutil
-import subprocess
 import zipfile
 
 import pytest
@@ -249,22 +247,3 @@ def test_a_translation_that_is_no_markup_of_the_paragraph_is_refused():
     found = open_office(docx(body), FileOptions()).write(["<html>C</html>"])
     expected = f"<w:p>{run('C')}<w:r><w:sym/></w:r></w:p>"
     assert expected in part(found, "word/document.xml")
-
-
-@pytest.mark.skipif(
-    not shutil.which("soffice"), reason="LibreOffice is missing"
-)
-@pytest.mark.parametrize("kind", ["docx", "odt"])
-def test_libreoffice_reads_the_result(kind, tmp_path):
-    sources = ["One house and two cats.", "Another paragraph."]
-    if kind == "odt":
-        body = "".join(f"<text:p>{text}</text:p>" for text in sources)
-        content = odf("text", f"<office:text>{body}</office:text>")
-    else:
-        content = docx("".join(f"<w:p>{run(text)}</w:p>" for text in sources))
-    path = tmp_path / f"a.{kind}"
-    path.write_bytes(upper(content, kind))
-    command = "soffice", "--headless", "--convert-to", "txt:Text", path.name
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=120)
-    text = (tmp_path / "a.txt").read_text(encoding="utf-8-sig")
-    assert text.split("\n")[:2] == [each.swapcase() for each in sources]
