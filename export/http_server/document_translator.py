@@ -139,14 +139,8 @@ class DocumentTranslator:
         return self._translator.find_suspicions(*columns)
 
 
-def open_upload(
-    file: UploadedFile, source: str, target: str | None
-) -> OpenFile:
+def open_upload(file: UploadedFile, options: FileOptions) -> OpenFile:
     """Opens a file by its name's ending; raises InputError."""
-    options = FileOptions(
-        source_language=None if source == "auto" else source,
-        target_language=target,
-    )
     name = find_format(file.name, None, file.content)
     return open_file(file.content, name, options)
 

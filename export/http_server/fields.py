@@ -5,7 +5,7 @@ import json
 import re
 import typing
 import urllib.parse
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 
 from export.common.errors import InputError
 from export.terms.terms import Terms
@@ -102,6 +102,17 @@ def read_option(
     """Returns an optional field, which is empty in some forms."""
     value = fields.get(name, "")
     return default if value == "" else value
+
+
+def read_choice(
+    fields: Mapping[str, typing.Any], name: str, choices: Sequence[typing.Any]
+) -> typing.Any:
+    """Returns an optional field, one of the choices; without it the first."""
+    value = read_option(fields, name, choices[0])
+    if value not in choices:
+        names = ", ".join(each for each in choices if each is not None)
+        raise RequestError(400, f"{name} must be one of {names}.")
+    return value
 
 
 def read_flag(fields: Mapping[str, typing.Any], name: str) -> bool:

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from export.common.errors import InputError
 from export.common.packages import explain_import_error
+from export.formats.file_format import ENCODINGS, FileOptions
 from export.formats.files import FORMATS
 from export.http_server import detection
 from export.http_server.document_translator import (
@@ -22,6 +23,7 @@ from export.http_server.fields import (
     RequestError,
     UploadedFile,
     parse_count,
+    read_choice,
     read_flag,
     read_option,
     read_terms,
@@ -30,7 +32,6 @@ from export.http_server.fields import (
 )
 from export.http_server.file_store import FileStore
 
-_FORMATS = ("text", "html")
 # Characters of a file that its language is detected by.
 _DETECTED = 2_000
 
@@ -111,9 +112,7 @@ class LibreTranslate:
             raise RequestError(400, "q must be text, or a list of texts.")
         texts = [query] if isinstance(query, str) else query
         validate_texts(texts, "q", self._limits.max_texts)
-        document_format = read_option(fields, "format", "text")
-        if document_format not in _FORMATS:
-            raise RequestError(400, f"format must be {' or '.join(_FORMATS)}.")
+        document_format = read_choice(fields, "format", ("text", "html"))
         source = _read_language(fields, "source", "auto")
         target = _read_language(fields, "target")
         columns = {}
@@ -201,12 +200,16 @@ class LibreTranslate:
         if not isinstance(file, UploadedFile):
             raise RequestError(400, "file must be a file in a form.")
         source = _read_language(fields, "source", "auto")
-        target = _read_language(fields, "target")
+        options = FileOptions(
+            source_language=None if source == "auto" else source,
+            target_language=_read_language(fields, "target"),
+            encoding=read_choice(fields, "encoding", (None, *ENCODINGS)),
+        )
         terms = read_terms(fields)
 
         async def translate(on_progress):
             content = await self._translate_upload(
-                file, source, target, terms, on_progress
+                file, options, terms, on_progress
             )
             path = urllib.parse.quote(self._files.add(file.name, content))
             address = f"{request.base_url}download_file/{path}"
@@ -218,21 +221,19 @@ class LibreTranslate:
             self._send_progress(translate), media_type="text/event-stream"
         )
 
-    async def _translate_upload(self, file, source, target, terms, on_progress):
+    async def _translate_upload(self, file, options, terms, on_progress):
         """Returns the bytes of a translated file; raises RequestError."""
         seconds = self._limits.file_timeout
         limits = dataclasses.replace(self._limits, timeout=seconds)
         loop = asyncio.get_running_loop()
 
         def translate():
-            opened = open_upload(file, source, target)
+            opened = open_upload(file, options)
             texts = [segment.text for segment in opened.segments]
-            code = source
-            if code == "auto" and len(self._models.source_codes()) > 1:
+            code = options.source_language
+            if code is None and len(self._models.source_codes()) > 1:
                 code = self._detect(" ".join(texts)[:_DETECTED])["language"]
-            route = self._models.find_route(
-                None if code == "auto" else code, target
-            )
+            route = self._models.find_route(code, options.target_language)
             if terms is not None:
                 _validate_terms(route)
             for number, hop in enumerate(route):

@@ -181,6 +181,19 @@ def test_files(url):
     assert request(f"{url}/download_file/x/n.json")[0] == 404
 
 
+def test_files_in_other_encodings(url):
+    content = '{"x": "né"}'.encode("cp1252")
+    arguments = url, "a.json", content
+    fields = {"source": "en", "target": "fr"}
+    _, response = upload(*arguments, **fields, encoding="cp1252")
+    address = response["translatedFileUrl"]
+    with urllib.request.urlopen(address) as file:
+        assert file.read() == '{"x": "NÉ"}'.encode("cp1252")
+    for encoding in "", "utf-7", "utf-8":
+        status, error = upload(*arguments, **fields, encoding=encoding)
+        assert status == 400 and list(error) == ["error"]
+
+
 def read_events(url, name, content, **fields):
     """Returns the events of a file's translation, (name, content) each."""
     accept = {"Accept": "text/event-stream"}
