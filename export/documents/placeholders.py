@@ -60,7 +60,10 @@ _LATEX_TEXT = (
     r"|underline|(?:sub)*(?:section|paragraph)|part|chapter|title|author"
     rf"|caption|footnote|mbox|enquote|href\{{[^{{}}]*+\}}){_OPTIONS}\{{"
 )
-_ATTRIBUTE = r"(?:\s+[\w-]+=(?:\"[^\"\]]*+\"|'[^'\]]*+'|[^\s\"'\[\]]++))"
+# Up to a hundred, since each unfinished tag looks for all of its own.
+_ATTRIBUTES = (
+    r"(?:\s+[\w-]+=(?:\"[^\"\]]*+\"|'[^'\]]*+'|[^\s\"'\[\]<>]++)){%d,100}+"
+)
 _VARIABLE = r"[A-Za-z_][A-Za-z\d_]*+(?:->\w++|\[[^\[\]\s]*+\])*+"
 _ACCOUNT = (
     rf"[A-Za-z_]{LETTER}*+(?:[./-]{LETTER}++)*+"
@@ -203,7 +206,7 @@ SYNTAXES = (
         "WordPress: shortcodes",
         ('[gallery id="1"]', "[/gallery]"),
         (
-            rf"\[/?[A-Za-z][\w-]*+{_ATTRIBUTE}++\s*+/?\]",
+            rf"\[/?[A-Za-z][\w-]*+{_ATTRIBUTES % 1}\s*+/?\]",
             r"\[/(?!(?:[bius]|quote|spoiler)\])[A-Za-z][\w-]*+\]",
         ),
         is_word=False,
@@ -211,7 +214,7 @@ SYNTAXES = (
     Syntax(
         "tags without content, as text",
         ("<0/>", '<x id="1"/>'),
-        (rf"<[A-Za-z\d][\w.-]*+{_ATTRIBUTE}*+\s*+/>",),
+        (rf"<[A-Za-z\d][\w.-]*+{_ATTRIBUTES % 0}\s*+/>",),
         is_word=False,
     ),
     Syntax(
@@ -250,7 +253,7 @@ PAIRS = (
     Pair(
         "tags, as text",
         ("<0>text</0>", '<b class="c">text</b>'),
-        (rf"<[A-Za-z\d][\w.-]*+{_ATTRIBUTE}*+\s*+>",),
+        (rf"<[A-Za-z\d][\w.-]*+{_ATTRIBUTES % 0}\s*+>",),
         r"</[A-Za-z\d][\w.-]*+\s*+>",
     ),
     Pair(
