@@ -48,16 +48,24 @@ _INNER = r".,;:!?'*|\xab\xbb\u060c\u061b\u061f\u06d4\u0964\u0965"
 _NOT_URL = rf"<>\"`\\(){{}}\[\]{_NOT_ADDRESS}"
 # Letters without spaces are a part of it after punctuation, brackets if they
 # are closed, and those of footnotes not.
-_URL = (
-    rf"(?:[{_INNER}]*+(?:[^{_INNER}{_NOT_URL}]++"
+_URL_PART = (
+    rf"[{_INNER}]*+(?:[^{_INNER}{_NOT_URL}]++"
     rf"|(?<=[/=?&#_.-])[{NO_SPACES}]++"
     r"|\((?:[^()\s<>\"]|\([^()\s<>\"]*+\))*+\)"
     r"|\{(?:[^{}\s<>\"]|\{[^{}\s<>\"]*+\})*+\}"
-    r"|(?<=[/@])\[[\da-fA-F:.]++\]|\[[^\[\]\s<>\"]*+\](?=[\w/:=&%\[])))++"
+    r"|(?<=[/@])\[[\da-fA-F:.]++\]|\[[^\[\]\s<>\"]*+\](?=[\w/:=&%\[]))"
 )
-ADDRESS = (
+_URL_BEGIN = (
     rf"{_START}(?:[a-zA-Z][a-zA-Z\d+-]{{1,15}}+://|(?i:www\.)"
-    rf"|(?:mailto|tel|sms|xmpp|sips?|urn|doi|magnet|geo):){_URL}"
-    rf"|{_START}[^{_NOT_MAIL}]{{1,64}}+"
-    rf"@[^+.{_NOT_MAIL}]{{1,63}}+(?:\.[^+.{_NOT_MAIL}]{{1,63}}+)++"
+    rf"|(?:mailto|tel|sms|xmpp|sips?|urn|doi|magnet|geo):){_URL_PART}"
+)
+_MAIL_BEGIN = (
+    rf"{_START}[^{_NOT_MAIL}]{{1,64}}+@[^+.{_NOT_MAIL}]{{1,63}}+"
+    rf"\.[^+.{_NOT_MAIL}]{{1,63}}+"
+)
+# Where an address begins, found without reading all of it.
+ADDRESS_BEGIN = f"{_URL_BEGIN}|{_MAIL_BEGIN}"
+ADDRESS = (
+    rf"{_URL_BEGIN}(?:{_URL_PART})*+"
+    rf"|{_MAIL_BEGIN}(?:\.[^+.{_NOT_MAIL}]{{1,63}}+)*+"
 )

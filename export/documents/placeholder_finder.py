@@ -9,7 +9,12 @@ from collections.abc import Iterable
 from export.common.errors import InputError
 from export.documents.flow import cut_items
 from export.documents.items import ATOM, Item, Kind, MovedItem, join_texts
-from export.documents.patterns import ADDRESS, LETTER, WIDE_MARKS
+from export.documents.patterns import (
+    ADDRESS,
+    ADDRESS_BEGIN,
+    LETTER,
+    WIDE_MARKS,
+)
 from export.documents.placeholders import PAIRS, SYNTAXES
 
 # Brackets of prose, unless the other half is longer.
@@ -37,8 +42,10 @@ def _compile_tables():
 
 _LISTED, _ROLES = _compile_tables()
 # Paths with drives begin with letters, as addresses.
+_DRIVE = rf"(?<!{LETTER})[A-Za-z]:\\"
+_ADDRESS_BEGIN = re.compile(f"{ADDRESS_BEGIN}|{_DRIVE}")
 _ADDRESS = re.compile(
-    rf"{ADDRESS}|(?<!{LETTER})[A-Za-z]:\\"
+    rf"{ADDRESS}|{_DRIVE}"
     rf"(?:[.,;:!?){WIDE_MARKS}]*+[^\s\"<>|?*.,;:!){WIDE_MARKS}{ATOM}]++)*+"
 )
 # Every address has one of these.
@@ -115,18 +122,18 @@ def _find_matches(text):
     if not _ADDRESS_SIGN.search(text):
         yield from _LISTED.finditer(text)
         return
-    listed, address = _LISTED.search(text), _ADDRESS.search(text)
-    while listed or address:
-        is_listed = address is None or (
-            listed is not None and listed.start() < address.start()
+    listed, begin = _LISTED.search(text), _ADDRESS_BEGIN.search(text)
+    while listed or begin:
+        is_listed = begin is None or (
+            listed is not None and listed.start() < begin.start()
         )
-        match = listed if is_listed else address
+        match = listed if is_listed else _ADDRESS.match(text, begin.start())
         yield match
         end = match.end()
         if listed and listed.start() < end:
             listed = _LISTED.search(text, end)
-        if address and address.start() < end:
-            address = _ADDRESS.search(text, end)
+        if begin and begin.start() < end:
+            begin = _ADDRESS_BEGIN.search(text, end)
 
 
 def _find_listed(text):

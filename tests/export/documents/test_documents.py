@@ -301,6 +301,7 @@ def test_tags_are_placed_as_by_a_person():
         "<xliff>" + "<mrk translate=no><mrk translate=yes>" * 5_000,
         *("<!--" * 20_000, "<a b='" * 20_000, "<b" * 20_000, "<" * 50_000),
         *("a." * 25_000, "a.b-c" * 5_000, "{a," * 10_000, "x" * 50_000),
+        "@http://!=" * 20_000,
         # Quadratic time would be minutes.
         *("word, " * 100_000, "The <b>fox</b> <i>is</i> here. " * 4_000),
         *("<a " + "=b" * 100_000 + " />c", "%" + "0" * 100_000 + " is"),
