@@ -26,8 +26,8 @@ _ESCAPE = re.compile(
 )
 _CONTROLS = dict(zip("ntrfabv", "\n\t\r\f\a\b\v"))
 _PROPERTY = re.compile(
-    r"[ \t\f]*(?:[#!][^\r\n]*|(?:[^\\\s=:]|\\\r\n|\\.)*[ \t\f]*[=:]?[ \t\f]*"
-    r"(?P<value>(?:[^\\\r\n]|\\\r\n|\\.)*))(?:\r\n|\n|\r|\Z)",
+    r"[ \t\f]*+(?:[#!][^\r\n]*+|(?:[^\\\s=:]|\\\r\n|\\.)*+[ \t\f]*+[=:]?"
+    r"[ \t\f]*+(?P<value>(?:[^\\\r\n]|\\\r\n|\\.)*+))(?:\r\n|\n|\r|\Z)",
     re.DOTALL,
 )
 _ANDROID_LISTS = ("string-array", "plurals")
@@ -278,7 +278,11 @@ def open_ftl(content: bytes, options: FileOptions) -> OpenFile:
     if "\r" in text:
         raise InputError("Fluent's files need the line ends of Unix: LF.")
     patterns = []
-    for entry in FluentParser().parse(text).body:
+    try:
+        entries = FluentParser().parse(text).body
+    except RecursionError:
+        raise InputError("Placeables of Fluent are nested too deep.") from None
+    for entry in entries:
         if isinstance(entry, ast.Junk):
             line = _line_number(text, text.find(entry.content or ""))
             raise InputError(

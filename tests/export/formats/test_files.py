@@ -1,5 +1,8 @@
 """Formats by ending, translation memories, and the command on files."""
 
+import contextlib
+import time
+
 import pytest
 from hypothesis import strategies as st
 from lxml import etree
@@ -75,6 +78,36 @@ def test_other_encodings_stay(name, encoding):
     found = translate_file(translator, content, name, options)
     expected = translate_file(translator, body.encode(), name)
     assert found.decode(encoding).strip("\ufeff") == expected.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "repeated"),
+    [
+        *(("json", "", each) for each in ("[", '{"a":')),
+        *(("yaml", "", each) for each in ("[", "a: {")),
+        *(("markdown", "", each) for each in (">", "[", "- ", "*a ", "`a")),
+        *(("xml", "", "<a>"), ("android", "<resources>", "<b>")),
+        *(("resx", "<root>", "<b>"), ("xliff", '<xliff version="1.2">', "<g>")),
+        *(("po", 'msgid "', "("), ("ftl", "a = ", "{"), ("csv", "", '"a,')),
+        *(("properties", "", "a\\"), ("properties", "a=", "\\u00")),
+        ("srt", "1\n00:00:01,000 --> 00:00:02,000\n", "<i>"),
+        ("vtt", "WEBVTT\n\n00:01.000 --> 00:02.000\n", "a-->"),
+    ],
+)
+def test_what_never_ends_is_refused_or_kept_soon(name, before, repeated):
+    def measure(count):
+        content = f"{before}{repeated * count}".encode()
+        start = time.process_time()
+        with contextlib.suppress(InputError):
+            file = open_file(content, name)
+            texts = [segment.text for segment in file.segments]
+            assert file.write(texts) == content
+        return time.process_time() - start
+
+    seconds = measure(20_000)
+    # Linear time grows fourfold, quadratic time sixteenfold.
+    if seconds > 1:
+        assert seconds < 8 * measure(5_000)
 
 
 def test_what_an_encoding_lacks_is_an_error():
