@@ -4,6 +4,8 @@ import pathlib
 import re
 import sys
 
+import pytest
+
 from export.serving.served_translator import ServedTranslator
 from export.tokenizers.tokenizer import Tokenizer
 from tests import made_up_text
@@ -26,6 +28,7 @@ def read_list():
     return functions
 
 
+@pytest.mark.slow
 def test_a_sentence_passes_the_functions_of_the_page_in_their_order():
     served = ServedTranslator(
         tiny.model(), Tokenizer(made_up_text.vocabulary()), 16

@@ -51,6 +51,7 @@ def run_blocks(program, folder, monkeypatch):
     return variables
 
 
+@pytest.mark.slow
 def test_programs_run_and_imports_read_settings(folder, monkeypatch):
     ours = run_blocks("keras_transformer", folder, monkeypatch)
     assert ours["n_best"][::2] == ours["translations"]

@@ -85,6 +85,7 @@ def _translate(run, model):
     return output.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_what_is_printed_next_has_the_paths_as_single_words(run, trained):
     model, out = trained
     (_, logs), export = _next(out, run.folder)

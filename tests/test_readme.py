@@ -44,6 +44,7 @@ assert tuple(weights["cross"][0].shape) == (2, 4, 10, 10)
     assert done.code == 0, done.err
 
 
+@pytest.mark.slow
 def test_the_page_for_keras_users_runs_from_top_to_bottom(run):
     checks = """
 expected = np.asarray(copy(inputs))

@@ -103,6 +103,7 @@ def test_tags_become_ids(kind):
     assert plain.languages == ()
 
 
+@pytest.mark.slow
 def test_languages_are_tags_of_the_text(kind, translator, eager):
     tags = "".join(TAGS[kind])
     german = select(translator)

@@ -154,6 +154,7 @@ def test_all_shapes_are_fixed(folder):
     assert application.description["max_output_tokens"] == SOURCE_TOKENS + 12
 
 
+@pytest.mark.slow
 def test_a_wrong_file_is_not_written(tmp_path, model_dir, monkeypatch):
     compile_for_model = ids_backend.compile_for_model
 

@@ -51,14 +51,8 @@ def test_every_public_name_is_called():
     assert CALLS.keys() == set(kt.__all__) - constants
 
 
-@pytest.mark.parametrize(
-    "floatx",
-    [
-        "float16",
-        pytest.param("bfloat16", marks=slow),
-        pytest.param("float32", marks=slow),
-    ],
-)
+@slow
+@pytest.mark.parametrize("floatx", ["float16", "bfloat16", "float32"])
 def test_floatx_changes_precision_alone(floatx):
     expected, found = answers(WIDEST), answers(floatx)
     for name, arrays in expected.items():

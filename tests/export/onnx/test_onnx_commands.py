@@ -70,12 +70,16 @@ def test_translations_are_those_of_the_model(folder, model_dir):
     )
 
 
-def test_the_check_compares_all_signatures(folder, model_dir, tmp_path):
+def test_the_check_compares_all_signatures(folder, model_dir):
     arguments = f"--model_dir={model_dir}", str(folder)
     code, out, err = commands.run("export.check", None, [], *arguments)
     assert code == 0, err
     names = {line.split()[0] for line in out if " 72/72 " in line}
     assert names == {"serving_default", "n_best", "align", "lengths"}
+
+
+@pytest.mark.slow
+def test_the_check_finds_another_model(folder, tmp_path):
     other = tmp_path / "other"
     tiny.write(other, num_layers=2, seed=2)
     arguments = f"--model_dir={other}", str(folder)

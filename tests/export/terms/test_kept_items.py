@@ -104,6 +104,7 @@ def test_each_translation_has_its_items():
         assert chr(0x1F400 + i) in best.text
 
 
+@pytest.mark.slow
 def test_what_the_vocabulary_cannot_spell_is_left_to_the_model(
     translator, model_path, exported
 ):

@@ -55,6 +55,7 @@ def test_few_lengths_are_compiled():
     assert lengths == [16] * 16 + [32] * 16 + [40] * 8
 
 
+@pytest.mark.slow
 def test_the_same_translations_from_few_compilations(translator, monkeypatch):
     translator = changed(translator, max_source_tokens=LIMIT)
     expected = translator.align(TEXTS)

@@ -192,6 +192,7 @@ def test_an_ensemble_has_its_terms(model_path, translator, eager):
             assert targets_in(terms, source, each.text)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not int8.is_supported(),
     reason="the processor cannot multiply int8 exactly",

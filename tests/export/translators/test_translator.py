@@ -230,6 +230,7 @@ def test_ids_that_the_vocabulary_lacks_end_no_process(translator):
     assert pieces == [known, *[b"<unk>"] * 3, b"</s>", b""]
 
 
+@pytest.mark.slow
 def test_two_copies_of_a_model_translate_as_one(model_path, translator):
     texts = TEXTS[:4]
     expected = translator.align(texts)

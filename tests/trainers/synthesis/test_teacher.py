@@ -159,6 +159,7 @@ def start(folder, url, *flags, key="secret-key"):
     )
 
 
+@pytest.mark.slow
 def test_killed_and_resumed(tmp_path):
     """A thousand sentences, every tenth request fails."""
     lines = [f"number {index} of them" for index in range(1000)]

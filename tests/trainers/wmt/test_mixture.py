@@ -73,6 +73,7 @@ def test_each_direction_has_its_scores(model):
         assert mean == pytest.approx((one + other) / 2)
 
 
+@pytest.mark.slow
 def test_one_target_language_needs_no_tag(model, worker, evaluator):
     folder, _, _ = model
     swapped = (

@@ -100,6 +100,7 @@ def budgeted(tmp_path_factory, worker):
     return folder, *run(worker, folder, "m", "--train_minutes=0.1")
 
 
+@pytest.mark.slow
 def test_a_budget_is_like_the_planned_number(budgeted, worker):
     """To the bit, also after a kill, with the rates of a whole cooldown."""
     folder, result, rates = budgeted
