@@ -22,7 +22,6 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from export.http_server.api_keys import ApiKeys
-from export.http_server.batcher import QueueFullError
 from export.http_server.fields import RequestError, parse_fields
 from export.http_server.libre_translate import LibreTranslate
 from export.http_server.model_set import ModelSet
@@ -176,6 +175,9 @@ class _Server:
         """
         if isinstance(error, RequestError):
             return error.status, {"error": str(error)}, error.headers
+        if isinstance(error, TimeoutError):
+            message = f"No result within {self.limits.timeout:g} s."
+            return 504, {"error": message}, {}
         _LOGGER.error("A request to %s failed.", path, exc_info=error)
         message = "The model failed; see the server's log."
         return 500, {"error": message}, {}
@@ -208,29 +210,11 @@ class _Server:
         content = await self.read_fields(request)
         served = self.models[model_name]
         parsed = parse_prediction(content, served.model, self.limits.max_texts)
-        outputs = await self.run(
-            served, parsed.signature, {"text": parsed.texts}
+        future = served.batcher.submit(parsed.signature, {"text": parsed.texts})
+        outputs = await asyncio.wait_for(
+            asyncio.wrap_future(future), self.limits.timeout
         )
         return JSONResponse(format_outputs(outputs, parsed.by_rows))
-
-    async def run(self, served, signature, inputs, timeout=None):
-        """Returns a signature's outputs, a dict of arrays.
-
-        `timeout` is what remains of the seconds of the request, by default all.
-        """
-        timeout = self.limits.timeout if timeout is None else timeout
-        try:
-            future = served.batcher.submit(signature, inputs)
-        except QueueFullError:
-            raise RequestError(
-                429, "Too many requests are waiting.", Retry_After="1"
-            ) from None
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), timeout)
-        except TimeoutError:
-            raise RequestError(
-                504, f"No result within {self.limits.timeout:g} s."
-            ) from None
 
     async def read_fields(self, request, most=None):
         """Returns the fields of a request in JSON or of a form, a dict."""

@@ -6,12 +6,10 @@ import threading
 import typing
 from collections.abc import Callable, Mapping
 
+from export.http_server.fields import RequestError
+
 # Callers that were answered together ask again at nearly the same time.
 _GATHER_SECONDS = 0.005
-
-
-class QueueFullError(Exception):
-    """More texts are waiting than the queue may hold."""
 
 
 class _Request(typing.NamedTuple):
@@ -70,13 +68,15 @@ class Batcher:
         """Returns the Future of a signature's outputs.
 
         `inputs` has "text" and what else the signature takes, lists of str or
-        of lists of str. Raises QueueFullError if too many texts are waiting.
+        of lists of str. Raises RequestError if too many texts are waiting.
         """
         request = _Request(signature, inputs, concurrent.futures.Future())
         with self._changed:
             num_texts = self.num_waiting + request.num_texts
             if self._waiting and num_texts > self._max_waiting:
-                raise QueueFullError
+                raise RequestError(
+                    429, "Too many requests are waiting.", Retry_After="1"
+                )
             self._waiting.append(request)
             self._changed.notify()
         return request.result

@@ -1,18 +1,17 @@
 """Translates whole documents of a server with its batches."""
 
-import asyncio
 import collections
 import math
 import re
 import time
 import typing
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 
 from export.documents.document import translate_documents
 from export.formats.file_format import FileOptions, OpenFile
 from export.formats.files import find_format, open_file, translate_segments
 from export.http_server.fields import UploadedFile
-from export.http_server.model_set import Hop, ServedModel
+from export.http_server.model_set import Hop
 from export.terms.terms import Terms
 from export.translators.signature_backend import SignatureBackend
 from export.translators.translator import Translator
@@ -28,10 +27,7 @@ class DocumentTranslator:
     """Translates documents in another thread than that of the server.
 
     Args:
-        run: coroutine function of a ServedModel, the name of a signature, its
-            inputs and a timeout.
         hop: the model and its languages.
-        loop: the event loop of the server.
         limits: those of the server.
         num_best: number of translations of each document.
         terms: Terms of the documents, or None.
@@ -44,9 +40,7 @@ class DocumentTranslator:
 
     def __init__(
         self,
-        run: Callable[[ServedModel, str, dict[str, list], float], Coroutine],
         hop: Hop,
-        loop: asyncio.AbstractEventLoop,
         limits: "ServerLimits",
         num_best: int = 1,
         terms: Terms | None = None,
@@ -54,13 +48,19 @@ class DocumentTranslator:
     ):
         deadline = time.monotonic() + limits.timeout
 
-        def run_in_loop(signature, inputs):
-            seconds = max(deadline - time.monotonic(), 0.0)
-            result = run(hop.served, signature, inputs, seconds)
-            return asyncio.run_coroutine_threadsafe(result, loop).result()
+        def run(signature, inputs):
+            if signature == "lengths":
+                # A batch would take longer than the signature.
+                return hop.served.model.run(signature, inputs)
+            future = hop.served.batcher.submit(signature, inputs)
+            try:
+                return future.result(max(deadline - time.monotonic(), 0.0))
+            except TimeoutError:
+                future.cancel()
+                raise
 
         self._backend = _RankedBackend(
-            run_in_loop,
+            run,
             num_threads=limits.num_threads,
             batch_size=limits.max_batch,
         )

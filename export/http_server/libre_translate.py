@@ -40,7 +40,7 @@ class LibreTranslate:
     """The handlers of LibreTranslate's paths.
 
     `server` has `models`, `limits`, `document_threads`, `has_keys`, the
-    coroutine functions `read_fields` and `run`, and `explain_error`.
+    coroutine function `read_fields`, and `explain_error`.
     """
 
     def __init__(self, server: typing.Any):
@@ -163,9 +163,7 @@ class LibreTranslate:
         # Together, for one time limit.
         translators = [
             DocumentTranslator(
-                self._server.run,
                 hop,
-                loop,
                 self._limits,
                 count + 1 if hop is route[-1] else 1,
                 terms,
@@ -237,9 +235,7 @@ class LibreTranslate:
             if terms is not None:
                 _validate_terms(route)
             for number, hop in enumerate(route):
-                translator = DocumentTranslator(
-                    self._server.run, hop, loop, limits, terms=terms
-                )
+                translator = DocumentTranslator(hop, limits, terms=terms)
                 opened = translator.translate_opened(
                     opened,
                     lambda part, number=number: on_progress(

@@ -44,6 +44,8 @@ def map_in_batches(
         # All threads finish at about the same time.
         share = -(-sum(map(len, batches)) // num_threads)
         batches = [*batch_by_length(lengths, batch_tokens, share)]
+    # A thread for one batch would take longer to start than a short search.
+    num_threads = max(min(num_threads, len(batches)), 1)
     with contextlib.closing(
         parallel_map(function, batches, num_threads)
     ) as results_of_batches:
