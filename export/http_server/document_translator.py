@@ -49,9 +49,6 @@ class DocumentTranslator:
         deadline = time.monotonic() + limits.timeout
 
         def run(signature, inputs):
-            if signature == "lengths":
-                # A batch would take longer than the signature.
-                return hop.served.model.run(signature, inputs)
             future = hop.served.batcher.submit(signature, inputs)
             try:
                 return future.result(max(deadline - time.monotonic(), 0.0))
@@ -65,8 +62,7 @@ class DocumentTranslator:
             batch_size=limits.max_batch,
         )
         self._backend.num_best = num_best
-        self._backend.aligns_all = aligns_all
-        self._terms = terms
+        self._aligns_all, self._terms = aligns_all, terms
         self.confidences: list[float | None] = []
         self._can_align = "align" in hop.served.model.inputs
         self._backend.has_alignments = self._can_align
@@ -89,14 +85,14 @@ class DocumentTranslator:
             self._backend.rank = rank
             # Only the best translation of a sentence has alignments.
             self._backend.has_alignments = self._can_align and rank == 0
-            wants_confidence = self._backend.aligns_all and rank == 0
+            self._backend.aligns_all = self._aligns_all and rank == 0
             versions.append(
                 translate_documents(
                     self._translator,
                     texts,
                     document_format,
                     terms=self._terms,
-                    on_segment=collect if wants_confidence else None,
+                    on_segment=collect if self._backend.aligns_all else None,
                 )
             )
         self.confidences = [
@@ -171,7 +167,7 @@ class _RankedBackend(SignatureBackend):
 
     def search(self, sentences, n, align):
         """See the base class."""
-        align = align or (self.aligns_all and self.rank == 0)
+        align = align or self.aligns_all
         if align or self.num_best == 1:
             return super().search(sentences, n, align)
         missing = [each for each in sentences if each.text not in self._rows]

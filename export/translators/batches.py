@@ -44,7 +44,7 @@ def map_in_batches(
         # All threads finish at about the same time.
         share = -(-sum(map(len, batches)) // num_threads)
         batches = [*batch_by_length(lengths, batch_tokens, share)]
-    # A thread for one batch would take longer to start than a short search.
+    # A single batch needs no other thread.
     num_threads = max(min(num_threads, len(batches)), 1)
     with contextlib.closing(
         parallel_map(function, batches, num_threads)

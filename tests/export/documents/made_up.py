@@ -2,6 +2,7 @@
 
 import random
 import re
+import time
 
 from hypothesis import strategies as st
 
@@ -120,6 +121,20 @@ texts = st.lists(
     st.tuples(_line, st.sampled_from(LINE_ENDS * 2 + ("\n\n", " \n"))),
     max_size=12,
 ).map(lambda lines: "".join(map("".join, lines)))
+
+
+def assert_linear_time(function, whole, quarter):
+    """Asserts that a function's time grows with its argument's length alone."""
+
+    def measure(argument):
+        start = time.process_time()
+        function(argument)
+        return time.process_time() - start
+
+    seconds = measure(whole)
+    # Linear time grows fourfold, quadratic time sixteenfold.
+    if seconds > 1:
+        assert seconds < 8 * measure(quarter)
 
 
 def long_html(size, separator):

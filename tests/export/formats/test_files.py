@@ -1,7 +1,6 @@
 """Formats by ending, translation memories, and the command on files."""
 
 import contextlib
-import time
 
 import pytest
 from hypothesis import strategies as st
@@ -95,19 +94,14 @@ def test_other_encodings_stay(name, encoding):
     ],
 )
 def test_what_never_ends_is_refused_or_kept_soon(name, before, repeated):
-    def measure(count):
+    def read_and_write(count):
         content = f"{before}{repeated * count}".encode()
-        start = time.process_time()
         with contextlib.suppress(InputError):
             file = open_file(content, name)
             texts = [segment.text for segment in file.segments]
             assert file.write(texts) == content
-        return time.process_time() - start
 
-    seconds = measure(20_000)
-    # Linear time grows fourfold, quadratic time sixteenfold.
-    if seconds > 1:
-        assert seconds < 8 * measure(5_000)
+    made_up.assert_linear_time(read_and_write, 20_000, 5_000)
 
 
 def test_what_an_encoding_lacks_is_an_error():

@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from tests.export.formats.office_files import DECLARATION, upper
+from tests.export.formats.office_files import DECLARATION, ODF, upper
 
 _NAMES = " ".join(
-    f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
+    f'xmlns:{prefix}="{ODF}{name}:1.0"'
     for prefix, name in (
         ("office", "office"),
         ("text", "text"),
