@@ -73,8 +73,8 @@ class Terms:
                 f"Expected kinds of text to keep among {', '.join(KINDS)}, got "
                 f"{', '.join(keep)}."
             )
-        self._targets: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._lines: dict[tuple[str, ...], int] = {}
+        self._targets: dict[str, tuple[str, ...]] = {}
+        self._lines: dict[str, int] = {}
         for number, (source, target) in enumerate(pairs, 1):
             sources, targets = map(_split_variants, (source, target))
             for side, variants in ("source", sources), ("target", targets):
@@ -84,15 +84,20 @@ class Terms:
                         "expected a term, a tab and its translation."
                     )
             for variant in sources:
-                key = _key(_units(variant))
-                earlier = self._lines.setdefault(key, number)
-                if self._targets.setdefault(key, targets) != targets:
+                earlier = self._lines.setdefault(variant, number)
+                if self._targets.setdefault(variant, targets) != targets:
                     raise InputError(
                         f"Lines {earlier} and {number} of {name} translate "
                         f"{variant!r} differently; separate variants of one "
                         'translation by "|".'
                     )
-        self._sizes = sorted({len(key) // 2 for key in self._targets})
+        # A trie of units, with the targets of a term that ends under None.
+        self._trie: dict[str | None, typing.Any] = {}
+        for variant, targets in self._targets.items():
+            node = self._trie
+            for unit in _units(variant):
+                node = node.setdefault(unit, {})
+            node[None] = targets
 
     @classmethod
     def from_file(
@@ -126,14 +131,17 @@ class Terms:
             text = _ADDRESS.sub("\ufffc", text)
         found: dict[tuple[str, ...], str] = {}
         units = _units(text)
-        composed = [(_compose(unit), space) for unit, space in units]
-        for size in self._sizes:
-            for start in range(len(units) - size + 1):
-                part = slice(start, start + size)
-                targets = self._targets.get(_key(composed[part]))
-                if targets is not None:
+        composed = [*map(_compose, units)]
+        for start, first in enumerate(composed):
+            node = self._trie.get(first.lstrip())
+            end = start + 1
+            while node is not None:
+                if None in node and node[None] not in found:
                     # As the text has it, for the graph of a server.
-                    found.setdefault(targets, "".join(_key(units[part])))
+                    source = "".join(units[start:end]).lstrip()
+                    found[node[None]] = source
+                node = node.get(composed[end]) if end < len(units) else None
+                end += 1
         terms = [
             Term(source, "|".join(targets)) for targets, source in found.items()
         ]
@@ -145,9 +153,9 @@ class Terms:
 
     def targets(self) -> Iterator[tuple[int, str]]:
         """Yields (line number, target variant) for all variants."""
-        for key, targets in self._targets.items():
+        for source, targets in self._targets.items():
             for target in targets:
-                yield self._lines[key], target
+                yield self._lines[source], target
 
 
 def request_inputs(
@@ -201,24 +209,18 @@ def _split_variants(text):
 
 
 def _units(text):
-    """Returns pairs: a unit, and " " if a space follows it, else ""."""
+    """Returns the units of a text, those after a space with the space."""
     units = []
     for word in text.split():
-        start = 0
+        begin, start = " " if units else "", 0
         for end in range(1, len(word)):
             if not (is_joined(word[end - 1]) and is_joined(word[end])):
-                units.append((word[start:end], ""))
-                start = end
-        units.append((word[start:], " "))
+                units.append(begin + word[start:end])
+                begin, start = "", end
+        units.append(begin + word[start:])
     return units
 
 
 def _compose(text):
     """Returns a text with composed characters."""
     return unicodedata.normalize("NFC", text)
-
-
-def _key(units):
-    """Returns the units and spaces of a term, without a space at its end."""
-    key = [part for unit in units for part in unit]
-    return (*key[:-1], "")
