@@ -176,8 +176,10 @@ class _Server:
         if isinstance(error, RequestError):
             return error.status, {"error": str(error)}, error.headers
         if isinstance(error, TimeoutError):
-            message = f"No result within {self.limits.timeout:g} s."
-            return 504, {"error": message}, {}
+            is_file = path == "/translate_file"
+            limits = self.limits
+            seconds = limits.file_timeout if is_file else limits.timeout
+            return 504, {"error": f"No result within {seconds:g} s."}, {}
         _LOGGER.error("A request to %s failed.", path, exc_info=error)
         message = "The model failed; see the server's log."
         return 500, {"error": message}, {}

@@ -10,6 +10,9 @@ from export.http_server.fields import RequestError
 
 # Callers that were answered together ask again at nearly the same time.
 _GATHER_SECONDS = 0.005
+# A search with more terms in a text takes tens of times as long as without:
+# its steps grow with the square of the first, and with the second.
+_MAX_VARIANTS, _MAX_CHARACTERS = 64, 2_000
 
 
 class _Request(typing.NamedTuple):
@@ -68,8 +71,16 @@ class Batcher:
         """Returns the Future of a signature's outputs.
 
         `inputs` has "text" and what else the signature takes, lists of str or
-        of lists of str. Raises RequestError if too many texts are waiting.
+        of lists of str. Raises RequestError if too many texts are waiting, and
+        for terms that would take minutes.
         """
+        if not _has_few_terms([inputs]):
+            raise RequestError(
+                400,
+                "The texts have too many or too long terms: the most of a "
+                f"text may have {_MAX_VARIANTS} variants, which, all as long "
+                f"as the longest, have {_MAX_CHARACTERS} characters.",
+            )
         request = _Request(signature, inputs, concurrent.futures.Future())
         with self._changed:
             num_texts = self.num_waiting + request.num_texts
@@ -144,14 +155,30 @@ class Batcher:
         signature, size = self._waiting[0].signature, 0
         batch, others = [], collections.deque()
         for request in self._waiting:
-            fits = size + request.num_texts <= self._max_batch or not batch
-            if request.signature == signature and fits:
+            if request.signature == signature and (
+                not batch
+                or size + request.num_texts <= self._max_batch
+                and _has_few_terms([each.inputs for each in (*batch, request)])
+            ):
                 batch.append(request)
                 size += request.num_texts
             else:
                 others.append(request)
         self._waiting = others
         return batch
+
+
+def _has_few_terms(requests):
+    """Returns whether inputs of requests, padded together, have few terms."""
+    rows = [
+        row for inputs in requests for row in inputs.get("target_terms", [])
+    ]
+    terms = [target.split("|") for row in rows for target in row]
+    if not terms:
+        return True
+    count = max(map(len, rows)) * max(map(len, terms))
+    longest = max(len(variant) for variants in terms for variant in variants)
+    return count <= _MAX_VARIANTS and count * longest <= _MAX_CHARACTERS
 
 
 def _join(columns):

@@ -4,12 +4,14 @@ import concurrent.futures
 import json
 import re
 import socket
+import threading
 import time
 import urllib.parse
 
 import numpy as np
 import pytest
 
+from export.http_server.batcher import Batcher
 from tests.export import commands
 from tests.export.http_server.running import (
     MadeUpModel,
@@ -298,6 +300,25 @@ def test_concurrent_requests_are_merged_and_none_is_mixed_up():
     assert found == [*map(translate, texts)]
     assert sum(model.batches) == len(texts)
     assert 10 < max(model.batches) <= 16
+
+
+def test_terms_that_are_many_together_run_apart():
+    def run(signature, inputs):
+        gate.wait()
+        rows = inputs["target_terms"]
+        batches.append([len(rows[0]), max(map(len, sum(rows, [])))])
+        return {"text": inputs["text"]}
+
+    gate, batches = threading.Event(), []
+    batcher = Batcher(run, max_batch=9, max_waiting=9, num_threads=1)
+    results = [
+        batcher.submit("", {"text": ["a"], "target_terms": [terms]})
+        for terms in (["b"], ["long" * 99], ["b"] * 40, ["b"] * 64)
+    ]
+    gate.set()
+    assert [each.result()["text"] for each in results] == [[b"a"]] * 4
+    batcher.close()
+    assert [1, 396] in batches and [64, 1] in batches
 
 
 def test_a_full_queue_and_slow_answers_are_errors():

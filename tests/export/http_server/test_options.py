@@ -131,12 +131,15 @@ def test_a_model_without_alignments():
         {"terms": ["a"]},
         {"terms": {"a": "\ud800"}},
         {"terms": {str(number): "a" for number in range(2000)}},
+        # What the search would take minutes for.
+        {"terms": {"a": "|".join(map(str, range(100)))}},
+        {"terms": {"a": "x" * 999, "b": "y", "c": "z"}},
         {"confidence": "perhaps"},
         {"suspect": 1},
     ],
 )
 def test_wrong_options_are_refused(url, given):
-    fields = {"q": "a", "target": "fr"}
+    fields = {"q": "a b c", "target": "fr"}
     status, content = request(f"{url}/translate", fields | given)
     (name,) = given
     assert status == 400 and name in content["error"]
