@@ -274,9 +274,11 @@ def open_ftl(content: bytes, options: FileOptions) -> OpenFile:
     from fluent.syntax import FluentParser, ast
 
     del options
-    text = decode_document(content)
-    if "\r" in text:
-        raise InputError("Fluent's files need the line ends of Unix: LF.")
+    given = decode_document(content)
+    text = given.replace("\r\n", "\n")
+    line_end = "\n" if text == given else "\r\n"
+    if text.replace("\n", line_end) != given or "\r" in text:
+        raise InputError("Lines of Fluent end differently: use LF for all.")
     patterns = []
     try:
         entries = FluentParser().parse(text).body
@@ -305,7 +307,12 @@ def open_ftl(content: bytes, options: FileOptions) -> OpenFile:
             patterns += [each.value for each in choices[0].variants]
         elif not choices:
             places.append(_ftl_place(text, pattern, ast))
-    return splice(text, sorted(places, key=lambda place: place.start))
+    file = splice(text, sorted(places, key=lambda place: place.start))
+    return file._replace(
+        write=lambda texts: file.write(texts).replace(
+            b"\n", line_end.encode("ascii")
+        )
+    )
 
 
 def _ftl_place(text, pattern, ast):

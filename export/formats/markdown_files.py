@@ -164,6 +164,9 @@ class _InlineReader:
             elif kind == "link_open" and token.markup == "autolink":
                 self._add("<code>{}</code>", self._take("<[^>]*>"))
                 skipped = True
+            elif kind == "image" and not token.children:
+                raw = self._take(r"!\[") + self._take(_LINK_END)
+                self._add("<code>{}</code>", raw)
             elif kind == "image":
                 self._start(self._take(r"!\["))
                 self.read(token.children)

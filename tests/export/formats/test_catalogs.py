@@ -212,7 +212,9 @@ def test_fluent():
     )
     for entry in ast.parse(found).body:
         assert not isinstance(entry, ast.ast.Junk)
-    for text in "a b\n", "a = b\r\n":
+    windows = translate(FTL.replace("\n", "\r\n"), "ftl")
+    assert windows == found.replace("\n", "\r\n")
+    for text in "a b\n", "a = b\rc = d\n", "a = b\r\nc = d\n":
         with pytest.raises(InputError):
             open_file(text.encode(), "ftl")
 

@@ -97,7 +97,13 @@ _words = st.lists(
                 "<",
             ),
             *("`code x`", "**big one**", "*so*", "***x***", "__a__ b", "~~d~~"),
-            *("[link *x*](https://a.b)", "![alt](b.png)", "[two][r]", "\\*"),
+            *(
+                "[link *x*](https://a.b)",
+                "![alt](b.png)",
+                "![](c.png)",
+                "[two][r]",
+                "\\*",
+            ),
             *("<https://c.d>", "<kbd>F</kbd>", "&amp;", "a|b", "[no", "]", "`"),
             *("\\\n", "\n", "  \n", "- x", "# y", "1. z", "a_b_c", "&", "$5"),
         ]
