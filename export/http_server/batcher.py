@@ -157,8 +157,12 @@ class Batcher:
         for request in self._waiting:
             if request.signature == signature and (
                 not batch
-                or size + request.num_texts <= self._max_batch
-                and _has_few_terms([each.inputs for each in (*batch, request)])
+                or (
+                    size + request.num_texts <= self._max_batch
+                    and _has_few_terms(
+                        [each.inputs for each in (*batch, request)]
+                    )
+                )
             ):
                 batch.append(request)
                 size += request.num_texts

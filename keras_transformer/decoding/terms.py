@@ -170,16 +170,26 @@ class TermBeams:
         )
         may_continue = _may_match(patterns, state) & ~is_met
         saved = least[..., None, None] - patterns.tokens_left
-        missing = self._count_missing(least, within_word)
-        missing -= self._best(may_continue, saved, tokens)
-        # A copied term counts as one token, of which its first ones are part.
-        cost = ops.where(is_copied, ops.minimum(least, 1), least)
-        saved = ops.where(is_copied[..., None, None], 1, saved)
-        bank = self._count_missing(cost, within_word)
-        bank -= self._best(may_continue, saved, tokens)
-        missing, bank, gives_up = (
-            ops.reshape(each, ops.shape(log_probs))
-            for each in (missing, bank, self._gives_up(tokens))
+
+        def count_missing(cost, saved):
+            missing = self._count_missing(cost, within_word)
+            missing -= self._best(may_continue, saved, tokens)
+            return ops.reshape(missing, ops.shape(log_probs))
+
+        def rank_copies():
+            # A copied term counts as one token, of which its first are part.
+            bank = count_missing(
+                ops.where(is_copied, ops.minimum(least, 1), least),
+                ops.where(is_copied[..., None, None], 1, saved),
+            )
+            gives_up = self._gives_up(tokens)
+            return bank, ops.reshape(gives_up, ops.shape(log_probs))
+
+        missing = count_missing(least, saved)
+        bank, gives_up = ops.cond(
+            ops.any(is_copied),
+            rank_copies,
+            lambda: (missing, ops.zeros_like(missing, dtype="bool")),
         )
         return self._select(log_probs, missing, bank, gives_up, count), missing
 
@@ -194,9 +204,10 @@ class TermBeams:
         is_late |= log_probs <= LEAST_POSSIBLE
         _, terms, _, length = ops.shape(self._patterns.tokens)
         num_banks = terms * length + 1
-        in_bank = bank[..., None] == arange(num_banks)  # [B, N, banks]
-        ranks = ops.cumsum(ops.cast(in_bank, "int32"), axis=1)
-        ranks = ops.sum(ops.where(in_bank, ranks, 0), axis=-1)
+        # The place of each candidate in its bank, from 1: [B, N].
+        is_before = arange(size)[:, None] >= arange(size)
+        is_ahead = (bank[:, :, None] == bank[:, None]) & is_before
+        ranks = ops.sum(ops.cast(is_ahead, "int32"), axis=-1)
         key = ranks * num_banks + bank
         # Copied terms alone: the likeliest, and one with as many as possible.
         fits = ops.where(gives_up | is_late, num_banks, bank)
