@@ -44,9 +44,10 @@ def parse_prediction(
     elif inputs != ["text"]:
         signatures = model.inputs.items()
         usable = [key for key, names in signatures if names == ["text"]]
-        raise RequestError(
-            400, f"signature_name must be one of {', '.join(usable)}."
-        )
+        message = f"signature_name must be one of {', '.join(usable)}."
+        if name == "align":
+            message += " For alignments use export.onnx with --alignments."
+        raise RequestError(400, message)
     if by_rows and "inputs" in content:
         raise RequestError(400, "Give instances or inputs, not both.")
     names = {"text", *(_LANGUAGE_INPUTS if has_languages else ())}
