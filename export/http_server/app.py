@@ -24,6 +24,7 @@ from starlette.routing import Route
 from export.http_server.api_keys import ApiKeys
 from export.http_server.fields import RequestError, parse_fields
 from export.http_server.libre_translate import LibreTranslate
+from export.http_server.model_pool import trim_memory
 from export.http_server.model_set import ModelSet
 from export.http_server.predictions import format_outputs, parse_prediction
 from export.loading import LoadedModel
@@ -38,6 +39,8 @@ _OPTIONS = {
 }
 # Requests whose documents are translated at the same time.
 _MAX_DOCUMENT_THREADS = 128
+# Between two times that freed memory is returned, which takes some 20 ms.
+_TRIM_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +91,9 @@ def create_app(
 
     @contextlib.asynccontextmanager
     async def close_at_the_end(_):
+        trimming = asyncio.create_task(_trim_memory_regularly())
         yield
+        trimming.cancel()
         await asyncio.to_thread(server.close)
 
     application = Starlette(
@@ -103,6 +108,12 @@ def create_app(
     )
     application.router.redirect_slashes = False
     return application
+
+
+async def _trim_memory_regularly():
+    while True:
+        await asyncio.sleep(_TRIM_SECONDS)
+        await asyncio.to_thread(trim_memory)
 
 
 async def _respond_to_http_error(request, error):

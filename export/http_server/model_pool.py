@@ -149,8 +149,13 @@ def _read_resident_memory():
 
 
 def _return_memory():
-    """Returns unused memory to the system, where its C library can do so."""
+    """Returns the memory of what is no longer used to the system."""
     gc.collect()
+    trim_memory()
+
+
+def trim_memory() -> None:
+    """Returns freed memory to the system, where its C library can do so."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

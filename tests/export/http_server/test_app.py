@@ -1,6 +1,7 @@
 """The server's interfaces, as their clients use them."""
 
 import concurrent.futures
+import ctypes
 import json
 import re
 import socket
@@ -9,8 +10,10 @@ import time
 import urllib.parse
 
 import numpy as np
+import psutil
 import pytest
 
+from export.http_server import app
 from export.http_server.batcher import Batcher
 from tests.export import commands
 from tests.export.http_server.running import (
@@ -337,6 +340,23 @@ def test_a_full_queue_and_slow_answers_are_errors():
         model.gate.set()
         wait_until(lambda: request(path, fields)[0] == 200)
         assert request(path, fields) == (200, {"translatedText": "A"})
+
+
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs GNU's libc"
+)
+def test_freed_memory_is_returned_while_the_server_runs(monkeypatch):
+    def read_memory():
+        return psutil.Process().memory_info().rss
+
+    monkeypatch.setattr(app, "_TRIM_SECONDS", 0.5)
+    with run_server(MadeUpModel()):
+        # Too small to be returned when freed; every 100th is kept.
+        blocks = [bytearray(60_000) for _ in range(4000)]
+        kept, full = blocks[::100], read_memory()
+        del blocks
+        wait_until(lambda: read_memory() < full - 150e6)
+        assert len(kept) == 40
 
 
 def test_json_numbers_are_those_of_the_model(url):
