@@ -2,14 +2,21 @@
 
 import collections
 import itertools
+import re
 import typing
 from collections.abc import Callable, Collection, Sequence
 
 from export.common.errors import InputError
 from export.documents.flow import Segment, SplitFlow, split_flow
-from export.documents.items import Kind, MovedItem, join_source_raws
+from export.documents.items import (
+    Kind,
+    MovedItem,
+    join_source_raws,
+    join_texts,
+)
 from export.documents.joints import write_gap
 from export.documents.markup import read_markup
+from export.documents.patterns import IDENTIFIER
 from export.documents.placeholder_finder import (
     PlaceholderFinder,
     join_placeholders,
@@ -26,6 +33,7 @@ _ITEM_KINDS = (Kind.ATOM, Kind.VOID, Kind.OBJECT)
 # Different sentences of which repetitions are placed at once.
 _MAX_PLACED = 10_000
 _FINDER = PlaceholderFinder()
+_IDENTIFIER = re.compile(IDENTIFIER, re.ASCII)
 
 
 def translate_documents(
@@ -88,7 +96,11 @@ def _translate_group(
     def split(part):
         if isinstance(part, str):
             return part
-        return split_flow(join_placeholders(part, finder), language)
+        items = join_placeholders(part, finder)
+        text = join_texts(items).strip()
+        if _IDENTIFIER.fullmatch(text) and not (terms and terms.find(text)):
+            return SplitFlow([items], [])
+        return split_flow(items, language)
 
     # Flows are split as they are read: unsplit ones take much memory.
     documents = {index: [*map(split, parts)] for index, parts in texts.items()}

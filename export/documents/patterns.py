@@ -1,4 +1,4 @@
-"""Regular expressions: scripts, emoji and addresses."""
+"""Regular expressions: scripts, emoji, addresses and identifiers."""
 
 # Within [...]: letters of scripts without spaces between sentences: Chinese,
 # Japanese and others of East Asia.
@@ -68,4 +68,26 @@ ADDRESS_BEGIN = f"{_URL_BEGIN}|{_MAIL_BEGIN}"
 ADDRESS = (
     rf"{_URL_BEGIN}(?:{_URL_PART})*+"
     rf"|{_MAIL_BEGIN}(?:\.[^+.{_NOT_MAIL}]{{1,63}}+)*+"
+)
+
+_DATE_PART = "(?:y+|Y+|M+|d+|D+|H+|h+|m+|s+)"
+# A whole text, in ASCII, that is no word but a name or value of a program.
+IDENTIFIER = "|".join(
+    [
+        # max_value, MAX_VALUE; not "E_xit", whose "_" marks a key.
+        r"[a-z\d]{2,}+(?:_[a-z\d]{2,}+)++|[A-Z\d]{2,}+(?:_[A-Z\d]++)++",
+        # maxValue, MaxValue
+        r"[a-z]++(?:[A-Z][a-z\d]*+)++|(?:[A-Z][a-z\d]++){2,}+",
+        # menu.open, index.html, key=it, .menu
+        r"[\w-]{2,}+(?:[.=][\w-]{2,}+)++|\.[a-z][\w-]++",
+        # v1.2, AB-123, sha256:12ab
+        r"[A-Za-z]++[-_.:]?\d[\w.:-]*+",
+        # Numbers in hexadecimal, UUIDs.
+        r"(?=[a-fA-F-]*+\d)[\da-fA-F]{8,}+(?:-[\da-fA-F]{4,}+)*+",
+        # 2026-11-30T12:00:00Z, HH:mm, dd/MM/yyyy
+        rf"\d{{4}}-\d\d-\d\dT\S++|{_DATE_PART}(?:[-/.:]{_DATE_PART})++",
+        # en-US, zh_Hans, image/png
+        r"[a-z]{2,3}[-_][A-Z][A-Za-z]{1,3}",
+        r"(?:application|audio|font|image|model|text|video)/[a-z][\w.+-]++",
+    ]
 )

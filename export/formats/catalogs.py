@@ -6,7 +6,7 @@ import re
 from xml.sax import saxutils
 
 from export.common.errors import InputError
-from export.formats.file_format import FileOptions, OpenFile, Segment
+from export.formats.file_format import FileOptions, OpenFile, value_segment
 from export.formats.files import Place, splice
 from export.formats.xliff import markup_segment, parse_elements
 from export.lines.file_formats import decode_document
@@ -95,7 +95,7 @@ def open_po(content: bytes, options: FileOptions) -> OpenFile:
                     value = source
                 start, end = matches[key].span("strings")
                 places.append(
-                    Place(start, end, Segment(value), encode, values[key])
+                    Place(start, end, value_segment(value), encode, values[key])
                 )
     return splice(text, places, edits)
 
@@ -185,7 +185,7 @@ def open_properties(content: bytes, options: FileOptions) -> OpenFile:
         def encode(translation):
             return _encode_property(translation, text.isascii())
 
-        places.append(Place(*match.span("value"), Segment(value), encode))
+        places.append(Place(*match.span("value"), value_segment(value), encode))
     return splice(text, places)
 
 
@@ -241,7 +241,7 @@ def _android_segment(raw):
             text = f"\\{text}"
         return saxutils.escape(text)
 
-    return Segment(_unescape(value, "nt")), encode
+    return value_segment(_unescape(value, "nt")), encode
 
 
 def open_resx(content: bytes, options: FileOptions) -> OpenFile:
@@ -259,7 +259,7 @@ def open_resx(content: bytes, options: FileOptions) -> OpenFile:
         is_setting = element.attributes.get("name", "").startswith(">>")
         if has_type or is_setting or "<" in raw or not raw.strip():
             continue
-        segment = Segment(html.unescape(raw))
+        segment = value_segment(html.unescape(raw))
         span = value.content, value.content_end
         places.append(Place(*span, segment, saxutils.escape))
     return splice(text, places)
@@ -342,4 +342,4 @@ def _ftl_place(text, pattern, ast):
         )
         return first + re.sub(r"(?m)^( *)([.*\[])", r'\1{"\2"}', new)
 
-    return Place(start, end, Segment(value), encode)
+    return Place(start, end, value_segment(value), encode)

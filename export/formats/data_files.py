@@ -5,7 +5,7 @@ import re
 import typing
 
 from export.common.errors import InputError
-from export.formats.file_format import FileOptions, OpenFile, Segment
+from export.formats.file_format import FileOptions, OpenFile, value_segment
 from export.formats.files import Place, splice
 from export.lines.file_formats import decode_document
 
@@ -33,7 +33,7 @@ def open_json(content: bytes, options: FileOptions) -> OpenFile:
         def encode(translation):
             return json.dumps(translation, ensure_ascii=ensure_ascii)
 
-        return Place(*match.span(), Segment(value), encode)
+        return Place(*match.span(), value_segment(value), encode)
 
     # Only keys have a colon after them.
     matches = _JSON_STRING.finditer(text)
@@ -64,7 +64,7 @@ def open_yaml(content: bytes, options: FileOptions) -> OpenFile:
         def encode(translation):
             return _encode_yaml(translation, raw, node.style)
 
-        return Place(start, end, Segment(node.value), encode)
+        return Place(start, end, value_segment(node.value), encode)
 
     places = [place(node) for node in scalars.values()]
     return splice(text, sorted(places))

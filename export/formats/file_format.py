@@ -1,6 +1,8 @@
 """What the modules of formats return: texts to translate, and their place."""
 
 import dataclasses
+import html.entities
+import re
 import typing
 from collections.abc import Callable, Sequence
 
@@ -11,6 +13,7 @@ ENCODINGS = (
     *(f"cp125{number}" for number in range(9)),
     *(f"iso-8859-{number}" for number in (*range(1, 12), 13, 14, 15, 16)),
 )
+_ENTITY = re.compile(r"&(#\d{1,7};|#[xX][\da-fA-F]{1,6};|[A-Za-z]\w{1,31};)")
 
 
 class Segment(typing.NamedTuple):
@@ -25,6 +28,18 @@ class Segment(typing.NamedTuple):
 
     text: str
     markup: str = "text"
+
+
+def value_segment(text: str) -> Segment:
+    """Returns the Segment of a value that programs show, as text or as HTML.
+
+    It is HTML if it has entities, such as "&amp;"; lines remain lines.
+    """
+    names = [match[1] for match in _ENTITY.finditer(text)]
+    is_html = "\n" not in text and any(
+        name.startswith("#") or name in html.entities.html5 for name in names
+    )
+    return Segment(text, "html" if is_html else "text")
 
 
 class OpenFile(typing.NamedTuple):

@@ -3,7 +3,7 @@
 import re
 
 from export.common.errors import InputError
-from export.formats.file_format import FileOptions, OpenFile, Segment
+from export.formats.file_format import FileOptions, OpenFile, value_segment
 from export.formats.files import Place, splice
 from export.lines.file_formats import decode_document
 
@@ -48,7 +48,7 @@ def _open_table(text, delimiter, options):
                 return f'"{doubled}"'
             return translation
 
-        return Place(start, end, Segment(value), encode)
+        return Place(start, end, value_segment(value), encode)
 
     places = [
         place(start, end)

@@ -1,6 +1,7 @@
 """XLIFF 1.2 and 2.x: sources are translated to targets; elements of XML."""
 
 import dataclasses
+import html
 import itertools
 import re
 from collections.abc import Callable
@@ -9,7 +10,12 @@ from xml.sax import saxutils
 
 from export.common.errors import InputError
 from export.documents.scanner import validate_xml
-from export.formats.file_format import FileOptions, OpenFile, Segment
+from export.formats.file_format import (
+    FileOptions,
+    OpenFile,
+    Segment,
+    value_segment,
+)
 from export.formats.files import Place, splice
 from export.lines.file_formats import decode_document
 
@@ -129,8 +135,10 @@ def markup_segment(
     translate_documents finds the dialect. The second function takes the
     translation and returns content.
     """
-    if not re.search(r"[<>&\r\n\t]", content):
-        return Segment(content), saxutils.escape
+    value = value_segment(html.unescape(content))
+    is_html = value.markup == "html" and "<" not in content
+    if is_html or not re.search(r"[<>&\r\n\t]", content):
+        return value, saxutils.escape
     start, end = wrapper
     return (
         Segment(f"{start}{content}{end}", "xml"),

@@ -239,6 +239,36 @@ def test_the_model_gets_words_without_invisible_characters():
             assert same.translate_document(text, document_format) == text
 
 
+IDENTIFIERS = (
+    "MAX_VALUE max_value maxValue YouTube menu.open index.html .menu key=it "
+    "v1.2.3 AB-123 sha256:12ab 550e8400-e29b-41d4-a716-446655440000 1234abcd "
+    "2026-11-30T12:00:00Z HH:mm dd/MM/yyyy en-US zh_Hans text/html image/png"
+)
+WORDS = (
+    "Hello. e.g. U.S.A. Yes/No self-service E_xit Cu_t OK 2nd 24h effaced add "
+    "Total: (optional) &File _Open Don't km/h X-ray de-facto Lehrer:innen"
+)
+
+
+@pytest.mark.parametrize("document", ["%s", "%s\n\nHi", "  %s\n"])
+def test_a_text_that_is_an_identifier_stays(document):
+    translator = RuleTranslator(made_up.invert_case)
+    for text in IDENTIFIERS.split():
+        found = translator.translate_document(document % text)
+        assert found == (document % text).replace("Hi", "hI")
+        html = f"<ul><li><b>{text}</b></li><li>Hi</li></ul>"
+        found = translator.translate_document(html, "html")
+        assert found == html.replace("Hi", "hI")
+    for text in WORDS.split():
+        found = translator.translate_document(document % text)
+        assert found == (document % text).swapcase()
+    # Within a sentence the model decides, and terms are translated.
+    assert translator.translate_document("Set maxValue") == "sET MAXvALUE"
+    terms = Terms([("YouTube", "yOUtUBE")])
+    found = translator.translate_document("YouTube", terms=terms)
+    assert found == "yOUtUBE"
+
+
 def test_placeholders_are_not_swapped():
     translator = RuleTranslator(made_up.reverse)
     text = "see {a} and {b} {c} too"

@@ -52,6 +52,45 @@ def test_paragraphs_are_translated_as_the_whole_text(count):
     on_documents(made_up.texts, count, check)
 
 
+@pytest.mark.parametrize(
+    ("name", "document", "is_xml"),
+    [
+        ("json", '{"a": "%s"}', False),
+        ("yaml", "a: %s\n", False),
+        ("properties", "a = %s\n", False),
+        ("csv", "a,b\n%s,1\n", False),
+        ("ftl", "a = %s\n", False),
+        ("po", 'msgid ""\nmsgstr ""\n\nmsgid "%s"\nmsgstr ""\n', False),
+        (
+            "android",
+            '<resources><string name="a">%s</string></resources>',
+            True,
+        ),
+        ("resx", '<root><data name="a"><value>%s</value></data></root>', True),
+        (
+            "xliff",
+            '<xliff version="1.2"><file original="a" source-language="en" '
+            'datatype="html"><body><trans-unit id="1"><source>%s</source>'
+            "</trans-unit></body></file></xliff>",
+            True,
+        ),
+    ],
+)
+def test_values_with_entities_are_html(name, document, is_xml):
+    if name in ("ftl", "yaml"):
+        pytest.importorskip({"ftl": "fluent.syntax"}.get(name, name))
+    for value, expected in (
+        ("It&#39;s 10&nbsp;km &amp; so", "iT&#39;S 10&nbsp;KM &amp; SO"),
+        ("The a&b; and AT&T", "tHE A&B; AND at&t"),
+    ):
+        value, expected = (
+            each.replace("&", "&amp;") if is_xml else each
+            for each in (value, expected)
+        )
+        is_new = name in ("po", "xliff")
+        assert expected in translate(document % value, name, is_new)
+
+
 def test_markup_is_translated_as_one_document():
     html = "<!doctype html><p class=a>Hello <b>you</b></p>"
     expected = RuleTranslator(invert_case).translate_document(html, "html")

@@ -277,7 +277,7 @@ def test_concurrent_requests_are_merged_and_none_is_mixed_up():
     texts = [
         " ".join(
             f"w{word}"
-            for word in generator.integers(0, 99, generator.integers(1, 9))
+            for word in generator.integers(0, 99, generator.integers(2, 9))
         )
         for _ in range(300)
     ]
