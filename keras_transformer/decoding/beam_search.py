@@ -307,7 +307,7 @@ def should_stop(
     worst_needed = finished_scores[:, (config.n_best or config.beam_size) - 1]
     if config.stop_criterion != "exact":
         has_terms = config.word_edges is not None and ops.any(
-            constraints.terms.least_tokens > 0, axis=-1
+            constraints.terms.least_tokens > 0, axis=(1, 2)
         )
         worst = finished_scores[:, -1]
         worst_needed = ops.where(has_terms, worst_needed, worst)

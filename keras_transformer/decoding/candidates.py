@@ -237,11 +237,13 @@ def _grouped_top_k(logits, count):
 def gather_beams(nest: typing.Any, parents: Tensor) -> typing.Any:
     """Selects parent beams, int32 [B, K], in a nest of [B, K, ...]."""
 
+    first, *_ = tree.flatten(nest)
+    batch, count = ops.shape(first)[:2]
+    rows = parents + count * arange(batch)[:, None]
+
     def gather(values):
         # Fewer and faster operations than those of take_along_axis.
-        batch, count, *shape = ops.shape(values)
-        rows = parents + count * arange(batch)[:, None]
-        values = ops.reshape(values, (batch * count, *shape))
+        values = ops.reshape(values, (-1, *ops.shape(values)[2:]))
         return ops.take(values, rows, axis=0)
 
     return tree.map_structure(gather, nest)

@@ -31,15 +31,15 @@ _MANY = 1 << 24
 
 
 class TermPatterns(typing.NamedTuple):
-    """The terms of each sentence, from `prepare_terms`."""
+    """The terms of each sentence, the same for all beams: [B, 1, ...]."""
 
-    tokens: Tensor  # int32 [B, C, A, L], -1 for padding
-    tokens_left: Tensor  # int32 [B, C, A, L], number of tokens after each
-    is_within_word: Tensor  # boolean [B, C, A, L], continues a word
-    is_attached: Tensor  # boolean [B, C, A], begins without a space
-    ends_word: Tensor  # boolean [B, C, A], ends with the end of a word
-    least_tokens: Tensor  # int32 [B, C], tokens of the shortest alternative
-    is_copied: Tensor  # boolean [B, C]
+    tokens: Tensor  # int32 [B, 1, C, A, L], -1 for padding
+    tokens_left: Tensor  # int32 [B, 1, C, A, L], number of tokens after each
+    is_within_word: Tensor  # boolean [B, 1, C, A, L], continues a word
+    is_attached: Tensor  # boolean [B, 1, C, A], begins without a space
+    ends_word: Tensor  # boolean [B, 1, C, A], ends with the end of a word
+    least_tokens: Tensor  # int32 [B, 1, C], tokens of the shortest alternative
+    is_copied: Tensor  # boolean [B, 1, C]
 
 
 class TermState(typing.NamedTuple):
@@ -84,7 +84,7 @@ def prepare_terms(
         is_pending=ops.zeros_like(is_term),
         may_attach=ops.zeros_like(is_term[:, 0]),
     )
-    return patterns, state
+    return tree.map_structure(lambda each: each[:, None], patterns), state
 
 
 class TermBeams:
@@ -117,7 +117,7 @@ class TermBeams:
         its word, a token that begins the next one. Tokens that a beam has twice
         get an impossible logit.
         """
-        patterns, state = _insert_axis(self._patterns), self._state
+        patterns, state = self._patterns, self._state
         length = ops.shape(patterns.tokens)[-1]
         numbers = arange(1, length + 1)
         progress = ops.max(ops.where(state.matched, numbers, 0), axis=-1)
@@ -159,7 +159,7 @@ class TermBeams:
         in the order of the log-probabilities, the highest first; and a number
         of tokens that suffices after each candidate, int32 [B, K * N].
         """
-        patterns, state = _insert_axis(self._patterns), self._state
+        patterns, state = self._patterns, self._state
         least, is_copied = patterns.least_tokens, patterns.is_copied
         within_word = ops.take(self._edges.joins_previous, tokens, axis=0)
         # One term can be continued; the rest must begin, one after the other.
@@ -202,7 +202,7 @@ class TermBeams:
             for each in (bank, gives_up, is_late)
         )
         is_late |= log_probs <= LEAST_POSSIBLE
-        _, terms, _, length = ops.shape(self._patterns.tokens)
+        _, _, terms, _, length = ops.shape(self._patterns.tokens)
         num_banks = terms * length + 1
         # The place of each candidate in its bank, from 1: [B, N].
         is_before = arange(size)[:, None] >= arange(size)
@@ -218,7 +218,7 @@ class TermBeams:
         is_copied = self._patterns.is_copied | (
             self._patterns.least_tokens == 0
         )
-        are_copied = ops.all(is_copied, axis=-1, keepdims=True)
+        are_copied = ops.all(is_copied, axis=-1)
         key = ops.where(are_copied, likeliest, key)
         key = ops.where(gives_up, key + _MANY, key)
         key = ops.where(is_late, key + 2 * _MANY, key)
@@ -249,7 +249,7 @@ class TermBeams:
 
         A single token of it may be the beginning of something else.
         """
-        patterns, state = _insert_axis(self._patterns), self._state
+        patterns, state = self._patterns, self._state
         within_word = ops.take(self._edges.joins_copies, tokens, axis=0)
         is_last = patterns.tokens_left == 0
         is_open = (patterns.is_copied & ~state.is_met)[..., None, None]
@@ -267,7 +267,7 @@ class TermBeams:
         return is_broken & (self._best(continuing, 1, tokens) == 0)
 
     def _is_met_at_edge(self):
-        complete = _is_complete(_insert_axis(self._patterns), self._state)
+        complete = _is_complete(self._patterns, self._state)
         state = self._state
         return state.is_met | state.is_pending | ops.any(complete, axis=-1)
 
@@ -276,7 +276,6 @@ def advance_terms(
     edges: WordEdges, patterns: TermPatterns, state: TermState, tokens: Tensor
 ) -> TermState:
     """Returns the TermState after int32 [B, K] tokens."""
-    patterns = _insert_axis(patterns)
     joins, connects = (
         ops.take(each, tokens, axis=0)[..., None]
         for each in (edges.joins_previous, edges.connects)
@@ -310,8 +309,3 @@ def _shift(matched, first):
 def _is_complete(patterns, state):
     """Returns whether all tokens were just generated: [B, K, C, A]."""
     return ops.any(state.matched & (patterns.tokens_left == 0), axis=-1)
-
-
-def _insert_axis(patterns):
-    """Returns the patterns with a second axis of size 1."""
-    return tree.map_structure(lambda each: each[:, None], patterns)
