@@ -70,12 +70,13 @@ ADDRESS = (
     rf"|{_MAIL_BEGIN}(?:\.[^+.{_NOT_MAIL}]{{1,63}}+)*+"
 )
 
+# max_value, MAX_VALUE; not "E_xit", whose "_" marks a key.
+SNAKE_CASE = r"(?:[a-z\d]{2,}+(?:_[a-z\d]{2,}+)++|[A-Z\d]{2,}+(?:_[A-Z\d]++)++)"
 _DATE_PART = "(?:y+|Y+|M+|d+|D+|H+|h+|m+|s+)"
 # A whole text, in ASCII, that is no word but a name or value of a program.
 IDENTIFIER = "|".join(
     [
-        # max_value, MAX_VALUE; not "E_xit", whose "_" marks a key.
-        r"[a-z\d]{2,}+(?:_[a-z\d]{2,}+)++|[A-Z\d]{2,}+(?:_[A-Z\d]++)++",
+        SNAKE_CASE,
         # maxValue, MaxValue
         r"[a-z]++(?:[A-Z][a-z\d]*+)++|(?:[A-Z][a-z\d]++){2,}+",
         # menu.open, index.html, key=it, .menu

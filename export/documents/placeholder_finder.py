@@ -13,6 +13,7 @@ from export.documents.patterns import (
     ADDRESS,
     ADDRESS_BEGIN,
     LETTER,
+    SNAKE_CASE,
     WIDE_MARKS,
 )
 from export.documents.placeholders import PAIRS, SYNTAXES
@@ -41,15 +42,16 @@ def _compile_tables():
 
 
 _LISTED, _ROLES = _compile_tables()
-# Paths with drives begin with letters, as addresses.
+# Paths with drives, and names, begin with letters, as addresses.
 _DRIVE = rf"(?<!{LETTER})[A-Za-z]:\\"
-_ADDRESS_BEGIN = re.compile(f"{ADDRESS_BEGIN}|{_DRIVE}")
+_NAME = rf"(?<!{LETTER})(?a:{SNAKE_CASE})(?!{LETTER})"
+_ADDRESS_BEGIN = re.compile(f"{ADDRESS_BEGIN}|{_DRIVE}|{_NAME}")
 _ADDRESS = re.compile(
-    rf"{ADDRESS}|{_DRIVE}"
+    rf"{ADDRESS}|{_NAME}|{_DRIVE}"
     rf"(?:[.,;:!?){WIDE_MARKS}]*+[^\s\"<>|?*.,;:!){WIDE_MARKS}{ATOM}]++)*+"
 )
-# Every address has one of these.
-_ADDRESS_SIGN = re.compile(r"@|:(?=\S)|[wW]\.")
+# Every address or name has one of these.
+_ADDRESS_SIGN = re.compile(r"@|:(?=\S)|[wW]\.|\w_")
 # A space without width.
 _BREAK = "\u200b"
 # Text on which patterns of users are tried.

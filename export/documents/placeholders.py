@@ -86,6 +86,8 @@ SYNTAXES = (
         # They begin with any letter; see ADDRESS.
         (),
     ),
+    # As do these; see SNAKE_CASE.
+    Syntax("names of programs", ("max_value", "MAX_VALUE"), ()),
     Syntax(
         "paths of files",
         (r"C:\Users\me\a.txt", "/usr/share/doc", "~/notes.txt", "../a/b"),

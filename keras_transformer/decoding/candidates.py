@@ -236,7 +236,6 @@ def _grouped_top_k(logits, count):
 
 def gather_beams(nest: typing.Any, parents: Tensor) -> typing.Any:
     """Selects parent beams, int32 [B, K], in a nest of [B, K, ...]."""
-
     first, *_ = tree.flatten(nest)
     batch, count = ops.shape(first)[:2]
     rows = parents + count * arange(batch)[:, None]

@@ -262,8 +262,10 @@ def test_a_text_that_is_an_identifier_stays(document):
     for text in WORDS.split():
         found = translator.translate_document(document % text)
         assert found == (document % text).swapcase()
-    # Within a sentence the model decides, and terms are translated.
-    assert translator.translate_document("Set maxValue") == "sET MAXvALUE"
+    # Within a sentence those with "_" are placeholders, and the model decides
+    # of others. Terms are translated.
+    found = translator.translate_document("Set my_id, maxValue and Cu_t.")
+    assert found == "sET my_id, MAXvALUE AND cU_T."
     terms = Terms([("YouTube", "yOUtUBE")])
     found = translator.translate_document("YouTube", terms=terms)
     assert found == "yOUtUBE"

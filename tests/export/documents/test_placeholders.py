@@ -159,6 +159,9 @@ def test_tags_within_a_placeholder_stay_there(divided):
     first = min(first, len(text) - 1)
     parts = [text[:first], text[first:][:length], text[first:][length:]]
     parts = [each.replace("&", "&amp;") for each in parts]
+    if closing == "<wbr>" and not parts[2]:
+        # It would be beside the placeholder.
+        closing = ""
     raw = f"{parts[0]}{opening}{parts[1]}{closing}{parts[2]}"
     for around in ("see {} now", "<p>my <a>{}</a> is", "{}{}my cat"):
         html = around.replace("{}", raw, 1).replace("{}", " ")
