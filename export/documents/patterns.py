@@ -76,7 +76,6 @@ _DATE_PART = "(?:y+|Y+|M+|d+|D+|H+|h+|m+|s+)"
 # A whole text, in ASCII, that is no word but a name or value of a program.
 IDENTIFIER = "|".join(
     [
-        SNAKE_CASE,
         # maxValue, MaxValue
         r"[a-z]++(?:[A-Z][a-z\d]*+)++|(?:[A-Z][a-z\d]++){2,}+",
         # menu.open, index.html, key=it, .menu

@@ -10,8 +10,8 @@ from export.http_server.fields import RequestError
 
 # Callers that were answered together ask again at nearly the same time.
 _GATHER_SECONDS = 0.005
-# A search with more terms in a text takes tens of times as long as without:
-# its steps grow with the square of the first, and with the second.
+# With more terms in a text a search takes tens of times as long as without: its
+# time grows with the square of the first, and with the second.
 _MAX_VARIANTS, _MAX_CHARACTERS = 64, 2_000
 
 
