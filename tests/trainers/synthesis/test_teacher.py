@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -25,7 +26,15 @@ FLAGS = (
 )
 
 
-def run(server, lines=LINES, num_requests=4, key=None, retries=3, **changes):
+def run(
+    server,
+    lines=LINES,
+    num_requests=4,
+    key=None,
+    retries=3,
+    timeout=0.5,
+    **changes,
+):
     """Returns the counts and pairs of all shards, and the job."""
     changes = {
         "source_language": "en",
@@ -37,7 +46,7 @@ def run(server, lines=LINES, num_requests=4, key=None, retries=3, **changes):
         *(server.url, changes.pop("prompt", DEFAULT_PROMPT)),
         dataclasses.replace(OPTIONS, **changes),
         *(key, retries),
-        timeout=0.5,
+        timeout=timeout,
         first_pause=0.001,
     )
     source = LineSource("lines", lambda: [(line, "") for line in lines])
@@ -51,8 +60,15 @@ def run(server, lines=LINES, num_requests=4, key=None, retries=3, **changes):
 
 
 def test_answers_are_pairs_in_order():
-    with serve() as server:
-        counts, pairs = run(server)
+    has_two = threading.Event()
+
+    def wait_for_two(number, _):
+        if number > 1:
+            has_two.set()
+        assert has_two.wait(60)
+
+    with serve(wait_for_two) as server:
+        counts, pairs = run(server, timeout=60)
         assert pairs == [(line, line.upper()) for line in LINES]
         assert counts == {
             **{"read": 40, "translated": 40},
@@ -70,14 +86,9 @@ def test_answers_are_pairs_in_order():
             **{"decoding": "sample", "temperature": 0.7, "tag": "<bt>"},
             prompt="{target_language}: {text}",
         )
-        assert (
-            pairs
-            == [
-                (f"<bt> {line}".upper().replace("<BT>", "<bt>"), line)
-                for line in ["EN: " + each for each in LINES]
-            ]
-            or True
-        )
+        assert pairs == [
+            (f"<bt> {f'en: {line}'.upper()}", line) for line in LINES
+        ]
         assert {path for path, _, _ in server.requests} == {"/v1/completions"}
         assert sorted(server.lines()) == [f"en: {line}" for line in LINES]
         request = server.requests[0][2]
