@@ -275,9 +275,9 @@ def open_ftl(content: bytes, options: FileOptions) -> OpenFile:
 
     del options
     given = decode_document(content)
-    text = given.replace("\r\n", "\n")
-    line_end = "\n" if text == given else "\r\n"
-    if text.replace("\n", line_end) != given or "\r" in text:
+    newline = "\r\n" if "\r\n" in given else "\n"
+    text = given.replace(newline, "\n")
+    if text.replace("\n", newline) != given or "\r" in text:
         raise InputError("Lines of Fluent end differently: use LF for all.")
     patterns = []
     try:
@@ -310,7 +310,7 @@ def open_ftl(content: bytes, options: FileOptions) -> OpenFile:
     file = splice(text, sorted(places, key=lambda place: place.start))
     return file._replace(
         write=lambda texts: file.write(texts).replace(
-            b"\n", line_end.encode("ascii")
+            b"\n", newline.encode("ascii")
         )
     )
 

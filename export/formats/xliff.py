@@ -135,10 +135,10 @@ def markup_segment(
     translate_documents finds the dialect. The second function takes the
     translation and returns content.
     """
-    value = value_segment(html.unescape(content))
-    is_html = value.markup == "html" and "<" not in content
-    if is_html or not re.search(r"[<>&\r\n\t]", content):
-        return value, saxutils.escape
+    if "<" not in content:
+        value = value_segment(html.unescape(content))
+        if value.markup == "html" or not re.search(r"[>&\r\n\t]", content):
+            return value, saxutils.escape
     start, end = wrapper
     return (
         Segment(f"{start}{content}{end}", "xml"),

@@ -162,17 +162,22 @@ class TermBeams:
         patterns, state = self._patterns, self._state
         least, is_copied = patterns.least_tokens, patterns.is_copied
         within_word = ops.take(self._edges.joins_previous, tokens, axis=0)
+        met_at_edge = self._is_met_at_edge()
         # One term can be continued; the rest must begin, one after the other.
         is_met = ops.where(
             patterns.is_within_word,
             state.is_met[..., None, None],
-            self._is_met_at_edge()[..., None, None],
+            met_at_edge[..., None, None],
         )
         may_continue = _may_match(patterns, state) & ~is_met
         saved = least[..., None, None] - patterns.tokens_left
 
         def count_missing(cost, saved):
-            missing = self._count_missing(cost, within_word)
+            within, at_edge = (
+                ops.sum(ops.where(each, 0, cost), axis=-1)[..., None]
+                for each in (state.is_met, met_at_edge)
+            )
+            missing = ops.where(within_word, within, at_edge)
             missing -= self._best(may_continue, saved, tokens)
             return ops.reshape(missing, ops.shape(log_probs))
 
@@ -225,15 +230,6 @@ class TermBeams:
         _, places = ops.top_k(-key, count)
         places = ops.sort(places, axis=-1)
         return ops.take_along_axis(order, places, axis=1)
-
-    def _count_missing(self, cost, within_word):
-        """Returns the cost [B, K, C] of all terms to begin: [B, K, N]."""
-        is_met, at_edge = self._state.is_met, self._is_met_at_edge()
-        within, at_edge = (
-            ops.sum(ops.where(each, 0, cost), axis=-1)[..., None]
-            for each in (is_met, at_edge)
-        )
-        return ops.where(within_word, within, at_edge)
 
     def _best(self, may_continue, values, tokens):
         """Returns the best value of what tokens continue, or 0: [B, K, N]."""
